@@ -1,0 +1,50 @@
+# `make demo` and `make test` each work as the only command on a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+
+.PHONY: help setup demo test lint format lock bench clean
+.DEFAULT_GOAL := help
+
+help:  ## List the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## Make .venv with every locked dependency and the setwise command
+
+# Rebuilt only when the lock or the project file changes, so that later runs need no network.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup  ## Train on generated notes, start the service, fill its queue
+	$(BIN)/setwise demo
+
+test: setup lint  ## Everything that must hold: style, types, layers, doctests, tests with coverage
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
+
+lint: setup  ## Style, types and import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## Rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock:  ## Resolve the dependencies again (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  --quiet --upgrade --output-file requirements.lock
+
+bench: setup  ## Run every benchmark; each prints ratios against a named alternative
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+clean:  ## Remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info

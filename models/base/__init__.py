@@ -1,0 +1,1 @@
+"""Marginals and joints of labels."""

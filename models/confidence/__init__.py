@@ -1,0 +1,1 @@
+"""How sure a label set is, and what may be sent."""

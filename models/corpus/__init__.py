@@ -1,0 +1,1 @@
+"""Readers, splits and features: what comes in."""

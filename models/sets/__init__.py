@@ -1,0 +1,1 @@
+"""From marginals to label sets."""

@@ -1,0 +1,1 @@
+"""Setwise as a service: predictions, routing, review, calibration jobs."""

@@ -1,0 +1,1 @@
+"""Fitted predictors inside a running process."""
