@@ -1,0 +1,110 @@
+"""Every refusal of the service, one class each. No class here knows of HTTP."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ServiceError(Exception):
+    """A request that cannot be met, with a sentence for the person who asked.
+
+    Parameters
+    ----------
+    detail : str
+        What was wrong, where, and what would be right.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """One fault in a request body: a JSON pointer (RFC 6901) and what is wrong there."""
+
+    pointer: str
+    detail: str
+
+
+class InvalidRequest(ServiceError):
+    """The body is well-formed JSON but says something that cannot be done."""
+
+    def __init__(self, detail: str, faults: Sequence[FieldFault] = ()) -> None:
+        super().__init__(detail)
+        self.faults = tuple(faults)
+
+
+class Unauthenticated(ServiceError):
+    """No key, an unknown key or a revoked key."""
+
+
+class Forbidden(ServiceError):
+    """The caller's role does not allow this."""
+
+
+class NotFound(ServiceError):
+    """Nothing of that kind has this id, or the caller may not know that it exists."""
+
+
+class PredictionNotFound(NotFound):
+    """No prediction has this id, or another client made it."""
+
+
+class ReviewNotFound(NotFound):
+    """No review task has this id."""
+
+
+class ModelNotFound(NotFound):
+    """No registered model has this id."""
+
+
+class KeyNotFound(NotFound):
+    """No API key has this id."""
+
+
+class Conflict(ServiceError):
+    """The state of the thing does not allow the change."""
+
+
+class LeaseLost(Conflict):
+    """The caller does not hold the lease on this review task."""
+
+
+class ReviewAlreadyDecided(Conflict):
+    """The review task is completed; its labels stand."""
+
+
+class TooManyLeases(Conflict):
+    """The reviewer holds as many unfinished tasks as one person may."""
+
+
+class DuplicateModel(Conflict):
+    """An artifact with the same content is registered already."""
+
+
+class LastAdmin(Conflict):
+    """Revoking this key would leave nobody who can administer the service."""
+
+
+class IdempotencyMismatch(ServiceError):
+    """The idempotency key was used before with another request body."""
+
+
+class StaleVersion(ServiceError):
+    """The thing has changed since the caller read it."""
+
+
+class VersionRequired(ServiceError):
+    """The call must name the version that it means to change."""
+
+
+class DocumentTooLarge(ServiceError):
+    """The document is larger than the configured limit."""
+
+
+class ModelUnavailable(ServiceError):
+    """No model is active, so nothing can be predicted."""
+
+
+class StorageUnavailable(ServiceError):
+    """The database does not answer; the same request may be sent again later."""

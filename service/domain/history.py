@@ -1,0 +1,27 @@
+"""The audit trail: who did what, when, to which thing. Rows are only ever added."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the audit trail.
+
+    Attributes
+    ----------
+    action : str
+        Dotted and in the past tense, such as ``review.completed``.
+    detail : mapping
+        Numbers, versions and names; never a document's text or metadata.
+    """
+
+    id: str
+    at: datetime
+    actor_id: str
+    actor_name: str
+    action: str
+    subject: str
+    request_id: str | None = None
+    detail: Mapping[str, object] = field(default_factory=dict)

@@ -1,0 +1,107 @@
+"""What a model says of a document, and what the service decided to do with it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Decision(StrEnum):
+    """Whether a label set leaves by itself or waits for a person."""
+
+    AUTO = "auto"
+    REVIEW = "review"
+
+
+class Reason(StrEnum):
+    """Why a decision fell as it did."""
+
+    ABOVE_THRESHOLD = "above_threshold"
+    BELOW_THRESHOLD = "below_threshold"
+    NO_THRESHOLD = "no_threshold"
+    OUT_OF_DOMAIN = "out_of_domain"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document as a client sent it: either text or named features."""
+
+    id: str | None = None
+    text: str | None = None
+    features: Mapping[str, float] | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A label set that may be the right one.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        In the order of the model's vocabulary.
+    confidence : float
+        Calibrated probability that the whole set is right, in [0, 1].
+    score : float
+        The model's own probability of the set before calibration, in [0, 1].
+    """
+
+    labels: tuple[str, ...]
+    confidence: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The probability, in [0, 1], that one label applies."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class ScoredSet:
+    """A model's answer for one document.
+
+    Attributes
+    ----------
+    candidates : tuple of Candidate
+        Likeliest first; never empty. The first is the prediction.
+    marginals : tuple of Marginal
+        Likeliest first; labels with a negligible probability are left out.
+    out_of_domain : bool
+        Nothing in the document is known to the model.
+    model_version, calibrator_version : str
+        Content digests of what made the answer.
+    """
+
+    candidates: tuple[Candidate, ...]
+    marginals: tuple[Marginal, ...]
+    out_of_domain: bool
+    model_version: str
+    calibrator_version: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label set that the model prefers."""
+        return self.candidates[0].labels
+
+    @property
+    def confidence(self) -> float:
+        """The calibrated probability that ``labels`` is right as a whole."""
+        return self.candidates[0].confidence
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A scored document with the decision taken on it; never changed once stored."""
+
+    id: str
+    client_id: str
+    document: Document
+    scored: ScoredSet
+    decision: Decision
+    reason: Reason
+    threshold: float | None
+    policy_version: str
+    created_at: datetime

@@ -1,0 +1,147 @@
+"""Review tasks: waiting, leased, completed or skipped; and who may do what to them."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
+from service.domain.predictions import Prediction
+
+SKIPS_BEFORE_ESCALATION = 2
+"""A task that this many people have skipped waits for a lead."""
+
+
+class ReviewState(StrEnum):
+    """Where a task is in its life."""
+
+    WAITING = "waiting"
+    LEASED = "leased"
+    COMPLETED = "completed"
+    SKIPPED = "skipped"
+
+
+class ReviewKind(StrEnum):
+    """Why a person reads the document."""
+
+    REVIEW = "review"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right of one reviewer to settle a task, until it expires."""
+
+    holder: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A reviewer who passed a task on, and why."""
+
+    reviewer: str
+    reason: str
+    skipped_at: datetime
+
+
+@dataclass(frozen=True)
+class ReviewTask:
+    """A prediction that waits for a person.
+
+    Attributes
+    ----------
+    version : int
+        Grows with every change of state, so it fences off a reviewer whose lease was lost.
+    """
+
+    id: str
+    prediction: Prediction
+    kind: ReviewKind
+    state: ReviewState
+    version: int
+    created_at: datetime
+    lease: Lease | None = None
+    skips: tuple[Skip, ...] = ()
+
+    def claimed(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
+        """Return the task leased to ``holder``."""
+        return replace(
+            self,
+            state=ReviewState.LEASED,
+            lease=Lease(holder, now + duration),
+            version=self.version + 1,
+        )
+
+    def extended(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
+        """Return the task with its lease running from ``now`` again.
+
+        A lease that ran out may be extended as long as nobody else has claimed the task.
+        """
+        self._require_holder(holder)
+        return replace(self, lease=Lease(holder, now + duration))
+
+    def released(self, holder: str) -> "ReviewTask":
+        """Return the task given back to the queue."""
+        self._require_holder(holder)
+        return replace(self, state=ReviewState.WAITING, lease=None, version=self.version + 1)
+
+    def skipped(self, holder: str, reason: str, now: datetime) -> "ReviewTask":
+        """Return the task passed on: to another reviewer, or to a lead after two skips."""
+        self._require_holder(holder)
+        skips = (*self.skips, Skip(holder, reason, now))
+        escalated = len({skip.reviewer for skip in skips}) >= SKIPS_BEFORE_ESCALATION
+        return replace(
+            self,
+            state=ReviewState.SKIPPED if escalated else ReviewState.WAITING,
+            lease=None,
+            skips=skips,
+            version=self.version + 1,
+        )
+
+    def completed(self, holder: str, expected_version: int) -> "ReviewTask":
+        """Return the task settled by ``holder``, who saw it at ``expected_version``."""
+        self._require_open()
+        if expected_version != self.version:
+            raise StaleVersion(
+                f"The task is at version {self.version}, not {expected_version}: it was claimed "
+                "again or given back since you read it. Claim the next task."
+            )
+        self._require_holder(holder)
+        return replace(self, state=ReviewState.COMPLETED, lease=None, version=self.version + 1)
+
+    def _require_open(self) -> None:
+        if self.state is ReviewState.COMPLETED:
+            raise ReviewAlreadyDecided("This task is completed; claim the next one.")
+
+    def _require_holder(self, holder: str) -> None:
+        self._require_open()
+        if self.lease is None or self.lease.holder != holder:
+            raise LeaseLost("You do not hold this task: it is free or leased to somebody else.")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """The label set that a reviewer gave to a document.
+
+    Attributes
+    ----------
+    agreed : bool
+        The labels are those that the model predicted.
+    chosen_rank : int or None
+        Place, from 0, of the labels among the candidates shown; None when they were not there.
+    suggestion_shown : bool
+        Whether the reviewer saw the candidates before deciding.
+    seconds : float
+        From claim to completion.
+    """
+
+    id: str
+    task_id: str
+    prediction_id: str
+    reviewer: str
+    labels: tuple[str, ...]
+    comment: str | None
+    agreed: bool
+    chosen_rank: int | None
+    suggestion_shown: bool
+    seconds: float
+    created_at: datetime

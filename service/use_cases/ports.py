@@ -1,0 +1,230 @@
+"""What the verbs need from the world outside, as Protocols.
+
+Ids are UUIDv7 strings, so ordering by id is ordering by time and an id serves as a list's cursor.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from service.domain.history import Event
+from service.domain.people import ApiKey
+from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.routing import RoutingPolicy
+from service.domain.versions import ModelVersion
+from service.domain.work import Job
+
+Clock = Callable[[], datetime]
+NewId = Callable[[], str]
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    """One page of a list, and the id after which the next one starts (None at the end)."""
+
+    items: tuple[Item, ...]
+    next_after: str | None
+
+
+class Predictor(Protocol):
+    """A loaded model."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label that the model can predict."""
+
+    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+        """Score documents together; raises `InvalidRequest` where one cannot be scored."""
+
+
+class PredictorSource(Protocol):
+    """Hands out the predictor that serves now."""
+
+    def active(self) -> Predictor:
+        """Return it; raises `ModelUnavailable` when there is none."""
+
+
+class ArtifactStore(Protocol):
+    """Keeps model artifacts, in a folder or in an object store."""
+
+    def add(self, source: str) -> ModelVersion:
+        """Verify the artifact folder ``source``, keep a copy and describe it (not yet recorded).
+
+        Raises `InvalidRequest` when it is not a sound artifact.
+        """
+
+
+@dataclass(frozen=True)
+class PredictionFilter:
+    """Which predictions to list; None does not restrict."""
+
+    client_id: str | None = None
+    decision: Decision | None = None
+    document_id: str | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+
+
+class Predictions(Protocol):
+    """Stored predictions."""
+
+    def add(
+        self, prediction: Prediction, *, idempotency: "IdempotencyKey | None" = None
+    ) -> None: ...
+
+    def get(self, prediction_id: str) -> Prediction | None: ...
+
+    def replayed(self, client_id: str, key: str) -> "tuple[Prediction, str] | None":
+        """Return the prediction made under an idempotency key, and its request digest."""
+
+    def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
+        """List newest first."""
+
+    def counts(self) -> Mapping[tuple[Decision, Reason], int]: ...
+
+
+@dataclass(frozen=True)
+class IdempotencyKey:
+    """A client's own name for a request, with a digest of its body."""
+
+    key: str
+    request_digest: str
+
+
+class Reviews(Protocol):
+    """The review queue."""
+
+    def add(self, task: ReviewTask) -> None: ...
+
+    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None: ...
+
+    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+        """Lock and return the oldest task that ``reviewer`` may claim now.
+
+        That is one that waits or whose lease has run out, and that ``reviewer`` has not skipped;
+        with ``escalated``, skipped tasks come first. Tasks locked by a concurrent claim are passed
+        over, so no task is ever claimed twice.
+        """
+
+    def save(self, task: ReviewTask) -> None:
+        """Store a changed task."""
+
+    def held_by(self, reviewer: str, now: datetime) -> int:
+        """Count the live leases of ``reviewer``."""
+
+    def page(
+        self,
+        *,
+        state: ReviewState | None,
+        reason: Reason | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[ReviewTask]:
+        """List oldest first."""
+
+    def counts(self) -> Mapping[ReviewState, int]: ...
+
+    def annotate(self, annotation: Annotation) -> None: ...
+
+    def expire_leases(self, now: datetime) -> list[ReviewTask]:
+        """Return tasks whose lease has run out to the queue; gives the changed tasks."""
+
+
+class Policies(Protocol):
+    """Versions of the routing policy; the newest is in force."""
+
+    def current(self) -> RoutingPolicy: ...
+
+    def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
+        """Store a new version; raises `StaleVersion` unless ``replacing`` is in force."""
+
+
+class Models(Protocol):
+    """Registered artifacts."""
+
+    def add(self, model: ModelVersion) -> None:
+        """Record one; raises `DuplicateModel` for content that is registered already."""
+
+    def get(self, model_id: str) -> ModelVersion | None: ...
+
+    def active(self) -> ModelVersion | None: ...
+
+    def all(self) -> list[ModelVersion]:
+        """List newest first."""
+
+    def activate(self, model_id: str, now: datetime, activation_id: str) -> None: ...
+
+
+class Keys(Protocol):
+    """Stored API keys."""
+
+    def add(self, key: ApiKey) -> None: ...
+
+    def get(self, key_id: str) -> ApiKey | None: ...
+
+    def by_digest(self, digest: bytes) -> ApiKey | None: ...
+
+    def all(self) -> list[ApiKey]: ...
+
+    def revoke(self, key_id: str, now: datetime) -> None: ...
+
+
+class AuditTrail(Protocol):
+    """Append-only record of what was done."""
+
+    def add(self, event: Event) -> None: ...
+
+    def page(self, *, after: str | None, limit: int) -> Page[Event]:
+        """List newest first."""
+
+
+class Jobs(Protocol):
+    """Durable jobs with leases."""
+
+    def enqueue(self, job: Job) -> bool:
+        """Store a job; False when one with the same key is queued or running."""
+
+    def get(self, job_id: str) -> Job | None: ...
+
+    def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
+        """Lease the next due job of these kinds, or one whose worker has gone silent."""
+
+    def save(self, job: Job, *, token: int) -> bool:
+        """Store a claimed job's new state; False when the lease has passed to another worker."""
+
+
+class UnitOfWork(Protocol):
+    """One transaction: all of it happens at `commit`, or nothing does."""
+
+    predictions: Predictions
+    reviews: Reviews
+    policies: Policies
+    models: Models
+    keys: Keys
+    audit_trail: AuditTrail
+    jobs: Jobs
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def commit(self) -> None: ...
+
+
+class Begin(Protocol):
+    """Opens transactions."""
+
+    def __call__(self, *, read_only: bool = False) -> UnitOfWork: ...
