@@ -1,0 +1,463 @@
+"""Data sets for training and evaluation: read, checked, split."""
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from models.corpus.documents import PredictionInput, iter_documents, read_documents
+from models.corpus.lines import ContentHash, DataError, DataWarning, Progress, read_names
+from models.corpus.svmlight import read_svmlight
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "Dataset",
+    "PredictionInput",
+    "check_trainable",
+    "fold_ids",
+    "iter_documents",
+    "read_dataset",
+    "split_rows",
+]
+
+Kind = Literal["text", "vectors"]
+Part = Literal["train", "test"]
+
+MIN_TRAINING_DOCUMENTS = 10
+"""Below this a calibrator cannot see rows that its base model was not fitted on."""
+
+_SUFFIXES: dict[str, Kind] = {
+    ".jsonl": "text",
+    ".jsonl.gz": "text",
+    ".svm": "vectors",
+    ".svm.gz": "vectors",
+}
+_NAMED = 3  # names that a warning spells out
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled documents, as texts or as feature vectors.
+
+    Attributes
+    ----------
+    kind : {"text", "vectors"}
+        Whether ``texts`` or ``X`` is set.
+    ids : tuple of str, length n
+        Distinct. Vectors have none in their file and are numbered from "1".
+    label_names : tuple of str, length L
+        The columns of ``Y``.
+    Y : csr_array of uint8, shape (n, L)
+        1 where the document carries the label.
+    texts : tuple of str, or None
+        The documents.
+    X : csr_array of float32, shape (n, d), or None
+        The feature vectors; int32 indices, ascending in each row.
+    feature_names : tuple of str, length d, or None
+        The columns of ``X``.
+    fingerprint : str
+        SHA-256 of the content (hex), the same whether the file was gzipped or not.
+    annotators : tuple of (str or None), or None
+        Who labelled each document; None when no document says.
+    """
+
+    kind: Kind
+    ids: tuple[str, ...]
+    label_names: tuple[str, ...]
+    Y: csr_array
+    texts: tuple[str, ...] | None
+    X: csr_array | None
+    feature_names: tuple[str, ...] | None
+    fingerprint: str
+    annotators: tuple[str | None, ...] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of documents."""
+        return len(self.ids)
+
+    def take(self, rows: ArrayLike) -> "Dataset":
+        """Return the data set of some rows, in the order given.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            Row numbers from 0.
+
+        Returns
+        -------
+        Dataset
+            Same labels and features; its fingerprint is made of this one's and the rows.
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        digest = hashlib.sha256(self.fingerprint.encode())
+        digest.update(chosen.astype("<i8").tobytes())
+        return Dataset(
+            kind=self.kind,
+            ids=tuple(self.ids[row] for row in chosen),
+            label_names=self.label_names,
+            Y=self.Y[chosen],
+            texts=None if self.texts is None else tuple(self.texts[row] for row in chosen),
+            X=None if self.X is None else self.X[chosen],
+            feature_names=self.feature_names,
+            fingerprint=digest.hexdigest(),
+            annotators=None
+            if self.annotators is None
+            else tuple(self.annotators[row] for row in chosen),
+        )
+
+
+def read_dataset(
+    path: str | Path,
+    part: Part | None = None,
+    *,
+    label_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Read and check labelled documents.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.jsonl`` file of texts or a ``.svm`` file of vectors, gzipped or not, or a folder that
+        holds ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file
+        ``labels.txt`` names the labels and ``features.txt``, if there, the features; otherwise
+        features are named "1", "2", …
+    part : {"train", "test"}, optional
+        Which file of a folder; not looked at when `path` is a file.
+    label_names : sequence of str, optional
+        The labels of a fitted model. The columns of ``Y`` follow it; labels that it lacks come
+        behind, so that they count as misses, and a warning names them. Without it the columns are
+        the labels of the texts, sorted, or those of ``labels.txt``.
+    feature_names : sequence of str, optional
+        The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
+        left out with a warning.
+    progress : callable, optional
+        Told the share of the file read so far.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        If a file is missing, cannot be read, or is not in the form stated; the message names file,
+        line, fault and cure.
+    """
+    file = _file_of(Path(path), part)
+    content = ContentHash()
+    read = _read_texts if _kind_of(file) == "text" else _read_vectors
+    return read(file, label_names, feature_names, progress, content)
+
+
+def _file_of(path: Path, part: Part | None) -> Path:
+    """Return the data file that `path` means."""
+    if not path.is_dir():
+        return path
+    if part is None:
+        raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
+    found = [path / (part + suffix) for suffix in _SUFFIXES if (path / (part + suffix)).is_file()]
+    if len(found) > 1:
+        names = " and ".join(file.name for file in found)
+        raise DataError(path, None, f"both {names} are here", "keep one")
+    if not found:
+        wanted = " or ".join(f"{part}{suffix}" for suffix in _SUFFIXES)
+        raise DataError(path, None, f"the folder has no {part} part", f"add {wanted}")
+    return found[0]
+
+
+def _kind_of(file: Path) -> Kind:
+    for suffix, kind in _SUFFIXES.items():
+        if file.name.endswith(suffix):
+            return kind
+    raise DataError(file, None, "unknown kind of file", f"end its name in {', '.join(_SUFFIXES)}")
+
+
+def _read_texts(
+    file: Path,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,  # noqa: ARG001 - texts have no features yet
+    progress: Progress | None,
+    content: ContentHash,
+) -> Dataset:
+    documents = read_documents(file, progress=progress, content=content)
+    found = sorted(set(chain.from_iterable(documents.labels)))
+    names = _with_unknown(file, found, label_names)
+    column = {name: index for index, name in enumerate(names)}
+    rows = [[column[label] for label in labels] for labels in documents.labels]
+    annotated = any(annotator is not None for annotator in documents.annotators)
+    return Dataset(
+        kind="text",
+        ids=tuple(documents.ids),
+        label_names=names,
+        Y=_label_matrix(rows, len(names)),
+        texts=tuple(documents.texts),
+        X=None,
+        feature_names=None,
+        fingerprint=content.hexdigest(),
+        annotators=tuple(documents.annotators) if annotated else None,
+    )
+
+
+def _read_vectors(
+    file: Path,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,
+    progress: Progress | None,
+    content: ContentHash,
+) -> Dataset:
+    labels_file = _beside(file, "labels.txt")
+    if labels_file is None:
+        raise DataError(
+            file, None, "there is no labels.txt beside it", "name one label a line, label 0 first"
+        )
+    own_labels = read_names(labels_file, "label", content=content)
+    features_file = _beside(file, "features.txt")
+    own_features = (
+        None if features_file is None else read_names(features_file, "feature", content=content)
+    )
+    X, label_sets = read_svmlight(
+        file,
+        n_labels=len(own_labels),
+        n_features=None if own_features is None else len(own_features),
+        progress=progress,
+        content=content,
+    )
+    _warn_of_oddities(file, X, label_sets)
+    used = sorted({label for labels in set(label_sets) for label in labels})
+    names = (
+        tuple(own_labels)
+        if label_names is None
+        else _with_unknown(file, [own_labels[label] for label in used], label_names)
+    )
+    position = {name: index for index, name in enumerate(names)}
+    # A label of labels.txt that neither the model nor this file uses gets no column.
+    column = [position.get(name, -1) for name in own_labels]
+    rows = [[column[label] for label in labels] for labels in label_sets]
+    features = tuple(own_features or map(str, range(1, X.shape[1] + 1)))
+    if feature_names is not None:
+        X, features = _in_columns_of(file, X, features, tuple(feature_names))
+    return Dataset(
+        kind="vectors",
+        ids=tuple(map(str, range(1, len(label_sets) + 1))),
+        label_names=names,
+        Y=_label_matrix(rows, len(names)),
+        texts=None,
+        X=X,
+        feature_names=features,
+        fingerprint=content.hexdigest(),
+    )
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    for candidate in (file.with_name(name), file.with_name(name + ".gz")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]]) -> None:
+    repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
+    if repeated:
+        warnings.warn(f"{file}: {repeated} documents repeat a label; merged", DataWarning, 4)
+    featureless = int(np.count_nonzero(np.diff(X.indptr) == 0))
+    if featureless:
+        warnings.warn(f"{file}: {featureless} documents have no features; kept", DataWarning, 4)
+
+
+def _with_unknown(
+    file: Path, found: Iterable[str], label_names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the model's labels with those of the file that it lacks behind them."""
+    if label_names is None:
+        return tuple(found)
+    known = set(label_names)
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        warnings.warn(
+            f"{file}: {len(unknown)} labels never occurred in training and count as misses: "
+            f"{_some(unknown)}",
+            DataWarning,
+            stacklevel=4,
+        )
+    return (*label_names, *unknown)
+
+
+def _in_columns_of(
+    file: Path, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
+) -> tuple[csr_array, tuple[str, ...]]:
+    """Give `X` the columns of a fitted model."""
+    if own == wanted:
+        return X, wanted
+    position = {name: index for index, name in enumerate(wanted)}
+    column = np.array([position.get(name, -1) for name in own], dtype=np.int32)
+    unknown = [own[index] for index in np.flatnonzero(column < 0)]
+    if unknown:
+        warnings.warn(
+            f"{file}: {len(unknown)} features are unknown to the model and left out: "
+            f"{_some(unknown)}",
+            DataWarning,
+            stacklevel=4,
+        )
+    moved = column[X.indices]
+    kept = moved >= 0
+    counts = np.concatenate([[0], np.cumsum(kept)])
+    result = csr_array(
+        (X.data[kept], moved[kept], counts[X.indptr].astype(X.indptr.dtype)),
+        shape=(X.shape[0], len(wanted)),
+    )
+    result.sort_indices()
+    return result, wanted
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_NAMED]))
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
+    """Return the 0/1 matrix of label sets given as column numbers, in any order."""
+    distinct = [sorted(set(row)) for row in rows]
+    indptr = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum([len(row) for row in distinct], out=indptr[1:])
+    indices: NDArray[np.int32] = np.fromiter(
+        chain.from_iterable(distinct), dtype=np.int32, count=int(indptr[-1])
+    )
+    Y = csr_array(
+        (np.ones(len(indices), dtype=np.uint8), indices, indptr), shape=(len(rows), n_labels)
+    )
+    Y.has_sorted_indices = True
+    return Y
+
+
+def check_trainable(dataset: Dataset, path: str | Path) -> None:
+    """Refuse data that nothing can be learnt from; warn of data that teaches little.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What a model shall be fitted on.
+    path : str or Path
+        Where it came from, for messages.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than ``MIN_TRAINING_DOCUMENTS`` documents, or none carries a label.
+
+    Warns
+    -----
+    DataWarning
+        If every document carries the same label set, or some labels are on no document.
+    """
+    if dataset.n < MIN_TRAINING_DOCUMENTS:
+        raise DataError(
+            path,
+            None,
+            f"only {dataset.n} documents",
+            f"training needs at least {MIN_TRAINING_DOCUMENTS}, so that the confidence is fitted "
+            "on documents the model has not seen",
+        )
+    if dataset.Y.nnz == 0:
+        raise DataError(path, None, "no document carries a label", "give labelled documents")
+    counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
+    unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]
+    if unused:
+        warnings.warn(
+            f"{path}: {len(unused)} labels are on no document and will never be predicted: "
+            f"{_some(unused)}",
+            DataWarning,
+            stacklevel=2,
+        )
+    if set(counts[counts > 0].tolist()) == {dataset.n}:
+        warnings.warn(
+            f"{path}: every document carries the same label set; nothing else will be predicted",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def split_rows(
+    n: int, fractions: Sequence[float], random_state: int | np.random.Generator
+) -> tuple[NDArray[np.int64], ...]:
+    """Split row numbers at random.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    fractions : sequence of float
+        Share of each part, each above 0, together at most 1. When they make 1 every row is used.
+    random_state : int or Generator
+        Equal seeds give equal splits.
+
+    Returns
+    -------
+    tuple of ndarray of int64
+        The rows of each part, ascending and disjoint.
+
+    Raises
+    ------
+    ValueError
+        If the fractions are not such shares.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in split_rows(5, (0.6, 0.4), 0)]
+    [[2, 3, 4], [0, 1]]
+    """
+    shares = np.asarray(fractions, dtype=np.float64)
+    if shares.ndim != 1 or not np.all(shares > 0) or shares.sum() > 1 + 1e-9:
+        raise ValueError(f"fractions must be positive and sum to at most 1, not {fractions!r}")
+    order = np.random.default_rng(random_state).permutation(n)
+    bounds = np.concatenate([[0], np.rint(np.cumsum(shares) * n)]).astype(np.int64)
+    return tuple(np.sort(order[start:stop]) for start, stop in pairwise(bounds))
+
+
+def fold_ids(
+    Y: csr_array | int, n_folds: int, random_state: int | np.random.Generator
+) -> NDArray[np.int64]:
+    """Assign rows to folds at random, in parts that differ by at most one row.
+
+    Plain random on purpose: dealing the rows out by label set would make a row's own set occur in
+    the other folds more evenly than it occurs around a new document, and the set's prior is a
+    feature of the calibrator.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n, L), or int
+        The label matrix, or just the number of rows.
+    n_folds : int
+        From 2 to n.
+    random_state : int or Generator
+        Equal seeds give equal folds.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Fold of each row, in ``[0, n_folds)``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer rows than folds, or fewer than two folds.
+
+    Examples
+    --------
+    >>> fold_ids(5, 2, random_state=0).tolist()
+    [0, 0, 1, 0, 1]
+    """
+    n = Y if isinstance(Y, int) else Y.shape[0]
+    if not 2 <= n_folds <= n:
+        raise ValueError(f"n_folds must be from 2 to the number of rows ({n}), not {n_folds}")
+    return np.random.default_rng(random_state).permutation(np.arange(n) % n_folds)

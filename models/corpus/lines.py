@@ -1,0 +1,205 @@
+"""Lines of plain or gzipped files, and the error that names one of them."""
+
+import gzip
+import hashlib
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+Progress = Callable[[float], None]
+"""Told the fraction of a long task that is done, in [0, 1], never falling."""
+
+STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+_LINES_BETWEEN_REPORTS = 1024
+
+
+class DataError(ValueError):
+    """A file that cannot be used as it is.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or ``-`` for standard input.
+    line : int or None
+        The line at fault, counted from 1; None when the whole file is.
+    fault : str
+        What is wrong.
+    cure : str
+        What would be right.
+
+    Examples
+    --------
+    >>> print(DataError("a.jsonl", 3, "'text' is missing", "add the document's text"))
+    a.jsonl, line 3: 'text' is missing; add the document's text
+    """
+
+    def __init__(self, path: str | Path, line: int | None, fault: str, cure: str) -> None:
+        self.path = path
+        self.line = line
+        self.fault = fault
+        self.cure = cure
+        name = "standard input" if str(path) == STDIN else str(path)
+        place = name if line is None else f"{name}, line {line}"
+        super().__init__(f"{place}: {fault}; {cure}")
+
+    def __reduce__(self) -> tuple[type["DataError"], tuple[str | Path, int | None, str, str]]:
+        return type(self), (self.path, self.line, self.fault, self.cure)
+
+
+class DataWarning(UserWarning):
+    """Something odd in a file that does not stop the work."""
+
+
+class ContentHash:
+    """SHA-256 of a file's lines as they are read, whether they were gzipped or not."""
+
+    def __init__(self) -> None:
+        self._sha256 = hashlib.sha256()
+
+    def update(self, content: bytes) -> None:
+        """Add what was read next."""
+        self._sha256.update(content)
+
+    def hexdigest(self) -> str:
+        """Return the hash of everything added so far, in hexadecimal."""
+        return self._sha256.hexdigest()
+
+
+def read_lines(
+    path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a plain or gzipped file with their numbers, in constant memory.
+
+    Gzip is told by the file's first bytes, so a wrong suffix does no harm.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, or ``-`` for standard input.
+    progress : callable, optional
+        Told the share of the file's bytes read so far.
+    content : ContentHash, optional
+        Updated with every line.
+
+    Yields
+    ------
+    (int, bytes)
+        Line number from 1, and the line with its line break.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be opened or read, or its gzip stream is broken.
+    """
+    number = 0
+    with _opened(path) as (lines, raw, size):
+        try:
+            for number, line in enumerate(lines, 1):
+                if content is not None:
+                    content.update(line)
+                if progress is not None and size and number % _LINES_BETWEEN_REPORTS == 0:
+                    progress(min(raw.tell() / size, 1.0))
+                yield number, line
+        except EOFError as error:
+            raise DataError(
+                path, number + 1, "the gzip stream ends early", "copy the whole file again"
+            ) from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                path, number + 1, f"the gzip stream is corrupt ({error})", "copy the file again"
+            ) from error
+    if progress is not None:
+        progress(1.0)
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[tuple[BinaryIO, BinaryIO, int]]:
+    """Open a file for reading lines: the lines, the raw stream, its size in bytes (0: unknown)."""
+    if str(path) == STDIN:
+        raw = sys.stdin.buffer
+        yield _decompressed(raw), raw, 0
+        return
+    try:
+        with Path(path).open("rb") as raw:
+            yield _decompressed(raw), raw, Path(path).stat().st_size
+    except FileNotFoundError as error:
+        raise DataError(path, None, "no such file", "check the path") from error
+    except IsADirectoryError as error:
+        raise DataError(path, None, "this is a folder", "name a file in it") from error
+    except gzip.BadGzipFile:
+        raise
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(path, None, f"cannot be read ({reason})", "check the file") from error
+
+
+def _decompressed(raw: BinaryIO) -> BinaryIO:
+    first = raw.peek(2)[:2] if hasattr(raw, "peek") else b""
+    if first != _GZIP_MAGIC:
+        return raw
+    # GzipFile reads and iterates like any binary file; its stubs do not derive from BinaryIO.
+    return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
+
+
+def decode(path: str | Path, number: int, line: bytes) -> str:
+    """Decode a line as UTF-8, without the byte-order mark that some editors put first.
+
+    Raises
+    ------
+    DataError
+        If the line is not UTF-8; the message names the byte.
+    """
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            path,
+            number,
+            f"byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8",
+            "save the file as UTF-8",
+        ) from error
+    return text.removeprefix("\ufeff") if number == 1 else text
+
+
+def read_names(path: str | Path, what: str, *, content: ContentHash | None = None) -> list[str]:
+    """Read a list of distinct names, one a line.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``labels.txt`` or ``features.txt``, plain or gzipped.
+    what : str
+        What a line names, for messages: "label" or "feature".
+    content : ContentHash, optional
+        Updated with every line.
+
+    Returns
+    -------
+    list of str
+        The names in the file's order, without line breaks.
+
+    Raises
+    ------
+    DataError
+        If the file is empty, or a name is empty or given twice.
+    """
+    lines: dict[str, int] = {}
+    for number, line in read_lines(path, content=content):
+        name = decode(path, number, line).rstrip("\r\n")
+        if not name.strip():
+            raise DataError(path, number, f"no {what} name", f"give one {what} name a line")
+        if name in lines:
+            raise DataError(
+                path,
+                number,
+                f"the {what} {name!r} is on line {lines[name]} already",
+                f"name each {what} once",
+            )
+        lines[name] = number
+    if not lines:
+        raise DataError(path, None, "the file is empty", f"give one {what} name a line")
+    return list(lines)

@@ -1,0 +1,213 @@
+"""Multi-label svmlight files: ``l1,l2 index:value …``, labels 0-based, features 1-based."""
+
+import re
+from array import array
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from models.corpus.lines import ContentHash, DataError, Progress, decode, read_lines
+
+# Possessive quantifiers: a line of any length is judged in one pass, without backtracking.
+_PLAIN_FEATURES = re.compile(rb"(?:[ \t]++[0-9]{1,18}+:[-+.0-9eE]++)*+[ \t\r\n]*+")
+_PLAIN_LABELS = re.compile(rb"[0-9]{1,18}+(?:,[0-9]{1,18}+)*+")
+_INDEX = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = re.compile(
+    r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)",
+    re.IGNORECASE,
+)
+_MAX_FEATURES = 2**31 - 1  # column indices are int32
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_ORDER = "number features from 1, in ascending order, each once"
+
+
+def read_svmlight(
+    path: str | Path,
+    *,
+    n_labels: int,
+    n_features: int | None = None,
+    progress: Progress | None = None,
+    content: ContentHash | None = None,
+) -> tuple[csr_array, list[tuple[int, ...]]]:
+    """Read a multi-label svmlight file, plain or gzipped.
+
+    An empty label set is an empty field: the line starts with a space. What follows ``#`` is a
+    comment.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    n_labels : int
+        Labels are in ``[0, n_labels)``.
+    n_features : int, optional
+        Features are in ``[1, n_features]``; without it the largest index counts them.
+    progress, content : optional
+        See :func:`models.corpus.lines.read_lines`.
+
+    Returns
+    -------
+    X : csr_array of float32, shape (n, n_features)
+        int32 indices, ascending in each row.
+    labels : list of tuple of int
+        The label indices of each row, ascending; one given twice is kept twice.
+
+    Raises
+    ------
+    DataError
+        At the first line at fault, or if there is no document.
+    """
+    limit = _MAX_FEATURES if n_features is None else n_features
+    parser = _Parser(path, n_labels, limit)
+    indices, values, indptr = array("i"), array("f"), array("q", [0])
+    label_sets: list[tuple[int, ...]] = []
+    # Equal label fields share one tuple: a million documents have few distinct sets.
+    known_sets: dict[bytes, tuple[int, ...]] = {b"": ()}
+    for number, line in read_lines(path, progress=progress, content=content):
+        if b"#" in line:
+            line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
+            if not line.strip():
+                continue
+        label_field, body = _split_labels(line)
+        if not label_field and not body:
+            raise parser.error(
+                number, "an empty line", "start a document without labels with a space"
+            )
+        labels = known_sets.get(label_field)
+        if labels is None:
+            labels = known_sets[label_field] = parser.labels(number, label_field)
+        label_sets.append(labels)
+        row_indices, row_values = parser.features(number, body)
+        indices.extend(row_indices)
+        values.extend(row_values)
+        indptr.append(len(indices))
+    if not label_sets:
+        raise DataError(path, None, "the file holds no documents", "give one document a line")
+    return _matrix(indices, values, indptr, n_features), label_sets
+
+
+def _split_labels(line: bytes) -> tuple[bytes, bytes]:
+    """Split a line into the label field and the rest, which keeps its leading space."""
+    line = line.rstrip(b"\r\n")
+    if line[:1] in (b" ", b"\t"):
+        return b"", line
+    label_field, space, rest = line.partition(b" ")
+    if b":" in label_field:  # the leading space of an empty label set was lost
+        return b"", b" " + line
+    return label_field, space + rest
+
+
+def _matrix(
+    indices: "array[int]", values: "array[float]", indptr: "array[int]", n_features: int | None
+) -> csr_array:
+    columns = np.frombuffer(indices, dtype=np.int32)
+    if n_features is None:
+        n_features = int(columns.max()) + 1 if len(columns) else 0
+    rows = np.frombuffer(indptr, dtype=np.int64)
+    if rows[-1] <= np.iinfo(np.int32).max:
+        rows = rows.astype(np.int32)
+    matrix = csr_array(
+        (np.frombuffer(values, dtype=np.float32), columns, rows),
+        shape=(len(indptr) - 1, n_features),
+    )
+    matrix.has_sorted_indices = True  # the parser refused anything else
+    return matrix
+
+
+class _Parser:
+    """Reads one field at a time; a field that is not plain is looked at closely for its fault."""
+
+    def __init__(self, path: str | Path, n_labels: int, n_features: int) -> None:
+        self._path = path
+        self._n_labels = n_labels
+        self._n_features = n_features
+
+    def error(self, number: int, fault: str, cure: str) -> DataError:
+        return DataError(self._path, number, fault, cure)
+
+    def labels(self, number: int, label_field: bytes) -> tuple[int, ...]:
+        if _PLAIN_LABELS.fullmatch(label_field):
+            labels = sorted(map(int, label_field.split(b",")))
+            if labels[-1] < self._n_labels:
+                return tuple(labels)
+            raise self.error(
+                number,
+                f"label {labels[-1]}, but labels.txt ends at label {self._n_labels - 1}",
+                "count labels from 0, in the order of labels.txt",
+            )
+        text = decode(self._path, number, label_field)
+        for part in text.split(","):
+            if part.startswith("-") and part[1:].isdecimal():
+                raise self.error(number, f"negative label {part}", "count labels from 0")
+        raise self.error(
+            number,
+            f"{text[:60]!r} is not a list of label numbers",
+            "write labels as 0,4,7; a document without labels starts with a space",
+        )
+
+    def features(self, number: int, body: bytes) -> tuple[list[int], list[float]]:
+        """Return the row's 0-based columns and its values."""
+        if not _PLAIN_FEATURES.fullmatch(body):
+            raise self._fault(number, body)
+        fields = body.replace(b":", b" ").split()
+        try:
+            values = list(map(float, fields[1::2]))
+        except ValueError as error:
+            raise self._fault(number, body) from error
+        columns = [int(field) - 1 for field in fields[0::2]]
+        if columns and (columns[0] < 0 or columns[-1] >= self._n_features):
+            raise self._fault(number, body)
+        if any(map(int.__ge__, columns, columns[1:])):
+            raise self._fault(number, body)
+        # A decimal beyond float32 would become infinite in silence.
+        if not all(-_FLOAT32_MAX <= value <= _FLOAT32_MAX for value in values):
+            raise self._fault(number, body)
+        return columns, values
+
+    def _fault(self, number: int, body: bytes) -> DataError:
+        """Return the first fault of a row that is known to have one."""
+        previous = 0
+        for token in decode(self._path, number, body).split():
+            name, _, value = token.partition(":")
+            quoted = repr(token if len(token) <= 60 else token[:60] + "…")
+            if not (_INDEX.fullmatch(name) and value):
+                return self.error(
+                    number, f"{quoted} is not index:value", "write features as 12:0.5"
+                )
+            index = int(name)
+            fault = self._index_fault(number, index, previous)
+            fault = fault or self._value_fault(number, quoted, value)
+            if fault is not None:
+                return fault
+            previous = index
+        return self.error(number, "not svmlight", "write l1,l2 index:value index:value …")
+
+    def _index_fault(self, number: int, index: int, previous: int) -> DataError | None:
+        if index < 1:
+            return self.error(number, f"feature index {index}", _ORDER)
+        if index == previous:
+            return self.error(number, f"feature {index} is given twice", _ORDER)
+        if index < previous:
+            return self.error(number, f"feature {index} comes after feature {previous}", _ORDER)
+        if index > self._n_features:
+            return self.error(
+                number,
+                f"feature {index}, but there are {self._n_features} features",
+                "name every feature in features.txt"
+                if self._n_features < _MAX_FEATURES
+                else "number features from 1 without such gaps",
+            )
+        return None
+
+    def _value_fault(self, number: int, quoted: str, value: str) -> DataError | None:
+        if not _NUMBER.fullmatch(value):
+            return self.error(
+                number, f"the value in {quoted} is no number", "write it as 0.5 or 1e-3"
+            )
+        # Written so that NaN fails as well.
+        if not abs(float(value)) <= _FLOAT32_MAX:
+            return self.error(
+                number, f"the value in {quoted} is not finite", "give a finite number"
+            )
+        return None
