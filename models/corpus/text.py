@@ -1,0 +1,358 @@
+"""Texts to sparse tf-idf vectors: a regular expression, a dictionary, one compiled pass."""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise, repeat
+from typing import Any, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+# Control characters, punctuation and halves of surrogate pairs are not word characters: they
+# only separate words.
+_WORD = re.compile(r"\w+")
+# Lower-cases ASCII word characters and blanks out the rest.
+_ASCII_WORDS = bytes(
+    ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
+    for byte in range(256)
+)
+_MAX_WORD_LENGTH = 40
+"""Longer runs are hashes, encoded attachments or run-on text: no word to learn."""
+
+_NORMALISED_AT_ONCE = 256
+"""Unicode normalisation takes quadratic time in a run of combining marks: a megabyte of them would
+take minutes. In slices of this many characters the time is linear; a slice that cuts a composed
+character in two costs at most that word."""
+
+_DOCUMENTS_AT_ONCE = 1024  # bounds the token numbers held in memory
+_TINY_CORPUS = 50  # documents, below which every word counts as known
+
+
+class TextVectorizer(TransformerMixin, BaseEstimator):
+    r"""Turn texts into l2-normalised sublinear tf-idf vectors.
+
+    A word is a run of letters, digits or underscores of at most 40 characters, lower-cased; texts
+    that are not ASCII are brought to Unicode form NFKC first. Languages written without spaces
+    need a segmenter before. A word :math:`t` that occurs :math:`c > 0` times in a text weighs
+    :math:`(1 + \ln c)\,(1 + \ln\frac{1 + n}{1 + n_t})`, where :math:`n_t` of the :math:`n` training
+    texts hold it; the vector of a text is then scaled to length one.
+
+    Parameters
+    ----------
+    min_df : int, default=2
+        Training texts in which a word must occur to be known. Taken as 1 when there are fewer
+        than 50 texts, or when no word is in that many.
+    bigrams : bool, default=False
+        Whether pairs of neighbouring known words are features as well.
+    bigram_min_df : int, default=5
+        Training texts in which a pair must occur to be known.
+
+    Attributes
+    ----------
+    vocabulary_ : list of str
+        The known words, sorted: the first columns.
+    bigrams_ : ndarray of int64, shape (n_bigrams,)
+        The known pairs, sorted: ``first * len(vocabulary_) + second``. The columns behind.
+    idf_ : ndarray of float32, shape (d,)
+        Inverse document frequencies by column, at least 1.
+    n_features_in_ : int
+        1: a text.
+
+    Examples
+    --------
+    >>> vectorizer = TextVectorizer().fit(["Fever and cough.", "No fever."])
+    >>> vectorizer.vocabulary_
+    ['and', 'cough', 'fever', 'no']
+    >>> vectorizer.transform(["COUGH, cough!", "Rash?"]).toarray().tolist()
+    [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+
+    vocabulary_: list[str]
+    bigrams_: NDArray[np.int64]
+    idf_: NDArray[np.float32]
+
+    def __init__(self, *, min_df: int = 2, bigrams: bool = False, bigram_min_df: int = 5) -> None:
+        self.min_df = min_df
+        self.bigrams = bigrams
+        self.bigram_min_df = bigram_min_df
+
+    def fit(self, texts: Sequence[str], y: object = None) -> Self:  # noqa: ARG002 - pipelines pass y
+        """Learn the words and their document frequencies.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The training texts; read twice when pairs are wanted.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        TextVectorizer
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If no text holds a word, or a parameter is out of range.
+        TypeError
+            If `texts` is one string, or holds anything else than strings.
+        """
+        _check_texts(texts)
+        for name in ("min_df", "bigram_min_df"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        documents: Counter[str] = Counter()
+        for text in texts:
+            documents.update(set(_words(text)))
+        for word in [word for word in documents if len(word) > _MAX_WORD_LENGTH]:
+            del documents[word]
+        if not documents:
+            raise ValueError("no training text holds a word; give texts of letters or digits")
+        least = 1 if len(texts) < _TINY_CORPUS else self.min_df
+        words = [word for word, count in documents.items() if count >= least] or list(documents)
+        words.sort()
+        frequencies = [documents[word] for word in words]
+        pairs = self._frequent_pairs(words, texts) if self.bigrams else {}
+        self.vocabulary_ = words
+        self.bigrams_ = np.array(sorted(pairs), dtype=np.int64)
+        frequencies += [pairs[pair] for pair in self.bigrams_.tolist()]
+        inverse = np.log((1.0 + len(texts)) / (1.0 + np.array(frequencies))) + 1.0
+        self.idf_ = inverse.astype(np.float32)
+        self.n_features_in_ = 1
+        self._index_words()
+        return self
+
+    def _frequent_pairs(self, words: list[str], texts: Sequence[str]) -> dict[int, int]:
+        """Count the texts that hold each pair of neighbouring known words."""
+        number = {word: index for index, word in enumerate(words)}
+        counts: defaultdict[int, int] = defaultdict(int)
+        for text in texts:
+            row = map(number.get, _words(text), repeat(-1))
+            found = {a * len(words) + b for a, b in pairwise(row) if a >= 0 and b >= 0}
+            for pair in found:
+                counts[pair] += 1
+        least = 1 if len(texts) < _TINY_CORPUS else self.bigram_min_df
+        return {pair: count for pair, count in counts.items() if count >= least}
+
+    def _index_words(self) -> None:
+        self._number_of = {word: index for index, word in enumerate(self.vocabulary_)}
+
+    def transform(self, texts: Sequence[str]) -> csr_array:
+        """Turn texts into vectors.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any strings at all; one without a known word gives an empty row.
+
+        Returns
+        -------
+        csr_array of float32, shape (n, d)
+            int32 indices, ascending in each row; rows of length 1, or 0 if nothing is known.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        TypeError
+            If `texts` is one string, or holds anything else than strings.
+        """
+        check_is_fitted(self, "idf_")
+        _check_texts(texts)
+        if len(texts) <= _DOCUMENTS_AT_ONCE:
+            indices, values, indptr = self._vectors(texts)
+        else:
+            parts = [self._vectors(chunk) for chunk in _chunks(texts)]
+            indices = np.concatenate([part[0] for part in parts])
+            values = np.concatenate([part[1] for part in parts])
+            counts = np.concatenate([np.diff(part[2]) for part in parts])
+            indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        if indptr[-1] <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        vectors = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self.idf_)))
+        vectors.has_sorted_indices = True
+        return vectors
+
+    def _vectors(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """Return indices, values and row bounds of the texts' vectors."""
+        number_of = self._number_of.get
+        numbers: list[int] = []
+        bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+        for row, text in enumerate(texts, 1):
+            numbers.extend(map(number_of, _words(text), repeat(-1)))
+            bounds[row] = len(numbers)
+        indices, values, indptr = _weigh(
+            np.array(numbers, dtype=np.int32),
+            bounds,
+            len(self.vocabulary_),
+            self.bigrams_,
+            self.idf_,
+        )
+        return indices, values, indptr
+
+    def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """Count the distinct known words and pairs of each text.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any strings.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            0 where nothing in the text is known to the model.
+        """
+        return np.diff(self.transform(texts).indptr).astype(np.int32)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
+        """Return the words, then the pairs as "first second", by column.
+
+        Returns
+        -------
+        ndarray of str objects, shape (d,)
+        """
+        check_is_fitted(self, "idf_")
+        words = self.vocabulary_
+        firsts, seconds = np.divmod(self.bigrams_, len(words))
+        pairs = [f"{words[a]} {words[b]}" for a, b in zip(firsts, seconds, strict=True)]
+        return np.array([*words, *pairs], dtype=object)
+
+    def get_state(
+        self,
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # arrays of any type; JSON
+        """Return everything ``from_state`` needs: arrays, and a JSON object.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            "idf" and "bigrams".
+        settings : dict
+            "params" and "vocabulary".
+        """
+        check_is_fitted(self, "idf_")
+        arrays: dict[str, NDArray[Any]] = {"idf": self.idf_, "bigrams": self.bigrams_}
+        return arrays, {"params": self.get_params(), "vocabulary": self.vocabulary_}
+
+    @classmethod
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
+    ) -> "TextVectorizer":
+        """Rebuild a fitted vectorizer from its state.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        vectorizer = cls(**settings["params"])
+        vectorizer.vocabulary_ = list(settings["vocabulary"])
+        # Copies, because memory-mapped arrays are read-only and would be compiled for anew.
+        vectorizer.bigrams_ = np.array(arrays["bigrams"], dtype=np.int64)
+        vectorizer.idf_ = np.array(arrays["idf"], dtype=np.float32)
+        vectorizer.n_features_in_ = 1
+        n_words, n_pairs = len(vectorizer.vocabulary_), len(vectorizer.bigrams_)
+        if vectorizer.idf_.shape != (n_words + n_pairs,):
+            raise ValueError(
+                f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words and "
+                f"{n_pairs} pairs"
+            )
+        vectorizer._index_words()
+        return vectorizer
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        return tags
+
+
+def _words(text: str) -> list[str]:
+    """Return the lower-cased words of a text, in order."""
+    if text.isascii():
+        # The same words as below, several times faster.
+        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+    starts = range(0, len(text), _NORMALISED_AT_ONCE)
+    slices = (text[start : start + _NORMALISED_AT_ONCE] for start in starts)
+    normalised = "".join([unicodedata.normalize("NFKC", part) for part in slices])
+    return _WORD.findall(normalised.lower())
+
+
+def _check_texts(texts: Iterable[str]) -> None:
+    if isinstance(texts, str):
+        raise TypeError("give a sequence of texts, not one string")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while chunk := list(islice(rest, _DOCUMENTS_AT_ONCE)):
+        yield chunk
+
+
+@njit(cache=True, nogil=True)
+def _weigh(
+    numbers: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+    n_words: int,
+    bigrams: NDArray[np.int64],
+    idf: NDArray[np.float32],
+) -> tuple[
+    NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
+]:  # pragma: no cover - compiled
+    """Turn word numbers (-1: unknown) of texts into the rows of a tf-idf matrix."""
+    n = len(bounds) - 1
+    capacity = len(numbers) * (2 if len(bigrams) else 1)
+    indices = np.empty(capacity, np.int32)
+    values = np.empty(capacity, np.float32)
+    indptr = np.zeros(n + 1, np.int64)
+    end = 0
+    for row in range(n):
+        start, stop = bounds[row], bounds[row + 1]
+        found = np.empty((stop - start) * 2, np.int32)
+        m = 0
+        for position in range(start, stop):
+            word = np.int64(numbers[position])
+            if word < 0:
+                continue
+            found[m] = word
+            m += 1
+            if len(bigrams) and position > start and numbers[position - 1] >= 0:
+                pair = np.int64(numbers[position - 1]) * n_words + word
+                place = np.searchsorted(bigrams, pair)
+                if place < len(bigrams) and bigrams[place] == pair:
+                    found[m] = n_words + place
+                    m += 1
+        ordered = np.sort(found[:m])
+        first = end
+        squares = 0.0
+        position = 0
+        while position < m:
+            column = ordered[position]
+            count = 0
+            while position < m and ordered[position] == column:
+                count += 1
+                position += 1
+            weight = (1.0 + np.log(count)) * idf[column]
+            indices[end] = column
+            values[end] = weight
+            squares += weight * weight
+            end += 1
+        if squares > 0.0:
+            scale = 1.0 / np.sqrt(squares)
+            for k in range(first, end):
+                values[k] *= scale
+        indptr[row + 1] = end
+    return indices[:end], values[:end], indptr
