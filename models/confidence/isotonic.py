@@ -1,0 +1,108 @@
+"""Isotonic regression in compiled code: pooled inputs, few knots, linear in between."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class IsotonicCurve:
+    """A non-decreasing, piecewise linear curve, constant beyond its ends.
+
+    Attributes
+    ----------
+    x : float64 ndarray of shape (n_knots,)
+        Strictly rising.
+    y : float64 ndarray of shape (n_knots,)
+        Non-decreasing.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the non-decreasing curve nearest to the points in weighted squared error.
+
+        Equal inputs become their weighted mean first; otherwise the curve would depend on the
+        order of ties. Points without weight are left out.
+
+        Parameters
+        ----------
+        x, y : array-like of shape (n_points,)
+            Finite.
+        sample_weight : array-like of shape (n_points,), optional
+            Non-negative, not all zero.
+
+        Raises
+        ------
+        ValueError
+            If the lengths differ, a value is not finite, or no point has weight.
+
+        Examples
+        --------
+        >>> curve = IsotonicCurve.fit([1, 2, 3], [0.0, 1.0, 0.5])
+        >>> curve([1.5, 2.5, 9.0])
+        array([0.375, 0.75 , 0.75 ])
+        """
+        x = np.asarray(x, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64)
+        weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, float)
+        if not x.shape == y.shape == weight.shape or x.ndim != 1:
+            raise ValueError(
+                f"x, y and weights must be vectors of one length, not {x.shape}, {y.shape}, "
+                f"{weight.shape}"
+            )
+        if not (np.isfinite(x).all() and np.isfinite(y).all() and np.isfinite(weight).all()):
+            raise ValueError("x, y and weights must be finite")
+        if (weight < 0).any() or not (weight > 0).any():
+            raise ValueError("weights must not be negative, and one must be positive")
+        order = np.argsort(x, kind="stable")
+        order = order[weight[order] > 0]
+        return cls(*_pool_adjacent_violators(x[order], y[order], weight[order]))
+
+    def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Evaluate the curve; same shape as ``x``."""
+        return np.interp(np.asarray(x, dtype=np.float64), self.x, self.y)
+
+
+@njit(cache=True, nogil=True)
+def _pool_adjacent_violators(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the knots of the isotonic curve: the two ends of every block."""
+    n = len(x)
+    low = np.empty(n)
+    high = np.empty(n)
+    level = np.empty(n)
+    mass = np.empty(n)
+    blocks = 0
+    i = 0
+    while i < n:
+        total, value, start = 0.0, 0.0, x[i]
+        while i < n and x[i] == start:
+            total += weight[i]
+            value += (y[i] - value) * (weight[i] / total)
+            i += 1
+        low[blocks], high[blocks], level[blocks], mass[blocks] = start, start, value, total
+        blocks += 1
+        while blocks > 1 and level[blocks - 2] >= level[blocks - 1]:
+            a, b = blocks - 2, blocks - 1
+            joint = mass[a] + mass[b]
+            level[a] += (level[b] - level[a]) * (mass[b] / joint)
+            mass[a] = joint
+            high[a] = high[b]
+            blocks -= 1
+    knots_x = np.empty(2 * blocks)
+    knots_y = np.empty(2 * blocks)
+    knots = 0
+    for b in range(blocks):
+        knots_x[knots], knots_y[knots] = low[b], level[b]
+        knots += 1
+        if high[b] > low[b]:
+            knots_x[knots], knots_y[knots] = high[b], level[b]
+            knots += 1
+    return knots_x[:knots].copy(), knots_y[:knots].copy()

@@ -1,0 +1,317 @@
+"""Features of a (document, label set) pair, on which set calibrators decide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from models.sets.candidates import CandidateSets
+from models.sets.counts import LabelSetCounts
+
+Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a batch of documents when their candidate sets are judged.
+
+    Attributes
+    ----------
+    X : csr_array of shape (n_documents, n_features)
+        The features that binary relevance saw.
+    logits : float64 ndarray of shape (n_documents, n_labels)
+        Raw scores of binary relevance.
+    marginals : float64 ndarray of shape (n_documents, n_labels)
+        Calibrated label probabilities, strictly inside (0, 1).
+    """
+
+    X: csr_array
+    logits: NDArray[np.float64]
+    marginals: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SetFeatureTable:
+    """One row per candidate set: dense columns, and its labels as implicit 0/1 columns.
+
+    Column ``len(names) + l`` is 1 where the set holds label ``l``. These indicators are never
+    stored as columns, so ten thousand labels cost nothing.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the dense columns.
+    monotone : tuple of int
+        1 where confidence may only rise with the column, 0 where it is free.
+    dense : float32 ndarray of shape (n_sets, len(names))
+        Finite.
+    set_indptr, labels : ndarray
+        The sets themselves, as in `CandidateSets`.
+    n_labels : int
+    """
+
+    names: tuple[str, ...]
+    monotone: tuple[int, ...]
+    dense: NDArray[np.float32]
+    set_indptr: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    n_labels: int
+
+    def __len__(self) -> int:
+        return len(self.dense)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Cardinality of each set, shape (n_sets,)."""
+        return np.diff(self.set_indptr)
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Return one dense column.
+
+        Raises
+        ------
+        ValueError
+            If no column has this name.
+        """
+        if name not in self.names:
+            raise ValueError(f"no set feature is named {name!r}; there are {', '.join(self.names)}")
+        return self.dense[:, self.names.index(name)].astype(np.float64)
+
+    def take(self, rows: NDArray[np.integer]) -> Self:
+        """Return the table of these rows."""
+        rows = np.asarray(rows, dtype=np.int64)
+        sets = csr_array(
+            (np.ones(len(self.labels), np.uint8), self.labels, self.set_indptr),
+            shape=(len(self), self.n_labels),
+        )[rows]
+        return type(self)(
+            self.names,
+            self.monotone,
+            self.dense[rows],
+            sets.indptr.astype(np.int64),
+            sets.indices.astype(np.int32),
+            self.n_labels,
+        )
+
+    def to_csr(self) -> csr_array:
+        """Return every column explicitly, shape (n_sets, len(names) + n_labels), float32.
+
+        Dense columns store their zeros: only an absent label is an absent entry.
+        """
+        indptr, indices, values = _table_to_csr(self.dense, self.set_indptr, self.labels)
+        shape = (len(self), self.dense.shape[1] + self.n_labels)
+        return csr_array((values, indices, indptr), shape=shape)
+
+
+def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
+    """Put tables with the same columns below each other."""
+    if len({(part.names, part.n_labels) for part in parts}) != 1:
+        raise ValueError("feature tables concatenate only when their columns agree")
+    sizes = np.concatenate([part.sizes for part in parts])
+    return SetFeatureTable(
+        parts[0].names,
+        parts[0].monotone,
+        np.concatenate([part.dense for part in parts]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        np.concatenate([part.labels for part in parts]),
+        parts[0].n_labels,
+    )
+
+
+class FeatureGroup(Protocol):
+    """A few columns about candidate sets, learnt from rows other than those they describe."""
+
+    names: ClassVar[tuple[str, ...]]
+    monotone: ClassVar[tuple[int, ...]]
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:
+        """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
+
+    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+        """Return finite columns of shape (n_sets, len(names))."""
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return what `from_state` needs: arrays, and settings that JSON can hold."""
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted group."""
+
+
+class ScoreFeatures:
+    """The set's probability under independent labels, its logarithm, and its cardinality."""
+
+    names = ("score", "log_score", "cardinality")
+    monotone = (1, 1, 0)
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
+        """Learn nothing: the marginals carry it all."""
+        return self
+
+    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # the score travels with the candidate
+        """Return probability, log-probability in nats, and number of labels of each set."""
+        out = np.empty((len(candidates), 3), dtype=np.float32)
+        np.exp(candidates.log_score, out=out[:, 0], casting="same_kind")
+        out[:, 1] = candidates.log_score
+        out[:, 2] = candidates.sizes
+        return out
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return an empty state."""
+        return {}, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
+        """Rebuild the group."""
+        return cls()
+
+
+class PriorFeatures:
+    """How popular the whole set is among the documents the group was fitted on.
+
+    The column is ``log(1 + 10,000 c)`` for a set that makes up the share ``c`` of those documents:
+    0 for a set never seen, and comparable between fits on different numbers of documents.
+    """
+
+    names = ("log_prior",)
+    monotone = (1,)
+
+    counts_: LabelSetCounts
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # sets alone count
+        """Count the label sets of Y (n_documents, n_labels)."""
+        self.counts_ = LabelSetCounts.of(Y)
+        return self
+
+    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # sets alone count
+        """Return the log prior of each set, at least 0."""
+        share = self.counts_.lookup(candidates) / max(self.counts_.total, 1.0)
+        return np.log1p(10_000 * share).astype(np.float32)[:, None]
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the distinct sets and their counts."""
+        counts = self.counts_
+        return {
+            "set_indptr": counts.set_indptr,
+            "labels": counts.labels,
+            "counts": counts.counts,
+        }, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # all state is arrays
+        """Rebuild the group from its counts."""
+        group = cls()
+        group.counts_ = LabelSetCounts(arrays["set_indptr"], arrays["labels"], arrays["counts"])
+        return group
+
+
+GROUPS: dict[str, type[FeatureGroup]] = {"score": ScoreFeatures, "prior": PriorFeatures}
+
+
+class SetFeatures(BaseEstimator):
+    """The columns of several feature groups, side by side.
+
+    Parameters
+    ----------
+    groups : tuple of str, default ("score", "prior")
+        Keys of `GROUPS`, in the order of their columns; the default are the features of [1]_.
+
+    Attributes
+    ----------
+    groups_ : list of FeatureGroup
+        Fitted groups.
+    n_labels_ : int
+
+    References
+    ----------
+    .. [1] C. Li, V. Pavlu, J. Aslam, B. Wang and K. Qin, "Learning to Calibrate and Rerank
+       Multi-label Predictions", ECML-PKDD 2019, section 2.2.
+    """
+
+    def __init__(self, groups: tuple[str, ...] = ("score", "prior")) -> None:
+        self.groups = groups
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:
+        """Fit every group on documents (n, n_features) and their label sets (n, n_labels).
+
+        Raises
+        ------
+        ValueError
+            If a group is unknown.
+        """
+        unknown = [name for name in self.groups if name not in GROUPS]
+        if unknown:
+            raise ValueError(f"unknown feature group {unknown[0]!r}; there are {', '.join(GROUPS)}")
+        self.groups_ = [GROUPS[name]().fit(X, Y) for name in self.groups]
+        self.n_labels_ = int(Y.shape[1])
+        return self
+
+    def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
+        """Describe every candidate of the documents behind ``evidence``."""
+        if not hasattr(self, "groups_"):
+            raise NotFittedError("SetFeatures must be fitted before it transforms")
+        names = tuple(name for group in self.groups_ for name in group.names)
+        monotone = tuple(sign for group in self.groups_ for sign in group.monotone)
+        columns = [group.transform(evidence, candidates) for group in self.groups_]
+        return SetFeatureTable(
+            names,
+            monotone,
+            np.concatenate(columns, axis=1, dtype=np.float32),
+            candidates.set_indptr,
+            candidates.labels,
+            self.n_labels_,
+        )
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the state of all groups, array names prefixed by group."""
+        arrays: Arrays = {}
+        settings: dict[str, Any] = {"n_labels": self.n_labels_, "groups": {}}
+        for name, group in zip(self.groups, self.groups_, strict=True):
+            own_arrays, own_settings = group.get_state()
+            arrays |= {f"{name}.{key}": value for key, value in own_arrays.items()}
+            settings["groups"][name] = own_settings
+        settings["order"] = list(self.groups)
+        return arrays, settings
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted features."""
+        features = cls(tuple(settings["order"]))
+        features.n_labels_ = int(settings["n_labels"])
+        features.groups_ = []
+        for name in features.groups:
+            own = {
+                key.removeprefix(f"{name}."): value
+                for key, value in arrays.items()
+                if key.startswith(f"{name}.")
+            }
+            features.groups_.append(GROUPS[name].from_state(own, settings["groups"][name]))
+        return features
+
+
+@njit(cache=True, nogil=True)
+def _table_to_csr(
+    dense: NDArray[np.float32], set_indptr: NDArray[np.int64], labels: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    n, d = dense.shape
+    indptr = np.empty(n + 1, dtype=np.int64)
+    indices = np.empty(n * d + len(labels), dtype=np.int32)
+    values = np.ones(n * d + len(labels), dtype=np.float32)
+    end = 0
+    for i in range(n):
+        indptr[i] = end
+        for j in range(d):
+            indices[end] = j
+            values[end] = dense[i, j]
+            end += 1
+        for j in range(set_indptr[i], set_indptr[i + 1]):
+            indices[end] = d + labels[j]
+            end += 1
+    indptr[n] = end
+    return indptr, indices, values
