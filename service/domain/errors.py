@@ -67,7 +67,7 @@ class Conflict(ServiceError):
 
 
 class LeaseLost(Conflict):
-    """The caller does not hold the lease on this review task."""
+    """The caller does not hold the lease on this review task or job."""
 
 
 class ReviewAlreadyDecided(Conflict):

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Self
+
+from service.domain.people import Caller
 
 
 @dataclass(frozen=True)
@@ -25,3 +28,18 @@ class Event:
     subject: str
     request_id: str | None = None
     detail: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def by(
+        cls,
+        caller: Caller,
+        action: str,
+        subject: str,
+        *,
+        id: str,  # noqa: A002 -- the attribute's own name
+        at: datetime,
+        request_id: str | None = None,
+        **detail: object,
+    ) -> Self:
+        """Describe what ``caller`` did to ``subject``."""
+        return cls(id, at, caller.id, caller.name, action, subject, request_id, detail)

@@ -1,5 +1,7 @@
 """Who calls: API keys, roles and what each role may do."""
 
+import hashlib
+import hmac
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -76,3 +78,43 @@ class ApiKey:
     digest: bytes
     created_at: datetime
     revoked_at: datetime | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """The key opens nothing any more."""
+        return self.revoked_at is not None
+
+
+PREFIX_LENGTH = 14
+"""Characters of a secret that are kept in the clear: the role and a few random ones."""
+
+
+def secret_for(role: Role, random_part: str) -> str:
+    """Write a key's secret; ``random_part`` carries at least 256 random bits.
+
+    >>> secret_for(Role.CLIENT, "dQw4w9WgXcQ")
+    'sw_client_dQw4w9WgXcQ'
+    """
+    return f"sw_{role}_{random_part}"
+
+
+@dataclass(frozen=True)
+class KeyDigest:
+    """Turns secrets into what is stored of them, so that a stolen table opens nothing.
+
+    Secrets are random, so one keyed hash is enough; a slow hash is for passwords.
+
+    Attributes
+    ----------
+    pepper : bytes
+        Known to the server alone and kept outside the database.
+    """
+
+    pepper: bytes
+
+    def __call__(self, secret: str) -> bytes:
+        """Return the HMAC-SHA-256 of ``secret``, 32 bytes."""
+        return hmac.digest(self.pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return "KeyDigest()"

@@ -1,9 +1,20 @@
 """What a model says of a document, and what the service decided to do with it."""
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+from service.domain.errors import FieldFault
+from service.domain.text import escaped, json_faults, text_faults, unstorable
+
+LONGEST_DOCUMENT_ID = 200
+"""Characters; an index holds the id."""
+
+MOST_METADATA_BYTES = 64 * 1024
+"""Metadata as JSON; it travels with every listing and review task."""
 
 
 class Decision(StrEnum):
@@ -30,6 +41,45 @@ class Document:
     text: str | None = None
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
+
+    def faults(self, pointer: str = "/document") -> Iterator[FieldFault]:
+        """Yield what keeps the document from being scored or stored; ``pointer`` is its place.
+
+        >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
+        ['has both text and features; send one of them']
+        """
+        if self.id is not None:
+            yield from text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
+        if self.text is not None and self.features is not None:
+            yield FieldFault(pointer, "has both text and features; send one of them")
+        elif self.text is not None:
+            yield from text_faults(self.text, f"{pointer}/text", longest=len(self.text))
+        elif self.features is not None:
+            yield from self._feature_faults(f"{pointer}/features")
+        else:
+            yield FieldFault(pointer, "has neither text nor features; send one of them")
+        yield from self._metadata_faults(f"{pointer}/metadata")
+
+    def _feature_faults(self, pointer: str) -> Iterator[FieldFault]:
+        if not self.features:
+            yield FieldFault(pointer, "is empty; name at least one feature")
+            return
+        for name, value in self.features.items():
+            why = unstorable(name)
+            if why:
+                yield FieldFault(pointer, f"has a name that {why}")
+            elif not math.isfinite(value):
+                yield FieldFault(f"{pointer}/{escaped(name)}", f"is {value}; send a finite number")
+
+    def _metadata_faults(self, pointer: str) -> Iterator[FieldFault]:
+        faults = list(json_faults(self.metadata, pointer))
+        yield from faults
+        if not faults and self.metadata:
+            size = len(json.dumps(dict(self.metadata), ensure_ascii=False).encode())
+            if size > MOST_METADATA_BYTES:
+                yield FieldFault(
+                    pointer, f"takes {size} bytes; at most {MOST_METADATA_BYTES} are kept"
+                )
 
 
 @dataclass(frozen=True)

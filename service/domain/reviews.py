@@ -32,6 +32,7 @@ class Lease:
 
     holder: str
     expires_at: datetime
+    claimed_at: datetime
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,25 @@ class ReviewTask:
     lease: Lease | None = None
     skips: tuple[Skip, ...] = ()
 
+    @property
+    def escalated(self) -> bool:
+        """So many people have skipped the task that only a lead may claim it."""
+        return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
+
+    def claimable_by(self, reviewer: str, now: datetime, *, escalated: bool) -> bool:
+        """Tell whether ``reviewer`` may claim the task now; ``escalated`` is a lead's right."""
+        free = self.state in {ReviewState.WAITING, ReviewState.SKIPPED} or (
+            self.lease is not None and self.lease.expires_at <= now
+        )
+        mine = any(skip.reviewer == reviewer for skip in self.skips)
+        return free and not mine and (escalated or not self.escalated)
+
     def claimed(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
         """Return the task leased to ``holder``."""
         return replace(
             self,
             state=ReviewState.LEASED,
-            lease=Lease(holder, now + duration),
+            lease=Lease(holder, now + duration, claimed_at=now),
             version=self.version + 1,
         )
 
@@ -76,26 +90,22 @@ class ReviewTask:
 
         A lease that ran out may be extended as long as nobody else has claimed the task.
         """
-        self._require_holder(holder)
-        return replace(self, lease=Lease(holder, now + duration))
+        lease = self._require_holder(holder)
+        return replace(self, lease=replace(lease, expires_at=now + duration))
 
     def released(self, holder: str) -> "ReviewTask":
         """Return the task given back to the queue."""
         self._require_holder(holder)
-        return replace(self, state=ReviewState.WAITING, lease=None, version=self.version + 1)
+        return self._returned(self.skips)
+
+    def expired(self) -> "ReviewTask":
+        """Return the task back in the queue, because its holder was not heard of in time."""
+        return self._returned(self.skips)
 
     def skipped(self, holder: str, reason: str, now: datetime) -> "ReviewTask":
         """Return the task passed on: to another reviewer, or to a lead after two skips."""
         self._require_holder(holder)
-        skips = (*self.skips, Skip(holder, reason, now))
-        escalated = len({skip.reviewer for skip in skips}) >= SKIPS_BEFORE_ESCALATION
-        return replace(
-            self,
-            state=ReviewState.SKIPPED if escalated else ReviewState.WAITING,
-            lease=None,
-            skips=skips,
-            version=self.version + 1,
-        )
+        return self._returned((*self.skips, Skip(holder, reason, now)))
 
     def completed(self, holder: str, expected_version: int) -> "ReviewTask":
         """Return the task settled by ``holder``, who saw it at ``expected_version``."""
@@ -112,10 +122,16 @@ class ReviewTask:
         if self.state is ReviewState.COMPLETED:
             raise ReviewAlreadyDecided("This task is completed; claim the next one.")
 
-    def _require_holder(self, holder: str) -> None:
+    def _require_holder(self, holder: str) -> Lease:
         self._require_open()
         if self.lease is None or self.lease.holder != holder:
             raise LeaseLost("You do not hold this task: it is free or leased to somebody else.")
+        return self.lease
+
+    def _returned(self, skips: tuple[Skip, ...]) -> "ReviewTask":
+        returned = replace(self, lease=None, skips=skips, version=self.version + 1)
+        state = ReviewState.SKIPPED if returned.escalated else ReviewState.WAITING
+        return replace(returned, state=state)
 
 
 @dataclass(frozen=True)

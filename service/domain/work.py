@@ -1,7 +1,7 @@
 """Durable background jobs: a lease, a fencing token, a retry rule."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -14,39 +14,6 @@ class JobState(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True)
-class Job:
-    """Work that outlives the process which asked for it.
-
-    Attributes
-    ----------
-    key : str or None
-        At most one job with the same key is queued or running.
-    token : int
-        Grows with each claim; a worker that lost its lease writes with a stale token and is
-        refused.
-    attempt : int
-        Claims so far.
-    """
-
-    id: str
-    kind: str
-    key: str | None
-    payload: Mapping[str, object]
-    state: JobState
-    progress: float
-    message: str
-    attempt: int
-    token: int
-    due_at: datetime
-    created_at: datetime
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    lease_expires_at: datetime | None = None
-    result: Mapping[str, object] | None = None
-    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,3 +34,101 @@ class RetryRule:
         if attempt >= self.attempts:
             return None
         return min(self.first_delay * self.factor ** (attempt - 1), self.longest_delay)
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that outlives the process which asked for it.
+
+    Attributes
+    ----------
+    key : str or None
+        At most one job with the same key is queued or running.
+    token : int
+        Grows with each claim; a worker that lost its lease writes with a stale token and is
+        refused.
+    attempt : int
+        Claims so far.
+    """
+
+    id: str
+    kind: str
+    key: str | None
+    due_at: datetime
+    created_at: datetime
+    payload: Mapping[str, object] = field(default_factory=dict)
+    state: JobState = JobState.QUEUED
+    progress: float = 0.0
+    message: str = ""
+    attempt: int = 0
+    token: int = 0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    result: Mapping[str, object] | None = None
+    error: str | None = None
+
+    def claimable(self, now: datetime) -> bool:
+        """Tell whether a worker may take the job: it is due, or its worker has gone silent."""
+        if self.state is JobState.QUEUED:
+            return self.due_at <= now
+        return (
+            self.state is JobState.RUNNING
+            and self.lease_expires_at is not None
+            and self.lease_expires_at <= now
+        )
+
+    def claimed(self, now: datetime, lease: timedelta) -> "Job":
+        """Return the job in the hands of a worker."""
+        return replace(
+            self,
+            state=JobState.RUNNING,
+            attempt=self.attempt + 1,
+            token=self.token + 1,
+            started_at=now,
+            lease_expires_at=now + lease,
+        )
+
+    def continued(
+        self, now: datetime, lease: timedelta, *, progress: float | None, message: str | None
+    ) -> "Job":
+        """Return the job with its lease running from ``now`` again; None keeps what was said."""
+        return replace(
+            self,
+            lease_expires_at=now + lease,
+            progress=self.progress if progress is None else progress,
+            message=self.message if message is None else message,
+        )
+
+    def succeeded(self, result: Mapping[str, object] | None, now: datetime) -> "Job":
+        """Return the job done."""
+        return replace(
+            self,
+            state=JobState.SUCCEEDED,
+            progress=1.0,
+            result=result,
+            error=None,
+            finished_at=now,
+            lease_expires_at=None,
+        )
+
+    def failed(self, error: str, now: datetime, rule: RetryRule) -> "Job":
+        """Return the job waiting for its next attempt, or given up with ``error``."""
+        delay = rule.delay_after(self.attempt)
+        if delay is None:
+            return replace(
+                self, state=JobState.FAILED, error=error, finished_at=now, lease_expires_at=None
+            )
+        return replace(
+            self, state=JobState.QUEUED, error=error, due_at=now + delay, lease_expires_at=None
+        )
+
+    def returned(self, now: datetime) -> "Job":
+        """Return the job unharmed, by a worker that stops; the attempt does not count."""
+        return replace(
+            self,
+            state=JobState.QUEUED,
+            attempt=self.attempt - 1,
+            due_at=now,
+            lease_expires_at=None,
+        )

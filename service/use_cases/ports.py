@@ -76,9 +76,8 @@ class PredictionFilter:
 class Predictions(Protocol):
     """Stored predictions."""
 
-    def add(
-        self, prediction: Prediction, *, idempotency: "IdempotencyKey | None" = None
-    ) -> None: ...
+    def add(self, prediction: Prediction, *, idempotency: "IdempotencyKey | None" = None) -> None:
+        """Store one; raises `IdempotencyKeyTaken` when its client used the key before."""
 
     def get(self, prediction_id: str) -> Prediction | None: ...
 
@@ -99,6 +98,10 @@ class IdempotencyKey:
     request_digest: str
 
 
+class IdempotencyKeyTaken(Exception):
+    """Another request was stored under the same key first; this transaction is lost."""
+
+
 class Reviews(Protocol):
     """The review queue."""
 
@@ -115,10 +118,10 @@ class Reviews(Protocol):
         """
 
     def save(self, task: ReviewTask) -> None:
-        """Store a changed task."""
+        """Store a changed task; raises `StaleVersion` when a newer or settled one is stored."""
 
     def held_by(self, reviewer: str, now: datetime) -> int:
-        """Count the live leases of ``reviewer``."""
+        """Count the live leases of ``reviewer``, whose other claims wait until this one ends."""
 
     def page(
         self,
@@ -134,8 +137,11 @@ class Reviews(Protocol):
 
     def annotate(self, annotation: Annotation) -> None: ...
 
-    def expire_leases(self, now: datetime) -> list[ReviewTask]:
-        """Return tasks whose lease has run out to the queue; gives the changed tasks."""
+    def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
+        """Return up to ``limit`` tasks whose lease has run out to the queue.
+
+        Gives the changed tasks, oldest first.
+        """
 
 
 class Policies(Protocol):
@@ -172,7 +178,8 @@ class Keys(Protocol):
 
     def by_digest(self, digest: bytes) -> ApiKey | None: ...
 
-    def all(self) -> list[ApiKey]: ...
+    def all(self, *, for_update: bool = False) -> list[ApiKey]:
+        """List newest first; ``for_update`` keeps others from changing them until the commit."""
 
     def revoke(self, key_id: str, now: datetime) -> None: ...
 

@@ -1,0 +1,304 @@
+"""Policy, models and keys: what administrators change."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from service.domain.errors import (
+    FieldFault,
+    InvalidRequest,
+    KeyNotFound,
+    LastAdmin,
+    ModelNotFound,
+    StaleVersion,
+    Unauthenticated,
+)
+from service.domain.history import Event
+from service.domain.people import PREFIX_LENGTH, ApiKey, Caller, Permission, Role, secret_for
+from service.domain.routing import PolicyChange, RoutingPolicy
+from service.domain.text import text_faults
+from service.domain.versions import ModelVersion
+from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, UnitOfWork
+
+LONGEST_KEY_NAME = 100
+
+Digest = Callable[[str], bytes]
+"""What is stored of a secret; see `service.domain.people.KeyDigest`."""
+
+
+@dataclass(frozen=True)
+class _Office:
+    """What every change needs."""
+
+    begin: Begin
+    now: Clock
+    new_id: NewId
+
+    def _note(
+        self,
+        transaction: UnitOfWork,
+        caller: Caller,
+        action: str,
+        subject: str,
+        request_id: str | None,
+        **detail: object,
+    ) -> None:
+        transaction.audit_trail.add(
+            Event.by(
+                caller,
+                action,
+                subject,
+                id=self.new_id(),
+                at=self.now(),
+                request_id=request_id,
+                **detail,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class GetPolicy:
+    """Read the routing policy in force."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> RoutingPolicy:
+        """Return it."""
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            return transaction.policies.current()
+
+
+@dataclass(frozen=True)
+class ChangePolicy(_Office):
+    """Replace the routing policy; predictions made before keep the version that decided them."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        change: PolicyChange,
+        expected_version: str | None,
+        *,
+        request_id: str | None = None,
+    ) -> RoutingPolicy:
+        """Return the new version, which is in force from now on.
+
+        Parameters
+        ----------
+        expected_version : str or None
+            The version that the caller read; None replaces whichever is in force.
+
+        Raises
+        ------
+        InvalidRequest
+            If the change asks for what cannot be.
+        StaleVersion
+            If another version is in force than the caller expected.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults = list(change.faults())
+        if faults:
+            raise InvalidRequest("The policy cannot take effect like this.", faults)
+        with self.begin() as transaction:
+            old = transaction.policies.current()
+            if expected_version not in {None, old.version}:
+                raise StaleVersion(
+                    f"Version {old.version} is in force, not {expected_version}; "
+                    "read the policy again and repeat the change."
+                )
+            new = change.as_policy(self.new_id(), self.now(), caller.id)
+            transaction.policies.add(new, replacing=old.version)
+            self._note(
+                transaction,
+                caller,
+                "policy.changed",
+                new.version,
+                request_id,
+                replaced=old.version,
+                target_accuracy=new.target_accuracy,
+                risk=new.risk,
+                auto_send=new.auto_send,
+                threshold_mode=new.threshold_mode.value,
+                threshold=new.threshold,
+            )
+            transaction.commit()
+        return new
+
+
+@dataclass(frozen=True)
+class AddModel(_Office):
+    """Register a verified artifact; it does not serve before it is activated."""
+
+    store: ArtifactStore
+
+    def __call__(
+        self, caller: Caller, source: str, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Return the registered model.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``source`` is no sound artifact.
+        DuplicateModel
+            If the same content is registered already.
+        """
+        caller.require(Permission.ADMINISTER)
+        model = replace(self.store.add(source), active=False)
+        with self.begin() as transaction:
+            transaction.models.add(model)
+            self._note(
+                transaction, caller, "model.added", model.id, request_id, version=model.version
+            )
+            transaction.commit()
+        return model
+
+
+@dataclass(frozen=True)
+class ListModels:
+    """List registered models, newest first."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[ModelVersion]:
+        """Return them; one at most is active."""
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            return transaction.models.all()
+
+
+@dataclass(frozen=True)
+class ActivateModel(_Office):
+    """Let a registered model serve in place of the present one."""
+
+    def __call__(
+        self, caller: Caller, model_id: str, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Return the model, active; each process follows by itself within seconds."""
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            model = transaction.models.get(model_id)
+            if model is None:
+                raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+            if model.active:
+                return model
+            before = transaction.models.active()
+            transaction.models.activate(model.id, self.now(), self.new_id())
+            self._note(
+                transaction,
+                caller,
+                "model.activated",
+                model.id,
+                request_id,
+                version=model.version,
+                replaced=before.id if before else None,
+            )
+            transaction.commit()
+        return replace(model, active=True)
+
+
+@dataclass(frozen=True)
+class CreateKey(_Office):
+    """Make an API key; its secret is shown once and cannot be found again.
+
+    Attributes
+    ----------
+    digest : callable
+        Turns the secret into what is stored.
+    random_part : callable
+        Gives at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``.
+    """
+
+    digest: Digest
+    random_part: Callable[[], str]
+
+    def __call__(
+        self, caller: Caller, name: str, role: Role, *, request_id: str | None = None
+    ) -> tuple[ApiKey, str]:
+        """Return the stored key and its secret."""
+        caller.require(Permission.ADMINISTER)
+        faults: list[FieldFault] = list(text_faults(name, "/name", longest=LONGEST_KEY_NAME))
+        if faults:
+            raise InvalidRequest("A key needs a name that can be kept.", faults)
+        secret = secret_for(role, self.random_part())
+        key = ApiKey(
+            id=self.new_id(),
+            name=name,
+            role=role,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=self.digest(secret),
+            created_at=self.now(),
+        )
+        with self.begin() as transaction:
+            transaction.keys.add(key)
+            self._note(
+                transaction, caller, "key.created", key.id, request_id, name=name, role=role.value
+            )
+            transaction.commit()
+        return key, secret
+
+
+@dataclass(frozen=True)
+class ListKeys:
+    """List API keys, newest first, without their secrets."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[ApiKey]:
+        """Return them, the revoked ones included."""
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            return transaction.keys.all()
+
+
+@dataclass(frozen=True)
+class RevokeKey(_Office):
+    """Take an API key out of use, for good."""
+
+    def __call__(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
+        """Return the key as revoked; a key that was revoked before stays as it is.
+
+        Raises
+        ------
+        LastAdmin
+            If no other key could administer the service afterwards.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            keys = {key.id: key for key in transaction.keys.all(for_update=True)}
+            key = keys.get(key_id)
+            if key is None:
+                raise KeyNotFound(f"No key has the id {key_id!r}.")
+            if key.revoked:
+                return key
+            others = (other for other in keys.values() if other.id != key.id)
+            if key.role is Role.ADMIN and not any(
+                other.role is Role.ADMIN and not other.revoked for other in others
+            ):
+                raise LastAdmin("This is the last admin key; create another one first.")
+            now = self.now()
+            transaction.keys.revoke(key.id, now)
+            self._note(transaction, caller, "key.revoked", key.id, request_id, name=key.name)
+            transaction.commit()
+        return replace(key, revoked_at=now)
+
+
+@dataclass(frozen=True)
+class Authenticate:
+    """Find out who calls."""
+
+    begin: Begin
+    digest: Digest
+
+    def __call__(self, secret: str) -> Caller:
+        """Return the holder of ``secret``; raises `Unauthenticated` when it opens nothing.
+
+        The lookup is by keyed hash, so its timing tells nothing of any stored secret.
+        """
+        digest = self.digest(secret)
+        with self.begin(read_only=True) as transaction:
+            key = transaction.keys.by_digest(digest)
+        if key is None:
+            raise Unauthenticated("No key has this secret; ask an administrator for one.")
+        if key.revoked:
+            raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
+        return Caller(id=key.id, name=key.name, role=key.role)

@@ -1,0 +1,25 @@
+"""The limits that every list shares."""
+
+from service.domain.errors import FieldFault, InvalidRequest
+from service.domain.identity import is_id
+
+LONGEST_PAGE = 200
+"""Items in one page; a page is read and sent as a whole."""
+
+
+def check_page(after: str | None, limit: int) -> None:
+    """Raise `InvalidRequest` for a page that no list has.
+
+    Parameters
+    ----------
+    after : str or None
+        Id of the last item of the page before; None for the first page.
+    limit : int
+        Most items wanted, from 1 to 200.
+    """
+    if not 1 <= limit <= LONGEST_PAGE:
+        fault = FieldFault("/limit", f"is {limit}; it must lie between 1 and {LONGEST_PAGE}")
+        raise InvalidRequest("The limit of the list is out of range.", [fault])
+    if after is not None and not is_id(after):
+        fault = FieldFault("/cursor", "is not a cursor that this service gave out")
+        raise InvalidRequest("The cursor of the list is wrong; start without one.", [fault])
