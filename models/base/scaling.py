@@ -1,0 +1,194 @@
+"""Feature weighting in front of a linear model, fitted on training rows only."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+Scheme = Literal["auto", "idf", "deviation", "none"]
+Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+
+# Rows whose lengths differ by less were normalised before they came here.
+_UNIT_TOLERANCE = 1e-3
+# A column with a smaller share of spread in its magnitude is constant as far as float32 can tell.
+_CONSTANT = 1e-5
+
+
+class FeatureWeighting(TransformerMixin, BaseEstimator):
+    """Bring features to comparable scales: a factor per column, then optionally unit rows.
+
+    Nothing is centred, so sparse input stays sparse; a model with an unpenalised intercept has
+    the same optimum either way.
+
+    Parameters
+    ----------
+    scheme : {"auto", "idf", "deviation", "none"}
+        ``"idf"`` multiplies by the smoothed inverse document frequency
+        ``log((1 + n) / (1 + df)) + 1`` and scales rows to unit length, as for counts or
+        indicators of terms. ``"deviation"`` divides by the standard deviation; a constant column
+        becomes zero. ``"auto"`` leaves rows of unit length alone, uses ``"idf"`` where values are
+        non-negative and mostly zero, and ``"deviation"`` elsewhere.
+
+    Attributes
+    ----------
+    scheme_ : str
+        The scheme in use, never ``"auto"``.
+    scale_ : ndarray of shape (n_features,), float64
+        Factor of each column.
+    unit_rows_ : bool
+        Whether rows are scaled to unit length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FeatureWeighting("idf").fit_transform(np.eye(3) + np.eye(3, k=1)).toarray().round(2)
+    array([[0.79, 0.61, 0.  ],
+           [0.  , 0.71, 0.71],
+           [0.  , 0.  , 1.  ]], dtype=float32)
+    """
+
+    scheme_: Literal["idf", "deviation", "none"]
+    scale_: NDArray[np.float64]
+    unit_rows_: bool
+    n_features_in_: int
+
+    def __init__(self, scheme: Scheme = "auto") -> None:
+        self.scheme = scheme
+
+    def fit(self, X: Matrix, y: object = None) -> Self:
+        """Learn the factors from the rows of `X`, shape (n_samples, n_features)."""
+        del y
+        rows = as_rows(X)
+        if rows.shape[0] == 0:
+            raise ValueError("cannot weight features without a single row")
+        if self.scheme not in {"auto", "idf", "deviation", "none"}:
+            raise ValueError(f"scheme must be auto, idf, deviation or none, got {self.scheme!r}")
+        self.n_features_in_ = rows.shape[1]
+        self.scheme_ = _choose(rows) if self.scheme == "auto" else self.scheme
+        self.unit_rows_ = self.scheme_ == "idf"
+        if self.scheme_ == "idf":
+            present = np.bincount(rows.indices[rows.data != 0.0], minlength=rows.shape[1])
+            self.scale_ = np.log((1.0 + rows.shape[0]) / (1.0 + present)) + 1.0
+        elif self.scheme_ == "deviation":
+            self.scale_ = _inverse_deviation(rows)
+        else:
+            self.scale_ = np.ones(rows.shape[1])
+        return self
+
+    def transform(self, X: Matrix) -> sp.csr_array:
+        """Weight the features of `X`.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_features), float32
+
+        Raises
+        ------
+        ValueError
+            If the number of features differs from training, or a value is NaN, infinite or too
+            large for float32.
+        """
+        check_is_fitted(self)
+        rows = as_rows(X)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        values = weight_rows(rows.indptr, rows.indices, rows.data, self.scale_, self.unit_rows_)
+        if not np.isfinite(values).all():
+            raise ValueError("X holds a value too large beside those of training: rescale it")
+        return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+    @classmethod
+    def from_state(
+        cls, scale: NDArray[np.float64], scheme: Literal["idf", "deviation", "none"], asked: Scheme
+    ) -> Self:
+        """Rebuild a fitted weighting from its factors and its scheme."""
+        weighting = cls(asked)
+        weighting.scale_ = np.asarray(scale, dtype=np.float64)
+        weighting.scheme_ = scheme
+        weighting.unit_rows_ = scheme == "idf"
+        weighting.n_features_in_ = len(weighting.scale_)
+        return weighting
+
+
+def as_rows(X: Matrix) -> sp.csr_array:
+    """Return `X` as a float32 csr_array with sorted int32 indices.
+
+    Raises
+    ------
+    ValueError
+        If `X` has not two dimensions, or a value is NaN, infinite or too large for float32.
+    """
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: reshape X")
+    with np.errstate(over="ignore"):
+        rows = sp.csr_array(X, dtype=np.float32)
+    if not np.isfinite(rows.data).all():
+        raise ValueError(
+            "X holds NaN, infinity or a value beyond 3.4e38: replace it or rescale the feature"
+        )
+    if not rows.has_canonical_format:
+        rows = rows.copy() if rows is X else rows
+        rows.sum_duplicates()
+    if rows.indices.dtype != np.int32 or rows.indptr.dtype != np.int32:
+        rows = sp.csr_array(
+            (rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)),
+            shape=rows.shape,
+        )
+    return rows
+
+
+def _choose(rows: sp.csr_array) -> Literal["idf", "deviation", "none"]:
+    lengths = np.sqrt(_row_sums(rows, rows.data.astype(np.float64) ** 2))
+    lengths = lengths[lengths > 0.0]
+    if lengths.size and np.all(np.abs(lengths - 1.0) < _UNIT_TOLERANCE):
+        return "none"
+    sparse = 2 * rows.nnz < rows.shape[0] * rows.shape[1]
+    if sparse and (rows.data >= 0.0).all():
+        return "idf"
+    return "deviation"
+
+
+def _row_sums(rows: sp.csr_array, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    return np.bincount(of_row, weights=values, minlength=rows.shape[0])
+
+
+def _inverse_deviation(rows: sp.csr_array) -> NDArray[np.float64]:
+    n, d = rows.shape
+    values = rows.data.astype(np.float64)
+    mean = np.bincount(rows.indices, weights=values, minlength=d) / n
+    stored = np.bincount(rows.indices, minlength=d)
+    squares = np.bincount(rows.indices, weights=(values - mean[rows.indices]) ** 2, minlength=d)
+    variance = (squares + (n - stored) * mean**2) / n
+    deviation = np.sqrt(variance)
+    spread = deviation > _CONSTANT * np.sqrt(variance + mean**2)
+    return np.divide(1.0, deviation, out=np.zeros(d), where=spread)
+
+
+@njit(cache=True, nogil=True)
+def weight_rows(
+    indptr: NDArray[np.int32],
+    indices: NDArray[np.int32],
+    values: NDArray[np.float32],
+    scale: NDArray[np.float64],
+    unit_rows: bool,
+) -> NDArray[np.float32]:
+    """Return the weighted values of sparse rows; rows of zeros stay so."""
+    weighted = np.empty(values.shape[0], np.float32)
+    for i in range(indptr.shape[0] - 1):
+        squares = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            squares += (values[k] * scale[indices[k]]) ** 2
+        factor = 1.0 / np.sqrt(squares) if unit_rows and squares > 0.0 else 1.0
+        for k in range(indptr[i], indptr[i + 1]):
+            weighted[k] = values[k] * scale[indices[k]] * factor
+    return weighted
