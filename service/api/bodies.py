@@ -1,0 +1,94 @@
+"""Reading request bodies: JSON as the RFC defines it, and no more of it than is allowed."""
+
+from collections.abc import Callable, Coroutine
+from email.message import Message as Header
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    HttpFault,
+    problem_response,
+)
+
+
+class _StrictRequest(Request):
+    async def json(self) -> object:
+        """Parse the body; unlike the standard library this refuses NaN, Infinity and surrogates."""
+        try:
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
+
+
+class StrictRoute(APIRoute):
+    """A route that takes nothing but well-formed JSON as its body."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler, preceded by the check of the media type."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+
+        async def handle_strictly(received: Request) -> Response:
+            request = _StrictRequest(received.scope, received.receive)
+            given = request.headers.get("content-type")
+            if not _is_json(given) and await request.body():
+                raise HttpFault(
+                    UNSUPPORTED_MEDIA_TYPE,
+                    f"The body is declared as {given or 'nothing'}, not as application/json.",
+                )
+            return await handle(request)
+
+        return handle_strictly
+
+
+def _is_json(content_type: str | None) -> bool:
+    if content_type == "application/json":
+        return True
+    header = Header()
+    header["content-type"] = content_type or ""
+    subtype = header.get_content_subtype()
+    return header.get_content_maintype() == "application" and (
+        subtype == "json" or subtype.endswith("+json")
+    )
+
+
+class BodyLimit:
+    """ASGI middleware: a body over the limit is refused before the rest of it is read.
+
+    A declared length is checked before the first byte; a chunked body is counted as it comes.
+    """
+
+    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        detail = f"The body has more than the {self._max_bytes} bytes that this server reads."
+        declared = Headers(scope=scope).get("content-length", "0")
+        if not declared.isdecimal() or int(declared) > self._max_bytes:
+            await problem_response(BODY_TOO_LARGE, detail, scope["path"])(scope, receive, send)
+            return
+        read = 0
+
+        async def receive_counting() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._max_bytes:
+                raise HttpFault(BODY_TOO_LARGE, detail)
+            return message
+
+        await self._app(scope, receive_counting, send)

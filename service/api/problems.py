@@ -1,0 +1,436 @@
+"""Every fault as ``application/problem+json`` (RFC 9457), and what each kind of fault means."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.domain import errors
+from service.domain.errors import FieldFault, InvalidRequest, ServiceError
+
+MEDIA_TYPE = "application/problem+json"
+MOST_FAULTS = 50
+"""A problem lists at most this many faults of a request."""
+
+_LATER = {"Retry-After": "2"}
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ProblemKind:
+    """A kind of fault: the address that names it, and what it means to a client's author.
+
+    Attributes
+    ----------
+    slug : str
+        Last part of the problem's ``type``; never changes once released.
+    meaning : str
+        What happened and what to do about it.
+    headers : mapping
+        Sent with every problem of the kind.
+    """
+
+    slug: str
+    status: HTTPStatus
+    title: str
+    meaning: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def type(self) -> str:
+        """The stable relative address of the kind."""
+        return f"/problems/{self.slug}"
+
+
+PROBLEMS: dict[type[ServiceError], ProblemKind] = {
+    errors.InvalidRequest: ProblemKind(
+        "invalid-request",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The request says something that cannot be done",
+        "`errors` points at each fault. Unknown fields are faults too. Correct them; sending the "
+        "same request again gives the same answer.",
+    ),
+    errors.Unauthenticated: ProblemKind(
+        "unauthenticated",
+        HTTPStatus.UNAUTHORIZED,
+        "No valid key",
+        "Send `Authorization: Bearer KEY` with a key made by `setwise key create`. A revoked key "
+        "stops working within seconds.",
+        {"WWW-Authenticate": 'Bearer realm="setwise"'},
+    ),
+    errors.Forbidden: ProblemKind(
+        "forbidden",
+        HTTPStatus.FORBIDDEN,
+        "The key's role does not allow this",
+        "The key is good, its role is not: client keys predict, reviewer keys review, lead keys "
+        "also see every prediction, admin keys do everything.",
+    ),
+    errors.NotFound: ProblemKind(
+        "not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such thing",
+        "Nothing has this id, or your key may not know that it exists.",
+    ),
+    errors.PredictionNotFound: ProblemKind(
+        "prediction-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such prediction",
+        "No prediction has this id, or another client made it.",
+    ),
+    errors.ReviewNotFound: ProblemKind(
+        "review-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such review task",
+        "No review task has this id.",
+    ),
+    errors.ModelNotFound: ProblemKind(
+        "model-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such model",
+        "No registered model has this id; `GET /v1/admin/models` lists them.",
+    ),
+    errors.KeyNotFound: ProblemKind(
+        "key-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such key",
+        "No API key has this id; `setwise key list` lists them.",
+    ),
+    errors.Conflict: ProblemKind(
+        "conflict",
+        HTTPStatus.CONFLICT,
+        "The present state does not allow this",
+        "Read the thing again and decide anew.",
+    ),
+    errors.LeaseLost: ProblemKind(
+        "lease-lost",
+        HTTPStatus.CONFLICT,
+        "You do not hold this review task",
+        "The lease ran out and somebody else has the task, or it was given back. Nothing was "
+        "stored; claim the next task.",
+    ),
+    errors.ReviewAlreadyDecided: ProblemKind(
+        "review-already-decided",
+        HTTPStatus.CONFLICT,
+        "The review task is completed",
+        "Its labels stand and are never overwritten. Claim the next task.",
+    ),
+    errors.TooManyLeases: ProblemKind(
+        "too-many-leases",
+        HTTPStatus.CONFLICT,
+        "You hold too many unfinished review tasks",
+        "Complete, skip or release one before you claim the next.",
+    ),
+    errors.DuplicateModel: ProblemKind(
+        "duplicate-model",
+        HTTPStatus.CONFLICT,
+        "This model is registered already",
+        "An artifact with the same content has an id already; activate that one.",
+    ),
+    errors.LastAdmin: ProblemKind(
+        "last-admin",
+        HTTPStatus.CONFLICT,
+        "The last admin key cannot be revoked",
+        "Create another admin key first; otherwise nobody could administer the service.",
+    ),
+    errors.IdempotencyMismatch: ProblemKind(
+        "idempotency-mismatch",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "The idempotency key belongs to another request",
+        "The key was used with a different body. Repeat the first body to get its answer, or use "
+        "a new key.",
+    ),
+    errors.StaleVersion: ProblemKind(
+        "stale-version",
+        HTTPStatus.PRECONDITION_FAILED,
+        "It has changed since you read it",
+        "The version in `If-Match` is not the present one. Read it again, decide anew and send "
+        "the new `ETag`.",
+    ),
+    errors.VersionRequired: ProblemKind(
+        "version-required",
+        HTTPStatus.PRECONDITION_REQUIRED,
+        "The version that you mean is missing",
+        "Send `If-Match` with the `ETag` of the answer that you base the change on.",
+    ),
+    errors.DocumentTooLarge: ProblemKind(
+        "document-too-large",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "The document is too large",
+        "The text has more bytes than this server takes (SETWISE_MAX_TEXT_BYTES).",
+    ),
+    errors.ModelUnavailable: ProblemKind(
+        "model-unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "No model is active",
+        "Nothing was stored. An administrator registers and activates a model with `setwise model "
+        "add ARTIFACT --activate`; `GET /readyz` turns to 200 when it serves.",
+        _LATER,
+    ),
+    errors.StorageUnavailable: ProblemKind(
+        "storage-unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The database does not answer",
+        "Send the same request again later. With an `Idempotency-Key` a prediction is stored once "
+        "however often you ask.",
+        _LATER,
+    ),
+}
+"""What each refusal of the service is to a client; one entry for every class."""
+
+UNKNOWN_ADDRESS = ProblemKind(
+    "unknown-address",
+    HTTPStatus.NOT_FOUND,
+    "Nothing lives at this address",
+    "Every address is listed in `/openapi.json`. There are no trailing slashes.",
+)
+METHOD_NOT_ALLOWED = ProblemKind(
+    "method-not-allowed",
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    "The address does not take this method",
+    "`Allow` lists the methods that it takes.",
+)
+BODY_TOO_LARGE = ProblemKind(
+    "body-too-large",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "The body is too large",
+    "The body is larger than any allowed document could make it, so it was not read to its end.",
+    {"Connection": "close"},
+)
+UNSUPPORTED_MEDIA_TYPE = ProblemKind(
+    "unsupported-media-type",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "The body is not JSON",
+    "Send JSON in UTF-8 with `Content-Type: application/json`.",
+)
+MALFORMED_JSON = ProblemKind(
+    "malformed-json",
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+    "The body is not well-formed JSON",
+    "It is not JSON in UTF-8 as RFC 8259 defines it: NaN, Infinity, single surrogates, raw control "
+    "characters and nesting beyond 200 levels are refused as well.",
+)
+NOT_READY = ProblemKind(
+    "not-ready",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "The service cannot predict yet",
+    "`errors` names what is missing: the database, its migrations or a model.",
+    _LATER,
+)
+INTERNAL_ERROR = ProblemKind(
+    "internal-error",
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "The service failed",
+    "A fault of ours, logged under the request id in `X-Request-ID`. Quote it to the operator.",
+)
+
+_BY_HTTP_STATUS = {
+    kind.status: kind
+    for kind in (UNKNOWN_ADDRESS, METHOD_NOT_ALLOWED, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE)
+}
+
+ALL_KINDS: tuple[ProblemKind, ...] = (
+    *PROBLEMS.values(),
+    *_BY_HTTP_STATUS.values(),
+    MALFORMED_JSON,
+    NOT_READY,
+    INTERNAL_ERROR,
+)
+
+
+class FieldProblem(BaseModel):
+    """One fault in a request."""
+
+    pointer: str = Field(
+        description="JSON Pointer into the body; `/query/NAME`, `/header/NAME` or `/path/NAME` "
+        "for what is not in the body.",
+        examples=["/document/text"],
+    )
+    detail: str = Field(examples=["must say something"])
+
+
+class Problem(BaseModel):
+    """A fault, in the members of RFC 9457."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(description="Address that explains this kind of problem.")
+    title: str
+    status: int = Field(ge=400, le=599)
+    detail: str = Field(description="What was wrong here, and what would be right.")
+    instance: str = Field(description="The address that was asked for.")
+    errors: list[FieldProblem] = Field(
+        default_factory=list, description="Each fault of the request, where it has any."
+    )
+
+
+class HttpFault(HTTPException):
+    """A fault of the request as HTTP, found before any use case could refuse it."""
+
+    def __init__(self, kind: ProblemKind, detail: str) -> None:
+        super().__init__(status_code=kind.status, detail=detail)
+        self.kind = kind
+
+
+def problem_response(
+    kind: ProblemKind,
+    detail: str,
+    instance: str,
+    *,
+    faults: Sequence[FieldFault] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return the answer that tells a client of one fault."""
+    problem = Problem(
+        type=kind.type,
+        title=kind.title,
+        status=kind.status,
+        detail=detail,
+        instance=instance,
+        errors=[
+            FieldProblem(pointer=fault.pointer, detail=fault.detail)
+            for fault in faults[:MOST_FAULTS]
+        ],
+    )
+    return Response(
+        problem.model_dump_json(exclude_defaults=True),
+        status_code=kind.status,
+        media_type=MEDIA_TYPE,
+        headers={**kind.headers, **(headers or {})},
+    )
+
+
+def documented(*kinds: type[ServiceError] | ProblemKind) -> dict[int | str, dict[str, Any]]:
+    """Return the ``responses`` of an operation that may end in these problems.
+
+    Every operation may also end in `INTERNAL_ERROR`. (Any: FastAPI's own type for OpenAPI parts.)
+    """
+    by_status: dict[int | str, dict[str, Any]] = {}
+    for given in (*kinds, INTERNAL_ERROR):
+        kind = given if isinstance(given, ProblemKind) else PROBLEMS[given]
+        response = by_status.setdefault(
+            int(kind.status),
+            {
+                "description": "",
+                "content": {
+                    MEDIA_TYPE: {
+                        "schema": {"$ref": "#/components/schemas/Problem"},
+                        "examples": {},
+                    }
+                },
+            },
+        )
+        response["description"] = "; ".join(filter(None, [response["description"], kind.title]))
+        response["content"][MEDIA_TYPE]["examples"][kind.slug] = {
+            "summary": kind.title,
+            "value": {
+                "type": kind.type,
+                "title": kind.title,
+                "status": int(kind.status),
+                "detail": kind.meaning,
+                "instance": "/v1/…",
+            },
+        }
+        if kind.headers:
+            response.setdefault("headers", {}).update(
+                {name: {"schema": {"type": "string"}} for name in kind.headers}
+            )
+    return by_status
+
+
+def install(app: FastAPI) -> None:
+    """Answer every fault that reaches ``app`` with a problem."""
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(StarletteHTTPException, _http_error)
+
+
+async def _service_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ServiceError)  # noqa: S101 -- what the handler is registered for
+    kind = next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
+    faults = error.faults if isinstance(error, InvalidRequest) else ()
+    return problem_response(kind, error.detail, request.url.path, faults=faults)
+
+
+async def _validation_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 -- as above
+    faults = [_fault(entry) for entry in error.errors()]
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    detail = f"{faults[0].pointer or 'The body'}: {faults[0].detail}{more}."
+    return problem_response(PROBLEMS[InvalidRequest], detail, request.url.path, faults=faults)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteHTTPException)  # noqa: S101 -- as above
+    status = HTTPStatus(error.status_code)
+    if isinstance(error, HttpFault):
+        kind, detail = error.kind, str(error.detail)
+    elif status in _BY_HTTP_STATUS:
+        kind = _BY_HTTP_STATUS[status]
+        detail = f"{request.method} {request.url.path}: {kind.title[0].lower()}{kind.title[1:]}."
+    else:
+        kind = ProblemKind("", status, status.phrase, status.description)
+        detail = str(error.detail)
+    return problem_response(kind, detail, request.url.path, headers=error.headers)
+
+
+_WORDING = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a field of this request",
+    "string_type": "must be a string",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "int_parsing": "must be a whole number",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be an array",
+    "bool_type": "must be true or false",
+}
+"""Kinder words than pydantic's for the commonest faults."""
+
+
+def _fault(entry: Mapping[str, Any]) -> FieldFault:  # Any: pydantic's description of a fault
+    where = [str(part) for part in entry["loc"] if part != "[key]"]
+    if where and where[0] == "body":
+        where = where[1:]
+    pointer = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in where)
+    message = _WORDING.get(entry["type"]) or entry["msg"].removeprefix("Value error, ")
+    return FieldFault(pointer, message)
+
+
+class UnexpectedErrors:
+    """ASGI middleware: whatever nothing else caught is logged and becomes a bare 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def send_noting_start(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noting_start)
+        except Exception as error:
+            log.exception("request.failed", error=type(error).__name__)
+            if started:
+                raise  # too late for an answer: the server cuts the connection
+            request_id = scope.get("state", {}).get("request_id", "unknown")
+            detail = f"The service failed; the operator finds it in the log as {request_id}."
+            answer = problem_response(INTERNAL_ERROR, detail, scope["path"])
+            await answer(scope, receive, send)

@@ -1,0 +1,123 @@
+"""What the environment sets, read once; a bad setting stops the start with one line."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "SETWISE_"
+
+PositiveSeconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class BadSetting(ValueError):
+    """An environment variable has a value that cannot work; the message is one line."""
+
+
+class Settings(BaseSettings):
+    """Everything that differs from one installation to the next.
+
+    Attributes
+    ----------
+    database_url : str
+        SQLAlchemy address; an SQLite file in ``data_dir`` unless set.
+    artifact_url : str
+        Folder, or any fsspec address, that keeps model artifacts.
+    pepper : SecretStr or None
+        Secret mixed into the stored hashes of API keys; kept in a file of ``data_dir`` unless set.
+        Servers that share a database must share it.
+    max_text_bytes : int
+        Largest text of one document, in bytes of UTF-8.
+    lease_s, leases_per_reviewer : float, int
+        How long a claimed review task is kept, and how many one reviewer may hold.
+    key_cache_s : float
+        How long a process trusts a key that it has looked up; a revoked key works no longer.
+    model_poll_s, job_poll_s : float
+        How often a process looks for another active model, and for due jobs.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        validate_default=True,
+    )
+
+    data_dir: Path = Path("setwise-data")
+    database_url: Annotated[str, Field(repr=False)] = ""  # may hold a password
+    artifact_url: str = ""
+    pepper: SecretStr | None = None
+    embedded_worker: bool = True
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = "console"
+    max_text_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
+    lease_s: PositiveSeconds = 900.0
+    leases_per_reviewer: Annotated[int, Field(ge=1, le=1_000)] = 10
+    key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
+    model_poll_s: PositiveSeconds = 1.0
+    job_poll_s: PositiveSeconds = 1.0
+
+    @field_validator("log_level", "log_format", mode="before")
+    @classmethod
+    def _any_case(cls, value: object) -> object:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("pepper")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < 32:
+            raise ValueError(
+                "takes at least 32 characters, such as the output of `openssl rand -hex 32`"
+            )
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, value: str) -> str:
+        scheme, separator, rest = value.partition("://")
+        if not value or scheme in {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}:
+            return value
+        if separator and scheme in {"postgresql", "postgres"}:
+            return f"postgresql+psycopg://{rest}"
+        raise ValueError("takes sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/NAME")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _places(cls, values: dict[str, Any]) -> dict[str, Any]:  # Any: not yet validated
+        """Put the database and the artifacts under the data folder unless told otherwise."""
+        folder = Path(values.get("data_dir") or "setwise-data").expanduser().absolute()
+        return values | {
+            "data_dir": folder,
+            "database_url": values.get("database_url") or f"sqlite:///{folder / 'setwise.db'}",
+            "artifact_url": values.get("artifact_url") or str(folder / "artifacts"),
+        }
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Largest request body that can hold an allowed document.
+
+        Escaped, as ``json.dumps`` writes it, a character takes up to three times its bytes of
+        UTF-8; the rest of the body, metadata above all, has a quarter of a megabyte.
+        """
+        return 3 * self.max_text_bytes + 256_000
+
+    @classmethod
+    def read(cls, **overrides: object) -> Self:
+        """Read the environment; ``overrides`` win over it.
+
+        Raises
+        ------
+        BadSetting
+            Naming the variable, the fault and the cure.
+        """
+        try:
+            # The values are checked by pydantic, whatever their type.
+            return cls(**overrides)  # type: ignore[arg-type]
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(str(part) for part in fault["loc"]).upper()
+            raise BadSetting(
+                f"{PREFIX}{name}: {fault['msg'].removeprefix('Value error, ')}"
+            ) from error

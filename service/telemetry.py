@@ -1,0 +1,185 @@
+"""Structured logs, request ids and metrics; none of them ever carries a document's content."""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
+
+REQUEST_ID_HEADER = "X-Request-ID"
+_ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_UNMATCHED = "unmatched"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+log = structlog.get_logger(__name__)
+
+
+def configure_logging(level: str, style: Literal["console", "json"]) -> None:
+    """Send every log line, the libraries' included, to stderr in one form.
+
+    Tracebacks are written without local variables, which could hold a document.
+    """
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor]
+    if style == "json":
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        last = [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+class Metrics:
+    """Counters of one application; `exposition` gives them as Prometheus text."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "setwise_requests",
+            "Requests answered.",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self.latency = Histogram(
+            "setwise_request_seconds",
+            "Time from a request's head to the last byte of its answer.",
+            ["method", "route"],
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
+        self.decisions = Counter(
+            "setwise_decisions",
+            "Predictions made by this process.",
+            ["decision", "reason"],
+            registry=self._registry,
+        )
+
+    def watch(
+        self, name: str, help_text: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        """Add a gauge that ``read`` fills at each scrape, one value for each value of ``label``.
+
+        While ``read`` fails the gauge is absent, so that a database that is down does not take the
+        other metrics with it.
+        """
+        self._registry.register(_Watched(name, help_text, label, read))
+
+    def exposition(self) -> bytes:
+        """Return the Prometheus text format, version 0.0.4."""
+        return generate_latest(self._registry)
+
+
+class _Watched(Collector):
+    def __init__(
+        self, name: str, help_text: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name, self._help, self._label, self._read = name, help_text, label, read
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return [GaugeMetricFamily(self._name, self._help, labels=[self._label])]
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily(self._name, self._help, labels=[self._label])
+        try:
+            values = self._read()
+        except Exception as error:  # noqa: BLE001 -- whatever is down, the rest must be scraped
+            log.warning("gauge.unreadable", gauge=self._name, error=type(error).__name__)
+            return []
+        for key, value in values.items():
+            family.add_metric([key], value)
+        return [family]
+
+
+class RequestTelemetry:
+    """ASGI middleware: a request id in and out, one log line and the metrics of each request.
+
+    Parameters
+    ----------
+    new_id : callable
+        Makes the id of a request that brings none.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+        # Anything else could forge log lines.
+        request_id = given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+        started = time.perf_counter()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = request_id
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
+                await self._app(scope, receive, send_with_id)
+            finally:
+                self._record(scope, status, time.perf_counter() - started)
+
+    def _record(self, scope: Scope, status: int, elapsed_s: float) -> None:
+        # The template, not the path: one time series a route, whatever strangers ask for.
+        route = getattr(scope.get("route"), "path", None) or _UNMATCHED
+        method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+        outcome = str(status or "aborted")
+        self._metrics.requests.labels(method, route, outcome).inc()
+        self._metrics.latency.labels(method, route).observe(elapsed_s)
+        log.info(
+            "request",
+            method=method,
+            route=route,
+            # Still percent-encoded, so that no path can break a line; the query names documents.
+            path=scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:200],
+            status=outcome,
+            milliseconds=round(1_000 * elapsed_s, 2),
+        )
