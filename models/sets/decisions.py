@@ -1,0 +1,342 @@
+r"""Decision rules: which label set to announce, given what is to be maximised.
+
+============== ================================== =============================================
+objective      optimal prediction                 rule
+============== ================================== =============================================
+set accuracy   mode of the joint                  `MostProbableSet`
+instance F1    general F-measure maximiser        `ExpectedF1`
+Hamming loss   marginals above 1/2                `LabelMajority`
+micro F1       marginals above one threshold      `SharedThreshold`
+macro F1       a threshold per label              `LabelThresholds`
+============== ================================== =============================================
+
+A rule is tuned by `fit` on out-of-fold posteriors with their true sets, and `decide` applies it.
+The optimal thresholds of micro and macro F1 are half the F1 they attain, hence at most 1/2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from models.sets.candidates import CandidateSets
+from models.sets.f_measure import maximise_expected_f1
+
+Objective = Literal["set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("set-accuracy", "f1", "hamming", "micro-f1", "macro-f1")
+
+Arrays = dict[str, NDArray[np.float64]]
+Settings = dict[str, float | bool | str]
+
+# Marginals below this are never worth predicting: the threshold is half the F1 attained, and an F1
+# of two in a thousand is no use to anybody. Sorting skips nearly all entries.
+_LEAST_THRESHOLD = 1e-3
+
+# A label's threshold is tuned on its outcomes mixed with this many positives' worth of what its
+# marginals expect: rare labels would otherwise be tuned on a handful of documents.
+_PRIOR_POSITIVES = 5.0
+
+# Shares of the mass missing from the candidates that independent labels may be given.
+_REMAINDERS = (0.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    r"""What is believed about the label sets of a batch of documents.
+
+    Attributes
+    ----------
+    marginals : float64 ndarray of shape (n_documents, n_labels)
+        :math:`p(y_l = 1 \mid x)` in [0, 1].
+    candidates : CandidateSets
+        Sets considered for each document.
+    mass : float64 ndarray of shape (n_sets,)
+        :math:`p(y \mid x)` of each candidate, in [0, 1]; a document's masses need not sum to one.
+    """
+
+    marginals: NDArray[np.float64]
+    candidates: CandidateSets
+    mass: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        shape = (self.candidates.n_documents, self.candidates.n_labels)
+        if self.marginals.shape != shape:
+            raise ValueError(
+                f"candidates need marginals of shape {shape}, not {self.marginals.shape}"
+            )
+        if self.mass.shape != (len(self.candidates),):
+            raise ValueError(f"{len(self.candidates)} candidates need as many masses")
+
+
+class DecisionRule(Protocol):
+    """Turns posteriors into one label set per document."""
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:
+        """Tune on out-of-fold posteriors and the true sets ``Y`` (n, L); return ``self``."""
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return one set per document, 0/1 of shape (n, L), uint8, sorted indices."""
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings from which `restore_rule` makes the rule again."""
+
+
+def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
+    """Return the untuned rule for an objective.
+
+    Parameters
+    ----------
+    objective : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
+    allow_empty : bool
+        Whether a document can have no label; only the F1 rule uses it, as mode and thresholds
+        follow from the posterior alone.
+
+    Raises
+    ------
+    ValueError
+        If the objective is unknown.
+
+    Examples
+    --------
+    >>> make_rule("hamming", allow_empty=True)
+    LabelMajority()
+    """
+    match objective:
+        case "set-accuracy":
+            return MostProbableSet()
+        case "f1":
+            return ExpectedF1(allow_empty=allow_empty)
+        case "hamming":
+            return LabelMajority()
+        case "micro-f1":
+            return SharedThreshold()
+        case "macro-f1":
+            return LabelThresholds()
+    raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+
+
+def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) -> DecisionRule:
+    """Make a rule again from what its ``get_state`` returned.
+
+    Raises
+    ------
+    ValueError
+        If the settings name no known objective.
+    """
+    objective = settings.get("objective")
+    match objective:
+        case "set-accuracy":
+            return MostProbableSet()
+        case "f1":
+            return ExpectedF1(
+                allow_empty=bool(settings["allow_empty"]), remainder=float(settings["remainder"])
+            )
+        case "hamming":
+            return LabelMajority()
+        case "micro-f1":
+            return SharedThreshold(float(settings["threshold"]))
+        case "macro-f1":
+            thresholds = arrays.get("thresholds")
+            return LabelThresholds(None if thresholds is None else np.asarray(thresholds))
+    raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+
+
+@dataclass(frozen=True)
+class MostProbableSet:
+    """The candidate of largest mass; of equals the first listed."""
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
+        """Return ``self``: nothing to tune."""
+        return self
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return each document's most probable candidate.
+
+        Raises
+        ------
+        ValueError
+            If a document has no candidate.
+        """
+        sets = posterior.candidates
+        order = np.lexsort((np.arange(len(sets)), -posterior.mass, sets.document))
+        return sets.reorder(order).first()
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings."""
+        return {}, {"objective": "set-accuracy"}
+
+
+@dataclass(frozen=True)
+class LabelMajority:
+    """Labels of marginal above 1/2, which minimises Hamming loss (thesis, eq. 2.34)."""
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
+        """Return ``self``: nothing to tune."""
+        return self
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return the labels that are likelier present than absent."""
+        return _above(posterior.marginals, 0.5)
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings."""
+        return {}, {"objective": "hamming"}
+
+
+@dataclass(frozen=True)
+class ExpectedF1:
+    """The set of highest expected F1 (thesis, Algorithm 2.1).
+
+    Parameters
+    ----------
+    allow_empty : bool
+        Whether the empty set has mass.
+    remainder : float
+        Share of the mass missing from the candidates, in [0, 1], that goes to independent labels
+        with the posterior's marginals; ``fit`` chooses it by F1.
+    """
+
+    allow_empty: bool
+    remainder: float = 0.0
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:
+        """Choose the share of the missing mass that earns the best mean F1."""
+        earned = [
+            _instance_f1(Y, type(self)(self.allow_empty, share).decide(posterior)).mean()
+            for share in _REMAINDERS
+        ]
+        return type(self)(self.allow_empty, _REMAINDERS[int(np.argmax(earned))])
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return the sets of highest expected F1.
+
+        Raises
+        ------
+        ValueError
+            If a document's candidates have no mass and nothing else is given any.
+        """
+        sets = posterior.candidates
+        if self.remainder == 0.0:
+            return maximise_expected_f1(
+                candidates=sets, masses=posterior.mass, allow_empty=self.allow_empty
+            ).sets
+        listed = np.bincount(sets.document, posterior.mass, minlength=sets.n_documents)
+        missing = self.remainder * np.maximum(1.0 - listed, 0.0)
+        return maximise_expected_f1(
+            candidates=sets,
+            masses=posterior.mass,
+            product_weights=missing[:, None],
+            product_marginals=posterior.marginals[:, None, :],
+            allow_empty=self.allow_empty,
+        ).sets
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings."""
+        return {}, {
+            "objective": "f1",
+            "allow_empty": self.allow_empty,
+            "remainder": self.remainder,
+        }
+
+
+@dataclass(frozen=True)
+class SharedThreshold:
+    """Labels of marginal above one threshold, tuned for micro-averaged F1 (thesis, eq. 2.39)."""
+
+    threshold: float = 0.5
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:
+        """Choose the threshold of best micro F1; of equals the highest."""
+        marginals, truth = posterior.marginals, _truth(Y, posterior.marginals.shape)
+        kept = marginals >= _LEAST_THRESHOLD
+        threshold = _best_threshold(
+            marginals[kept], truth[kept].astype(np.float64), float(truth.sum())
+        )
+        return type(self)(threshold)
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return the labels above the threshold."""
+        return _above(posterior.marginals, self.threshold)
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings."""
+        return {}, {"objective": "micro-f1", "threshold": self.threshold}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelThresholds:
+    """Labels above a threshold each, tuned for macro-averaged F1 (thesis, eq. 2.37).
+
+    A label's outcomes are mixed with what its marginals expect, with the weight of five positives:
+    a label never seen gets the threshold that its marginals alone call for.
+    """
+
+    thresholds: NDArray[np.float64] | None = None
+
+    def fit(self, posterior: Posterior, Y: csr_array) -> Self:
+        """Choose each label's threshold of best F1; of equals the highest."""
+        truth = _truth(Y, posterior.marginals.shape)
+        positives = truth.sum(axis=0)
+        trust = positives / (positives + _PRIOR_POSITIVES)
+        thresholds = np.empty(len(positives))
+        for label, own in enumerate(trust):
+            p = posterior.marginals[:, label]
+            outcome = own * truth[:, label] + (1.0 - own) * p
+            kept = p >= _LEAST_THRESHOLD
+            thresholds[label] = _best_threshold(p[kept], outcome[kept], float(outcome.sum()))
+        return type(self)(thresholds)
+
+    def decide(self, posterior: Posterior) -> csr_array:
+        """Return the labels above their thresholds (1/2 each before ``fit``)."""
+        if self.thresholds is None:
+            return _above(posterior.marginals, 0.5)
+        return _above(posterior.marginals, self.thresholds)
+
+    def get_state(self) -> tuple[Arrays, Settings]:
+        """Return arrays and JSON settings."""
+        arrays = {} if self.thresholds is None else {"thresholds": self.thresholds}
+        return arrays, {"objective": "macro-f1"}
+
+
+def _above(marginals: NDArray[np.float64], threshold: float | NDArray[np.float64]) -> csr_array:
+    chosen = csr_array((marginals > threshold).astype(np.uint8))
+    chosen.sort_indices()
+    return chosen
+
+
+def _truth(Y: csr_array, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    if Y.shape != shape:
+        raise ValueError(f"Y has shape {Y.shape}; the posterior needs {shape}")
+    return np.asarray(Y.toarray(), dtype=np.uint8)
+
+
+def _instance_f1(Y: csr_array, predicted: csr_array) -> NDArray[np.float64]:
+    shared = np.asarray(Y.multiply(predicted).sum(axis=1), dtype=np.float64)
+    both = np.diff(Y.indptr) + np.diff(predicted.indptr)
+    return np.where(both == 0, 1.0, 2.0 * shared / np.maximum(both, 1))
+
+
+def _best_threshold(
+    p: NDArray[np.float64], outcome: NDArray[np.float64], positives: float
+) -> float:
+    """Return the threshold of best F1 among these entries, half-way between two marginals.
+
+    ``outcome`` is each entry's (expected) truth, ``positives`` their sum over all entries, those
+    left out as hopeless included. Without positives there is nothing to tune: 1/2.
+    """
+    if positives <= 0.0 or len(p) == 0:
+        return 0.5
+    order = np.argsort(-p, kind="stable")
+    falling = p[order]
+    hits = np.cumsum(outcome[order], dtype=np.float64)
+    f1 = 2.0 * hits / (np.arange(1, len(p) + 1) + positives)
+    below = np.append(falling[1:], np.nextafter(_LEAST_THRESHOLD, 0.0))
+    f1[falling == below] = -1.0  # equal marginals stay together
+    best = int(np.argmax(f1))
+    if f1[best] <= 0.0:
+        return 0.5
+    threshold = 0.5 * (falling[best] + below[best])
+    return float(threshold if threshold < falling[best] else below[best])
