@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse, sparray
+from scipy.sparse import csr_array
 
 from models.confidence.scoring import (
     AUTOMATION_TARGETS,
@@ -29,8 +29,8 @@ from models.sets.candidates import CandidateSets
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-Labels = ArrayLike | sparray
-"""A 0/1 matrix, dense or sparse."""
+Labels = ArrayLike | csr_array
+"""A 0/1 matrix, dense or csr."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def count_agreement(Y_true: Labels, Y_pred: Labels, *, axis: int = 1) -> Agreeme
 
     Parameters
     ----------
-    Y_true, Y_pred : array-like or sparse of shape (n, L)
+    Y_true, Y_pred : array-like or csr_array of shape (n, L)
         0/1 matrices.
     axis : {1, 0}
         1 counts within each document, 0 within each label.
@@ -187,10 +187,13 @@ def _label_matrices(Y_true: Labels, Y_pred: Labels) -> tuple[csr_array, csr_arra
 
 def _label_matrix(name: str, Y: Labels) -> csr_array:
     """Return a 0/1 matrix that stores its ones only, sorted."""
-    given = Y if issparse(Y) else np.asarray(Y)
-    if len(given.shape) != 2:
-        raise ValueError(f"{name} must be a matrix, not of shape {given.shape}")
-    matrix = csr_array(given)
+    if isinstance(Y, csr_array):
+        matrix = Y
+    else:
+        dense = np.asarray(Y)
+        if dense.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, not of shape {dense.shape}")
+        matrix = csr_array(dense)
     if not (np.all(matrix.data == 1) and matrix.has_canonical_format):
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -210,7 +213,7 @@ def mean_average_precision(Y_true: Labels, marginals: ArrayLike) -> float | None
 
     Parameters
     ----------
-    Y_true : array-like or sparse of shape (n, L)
+    Y_true : array-like or csr_array of shape (n, L)
         0/1 matrix.
     marginals : array-like of shape (n, M), M <= L
         Scores of the first M labels, finite; the rest are ranked behind them.
@@ -279,9 +282,9 @@ def evaluate_predictions(
 
     Parameters
     ----------
-    Y_true : array-like or sparse of shape (n, L)
+    Y_true : array-like or csr_array of shape (n, L)
         0/1 matrix. Labels unknown to the model are its last columns and count as misses.
-    Y_pred : array-like or sparse of shape (n, M), M <= L
+    Y_pred : array-like or csr_array of shape (n, M), M <= L
         0/1 matrix of the predicted sets.
     confidence : array-like of shape (n,)
         Confidence of each predicted set, in [0, 1].

@@ -1,7 +1,6 @@
 """Documents as JSON Lines: labelled ones to learn from, bare ones to predict."""
 
 import json
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from models.corpus.lines import ContentHash, DataError, DataWarning, Progress, d
 _LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _WORD = re.compile(r"\w")
+_FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _QUOTED = 60  # characters of a foreign value that a message quotes
 
 
@@ -82,7 +82,9 @@ def read_documents(
     return documents
 
 
-def iter_documents(path: str | Path) -> Iterator[tuple[int, PredictionInput]]:
+def iter_documents(
+    path: str | Path, *, progress: Progress | None = None
+) -> Iterator[tuple[int, PredictionInput]]:
     """Yield the documents of a JSON Lines file for prediction, in constant memory.
 
     A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
@@ -93,6 +95,8 @@ def iter_documents(path: str | Path) -> Iterator[tuple[int, PredictionInput]]:
     ----------
     path : str or Path
         A plain or gzipped file, or ``-`` for standard input.
+    progress : callable, optional
+        Told the share of the file read so far; never for standard input.
 
     Yields
     ------
@@ -104,7 +108,7 @@ def iter_documents(path: str | Path) -> Iterator[tuple[int, PredictionInput]]:
     DataError
         At the first line that is not such a document.
     """
-    for number, record in _records(path):
+    for number, record in _records(path, progress=progress):
         line = _Line(path, number, record)
         line.refuse_unknown_keys(_INPUT_KEYS)
         id_ = line.string("id", cure="", empty=False) if "id" in record else None
@@ -223,12 +227,11 @@ class _Line:
                 raise self.error(
                     f"feature {_quote(name)} is a {_type_name(value)}", "give a number"
                 )
-            try:
-                features[name] = float(value)
-            except OverflowError:
-                features[name] = math.inf
-            if not math.isfinite(features[name]):
-                raise self.error(f"feature {_quote(name)} is not finite", "give a finite number")
+            # Written so that NaN fails as well; Python compares integers of any size.
+            if not abs(value) <= _FLOAT32_MAX:
+                fault = f"feature {_quote(name)} is not a finite 32-bit number"
+                raise self.error(fault, f"give a number of at most {_FLOAT32_MAX:.2g} in size")
+            features[name] = float(value)
         return features
 
     def _check_name(self, what: str, value: str) -> None:
