@@ -1,1 +1,77 @@
 """The `setwise` command."""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from service.cli import learning
+from service.cli.console import CommandError, note, one_line
+
+BAD_INPUT = 2
+FAULT = 1  # ours, not the user's
+INTERRUPTED = 130  # as shells report SIGINT
+READER_GONE = 141  # as shells report SIGPIPE
+
+app = typer.Typer(
+    name="setwise",
+    help="Label sets with a calibrated confidence: send the sure ones, review the rest.",
+    add_completion=False,
+    rich_markup_mode=None,  # help in plain text imports nothing and can be searched
+)
+# One line a module. Heavy imports belong inside its commands: `setwise --help` must stay quick.
+app.add_typer(learning.commands)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit.
+
+    The exit status is 0, or 2 with one line on stderr when the input is at fault, 130 when
+    interrupted, and 1 with one line when Setwise itself is.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            status = app(list(arguments) or ["--help"], prog_name="setwise", standalone_mode=False)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read our output has seen enough; Python would complain again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = READER_GONE
+        except (KeyboardInterrupt, Abort):
+            note("setwise: interrupted")
+            status = INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the outermost frame: nobody else would tell
+            status = _tell(error)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _tell(error: Exception) -> int:
+    """Print one line about an error and return the exit status it deserves."""
+    if os.environ.get("SETWISE_LOG_LEVEL", "").lower() == "debug":
+        traceback.print_exception(error)
+    if isinstance(error, TyperException):
+        note(f"setwise: {one_line(error.format_message()).rstrip('.')}; see setwise --help")
+        return BAD_INPUT
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        note(f"setwise: {one_line(name + (error.strerror or str(error)))}")
+        return BAD_INPUT
+    # `models` and the settings refuse what users hand them with ValueErrors.
+    if isinstance(error, CommandError | ValueError):
+        note(f"setwise: {one_line(error)}")
+        return BAD_INPUT
+    note(
+        f"setwise: unexpected {type(error).__name__}: {one_line(error)}; this is a fault in "
+        "Setwise, run again with SETWISE_LOG_LEVEL=debug to see where"
+    )
+    return FAULT
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    note(f"setwise: warning: {one_line(message)}")

@@ -1,0 +1,91 @@
+"""What commands share at the terminal: progress, JSON on stdout, everything else on stderr."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_PLAIN_STEP = 0.1  # share of the work between two plain lines of one stage
+
+
+class CommandError(Exception):
+    """Something the user can put right; ends the command with exit status 2 and its message."""
+
+
+class Report(Protocol):
+    """Tells how far a long task is."""
+
+    def __call__(self, fraction: float, message: str = "") -> None:
+        """Report the fraction done, in [0, 1], and what is being done."""
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Report]:
+    """Show progress on stderr: a bar on a terminal, now and then a plain line elsewhere."""
+    if sys.stderr.isatty():
+        with _bar(title) as report:
+            yield report
+    else:
+        yield _PlainLines(title)
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Report]:
+    from rich.console import Console  # noqa: PLC0415 - rich is slow to import
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def report(fraction: float, message: str = "") -> None:
+            bar.update(task, completed=fraction, description=message or title)
+
+        yield report
+
+
+class _PlainLines:
+    """A line for each new stage, and within one for each tenth of the work."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._message = ""
+        self._next = 0.0
+
+    def __call__(self, fraction: float, message: str = "") -> None:
+        if fraction < self._next and message == self._message:
+            return
+        self._message = message
+        self._next = (fraction // _PLAIN_STEP + 1) * _PLAIN_STEP
+        note(f"{self._title}: {fraction:.0%}" + (f", {message}" if message else ""))
+
+
+def note(message: str) -> None:
+    """Print a line for people on stderr, where it mixes with no result."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201 - the terminal is the point
+
+
+def say(text: str) -> None:
+    """Print a result for people on stdout."""
+    print(text)  # noqa: T201 - the terminal is the point
+
+
+def print_json(document: Mapping[str, object]) -> None:
+    """Print the one JSON document of a command that was asked for ``--json``."""
+    say(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_table(table: "Table") -> None:
+    """Print a table on stdout, in the width of the terminal."""
+    from rich.console import Console  # noqa: PLC0415 - rich is slow to import
+
+    Console().print(table)
+
+
+def one_line(message: object) -> str:
+    """Return a message without line breaks or control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(message)).split())

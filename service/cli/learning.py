@@ -1,0 +1,339 @@
+"""Commands that learn and judge: ``train``, ``evaluate``, ``predict``."""
+
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+
+import typer
+
+from service.cli.console import CommandError, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from models.corpus.datasets import Dataset, PredictionInput
+    from models.metrics import Metrics
+    from models.predictor import SetPredictions, SetPredictor
+
+commands = typer.Typer()
+
+_PREDICTED_AT_ONCE = 256  # documents of `predict` in memory
+_EVALUATED_AT_ONCE = 2048  # bounds the working memory of `evaluate` and moves its bar
+_MANIFEST = "manifest.json"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+@commands.command()
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="A .jsonl or .svm file, or a dataset folder: its train part."
+        ),
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="The artifact folder to write.")],
+    method: Annotated[
+        Literal["br", "br-rerank"],
+        typer.Option(help="Binary relevance alone, or with its candidates reranked."),
+    ] = "br-rerank",
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an older artifact.")] = False,
+    json_: Json = False,
+) -> None:
+    """Fit a model on labelled documents and write it to a folder."""
+    _check_target(out, force=force)
+    from models.training import TrainingOptions
+    from models.training import train as fit
+
+    from models.corpus.datasets import check_trainable, read_dataset
+
+    started_at = time.perf_counter()
+    dataset = read_dataset(data, "train")
+    check_trainable(dataset, data)
+    options = TrainingOptions(method=method, random_state=seed, n_jobs=jobs)
+    with progress("train") as report:
+        predictor = fit(dataset, options, progress=report)
+    _replace_artifact(predictor, out)
+    summary = {
+        "artifact": str(out),
+        "method": method,
+        "n": dataset.n,
+        "n_labels": len(dataset.label_names),
+        "n_features": len(predictor.feature_names),
+        "seconds": round(time.perf_counter() - started_at, 3),
+        "model_version": predictor.version,
+        "calibrator_version": predictor.calibrator_version,
+        "metrics": predictor.manifest.get("metrics", {}),
+    }
+    if json_:
+        print_json(summary)
+    else:
+        print_table(_training_table(summary))
+
+
+def _training_table(summary: dict[str, object]) -> "Table":
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    metrics = summary["metrics"]
+    for name, value in summary.items():
+        if name != "metrics":
+            table.add_row(name, str(value))
+    for name, value in metrics.items() if isinstance(metrics, dict) else ():
+        if isinstance(value, int | float):
+            table.add_row(f"cross-fitted {name}", _number(value))
+    return table
+
+
+def _check_target(out: Path, *, force: bool) -> None:
+    """Refuse, before any work, a target that must not be replaced or cannot be written."""
+    if out.is_dir() and any(out.iterdir()):
+        if not (out / _MANIFEST).is_file():
+            raise CommandError(f"{out}: the folder holds other files; name a new or empty folder")
+        if not force:
+            raise CommandError(f"{out}: an artifact is there already; add --force to replace it")
+    elif out.exists() and not out.is_dir():
+        raise CommandError(f"{out}: this is a file; name a folder")
+    existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
+        raise CommandError(f"{existing}: no permission to write here; name another folder")
+
+
+def _replace_artifact(predictor: "SetPredictor", out: Path) -> None:
+    """Write beside the target first, so that a failed save leaves an older artifact alone."""
+    out = out.absolute()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+        fresh = Path(folder) / "artifact"
+        predictor.save(fresh)
+        if out.exists():
+            out.rename(Path(folder) / "old")
+        fresh.rename(out)
+
+
+@commands.command()
+def evaluate(
+    artifact: Annotated[
+        Path, typer.Argument(metavar="ARTIFACT", help="A folder written by train.")
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA", help="A .jsonl or .svm file, or a dataset folder: its test part."
+        ),
+    ],
+    *,
+    json_: Json = False,
+) -> None:
+    """Judge a model on labelled documents that it has not seen."""
+    from models.corpus.datasets import read_dataset
+    from models.metrics import evaluate_predictions
+    from models.predictor import SetPredictor
+
+    predictor = SetPredictor.load(artifact)
+    dataset = read_dataset(
+        data,
+        "test",
+        label_names=predictor.label_names,
+        feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
+    )
+    if dataset.kind != predictor.kind:
+        raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
+    _predict_dataset(predictor, dataset.take(range(1)))  # loads compiled code: not timed
+    started_at = time.perf_counter()
+    predictions = _predict_dataset(predictor, dataset)
+    predict_seconds = time.perf_counter() - started_at
+    metrics = evaluate_predictions(
+        dataset.Y,
+        predictions.chosen(),
+        predictions.top_confidence(),
+        marginals=predictions.marginals,
+        candidates=predictions.candidates,
+    ).timed(
+        predict_seconds=predict_seconds,
+        train_seconds=predictor.manifest.get("train_seconds"),
+    )
+    if json_:
+        print_json(metrics.to_json())
+    else:
+        print_table(_metrics_table(metrics))
+        print_table(_automation_table(metrics))
+
+
+def _predict_dataset(predictor: "SetPredictor", dataset: "Dataset") -> "SetPredictions":
+    import numpy as np
+
+    from models.predictor import SetPredictions
+    from models.sets.candidates import concatenate
+
+    parts: list[SetPredictions] = []
+    with progress("evaluate") as report:
+        for start in range(0, dataset.n, _EVALUATED_AT_ONCE):
+            rows = slice(start, start + _EVALUATED_AT_ONCE)
+            if dataset.texts is not None:
+                parts.append(predictor.predict_texts(dataset.texts[rows]))
+            elif dataset.X is not None:
+                parts.append(predictor.predict(dataset.X[rows]))
+            report(min(1.0, (start + _EVALUATED_AT_ONCE) / dataset.n))
+    return SetPredictions(
+        predictor.label_names,
+        concatenate([part.candidates for part in parts]),
+        np.concatenate([part.confidence for part in parts]),
+        np.concatenate([part.marginals for part in parts]),
+        np.concatenate([part.known_features for part in parts]),
+    )
+
+
+def _metrics_table(metrics: "Metrics") -> "Table":
+    from rich.table import Table
+
+    table = Table("metric", "value", box=None)
+    for name, value in metrics.to_json().items():
+        if isinstance(value, int | float):
+            table.add_row(name, _number(value))
+    return table
+
+
+def _automation_table(metrics: "Metrics") -> "Table":
+    from rich.table import Table
+
+    table = Table("target accuracy", "threshold", "coverage", "accuracy", box=None)
+    for point in metrics.automation:
+        numbers = (point.target, point.threshold, point.coverage, point.accuracy)
+        table.add_row(*(_number(number) for number in numbers))
+    return table
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return str(value) if isinstance(value, int) else f"{value:.4f}"
+
+
+@commands.command()
+def predict(
+    artifact: Annotated[
+        Path, typer.Argument(metavar="ARTIFACT", help="A folder written by train.")
+    ],
+    documents: Annotated[
+        str, typer.Argument(metavar="INPUT", help="JSON Lines, gzipped or not; - for stdin.")
+    ],
+    *,
+    out: Annotated[Path | None, typer.Option(help="The file to write; stdout by default.")] = None,
+    top: Annotated[int, typer.Option(help="Candidate sets to print a document.", min=1)] = 10,
+) -> None:
+    """Predict label sets for documents, JSON Lines in and out."""
+    from models.corpus.datasets import iter_documents
+    from models.predictor import SetPredictor
+
+    predictor = SetPredictor.load(artifact)
+    if out is None:
+        _write_predictions(predictor, documents, iter_documents(documents), top, sys.stdout)
+        return
+    with progress("predict") as report, _written_whole(out) as file:
+        lines = iter_documents(documents, progress=report)
+        _write_predictions(predictor, documents, lines, top, file)
+
+
+def _write_predictions(
+    predictor: "SetPredictor",
+    name: str,
+    lines: Iterable[tuple[int, "PredictionInput"]],
+    top: int,
+    file: TextIO,
+) -> None:
+    checked = _checked(predictor, name, lines)
+    while batch := list(islice(checked, _PREDICTED_AT_ONCE)):
+        if predictor.kind == "text":
+            predictions = predictor.predict_texts([document.text or "" for document in batch])
+        else:
+            predictions = predictor.predict_features(
+                [document.features or {} for document in batch]
+            )
+        for row, document in enumerate(batch):
+            record = _record(predictor, predictions, row, document.id, top)
+            file.write(json.dumps(record, allow_nan=False) + "\n")
+
+
+def _checked(
+    predictor: "SetPredictor", name: str, lines: Iterable[tuple[int, "PredictionInput"]]
+) -> Iterator["PredictionInput"]:
+    """Pass documents on that the model can take; refuse the first other with its line."""
+    from models.corpus.datasets import DataError
+
+    known = frozenset(predictor.feature_names) if predictor.kind == "vectors" else frozenset()
+    for number, document in lines:
+        if (document.text is not None) != (predictor.kind == "text"):
+            given, wanted = (
+                ("text", "features") if predictor.kind == "vectors" else ("features", "text")
+            )
+            raise DataError(
+                name,
+                number,
+                f"a document of {given}, but the model was trained on {predictor.kind}",
+                f'give documents as "{wanted}"',
+            )
+        for feature in document.features or ():
+            if feature not in known:
+                raise DataError(
+                    name,
+                    number,
+                    f"feature {feature[:60]!r} is unknown to the model",
+                    "use the feature names of the training data",
+                )
+        yield document
+
+
+def _record(
+    predictor: "SetPredictor", predictions: "SetPredictions", row: int, id_: str | None, top: int
+) -> dict[str, object]:
+    """Return one prediction in the form that the HTTP interface has, less what only it knows."""
+    ranked = predictions.ranked(row)
+    return {
+        "id": id_,
+        "labels": ranked[0].labels,
+        "confidence": ranked[0].confidence,
+        "candidates": [candidate._asdict() for candidate in ranked[:top]],
+        "marginals": [
+            {"label": label, "probability": probability}
+            for label, probability in predictions.likely_labels(row)
+        ],
+        "known_features": int(predictions.known_features[row]),
+        "model_version": predictor.version,
+        "calibrator_version": predictor.calibrator_version,
+    }
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[TextIO]:
+    """Open a file that appears under its name only once it is complete."""
+    if path.is_dir():
+        raise CommandError(f"{path}: this is a folder; name a file")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    partial = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            yield file
+    except BaseException:
+        partial.unlink()
+        raise
+    partial.chmod(0o666 & ~_umask())
+    partial.replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
