@@ -130,7 +130,7 @@ def _records(
         if not text.strip():
             continue
         try:
-            record = json.loads(text)
+            record = json.loads(text.rstrip())
         except json.JSONDecodeError as error:
             raise DataError(
                 path,
@@ -145,7 +145,10 @@ def _records(
             ) from error
         if not isinstance(record, dict):
             raise DataError(
-                path, number, f"a JSON {_type_name(record)}", "give one JSON object a line"
+                path,
+                number,
+                f"the JSON here is {_type_name(record)}",
+                "give one JSON object a line",
             )
         yield number, record
 
@@ -188,7 +191,7 @@ class _Line:
             raise self.error(f"{key!r} is missing", cure)
         value = self.record[key]
         if not isinstance(value, str):
-            raise self.error(f"{key!r} is a {_type_name(value)}", "give a string")
+            raise self.error(f"{key!r} is {_type_name(value)}", "give a string")
         if not empty:
             self._check_name(key, value)
         return value
@@ -198,10 +201,10 @@ class _Line:
             raise self.error("'labels' is missing", 'give "labels" as a list, [] for none')
         labels = self.record["labels"]
         if not isinstance(labels, list):
-            raise self.error(f"'labels' is a {_type_name(labels)}", "give a list of strings")
+            raise self.error(f"'labels' is {_type_name(labels)}", "give a list of strings")
         for position, label in enumerate(labels):
             if not isinstance(label, str):
-                fault = f"label {position + 1} is a {_type_name(label)}"
+                fault = f"label {position + 1} is {_type_name(label)}"
                 raise self.error(fault, "give labels as strings")
             self._check_name(f"label {position + 1}", label)
         return labels
@@ -215,18 +218,16 @@ class _Line:
     def check_metadata(self) -> None:
         value = self.record.get("metadata", {})
         if not isinstance(value, dict):
-            raise self.error(f"'metadata' is a {_type_name(value)}", "give an object")
+            raise self.error(f"'metadata' is {_type_name(value)}", "give an object")
 
     def features(self) -> dict[str, float]:
         given = self.record["features"]
         if not isinstance(given, dict):
-            raise self.error(f"'features' is a {_type_name(given)}", "give an object of numbers")
+            raise self.error(f"'features' is {_type_name(given)}", "give an object of numbers")
         features: dict[str, float] = {}
         for name, value in given.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self.error(
-                    f"feature {_quote(name)} is a {_type_name(value)}", "give a number"
-                )
+                raise self.error(f"feature {_quote(name)} is {_type_name(value)}", "give a number")
             # Written so that NaN fails as well; Python compares integers of any size.
             if not abs(value) <= _FLOAT32_MAX:
                 fault = f"feature {_quote(name)} is not a finite 32-bit number"
@@ -251,7 +252,12 @@ def _quote(name: str) -> str:
 
 def _type_name(value: object) -> str:
     """Name a value's type as JSON does."""
-    if value is None:
-        return "null"
-    names: dict[type, str] = {bool: "boolean", int: "number", float: "number", str: "string"}
-    return names.get(type(value), "list" if isinstance(value, list) else "object")
+    names: dict[type, str] = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+    }
+    return names.get(type(value), "an object")

@@ -1,0 +1,241 @@
+"""Data sets: folders, names, splits, and data that teach too little."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.corpus.datasets import (
+    DataError,
+    DataWarning,
+    check_trainable,
+    fold_ids,
+    read_dataset,
+    split_rows,
+)
+
+
+def write_texts(path, label_sets):
+    records = [
+        {"id": f"d{i}", "text": f"note {i}", "labels": labels}
+        for i, labels in enumerate(label_sets)
+    ]
+    content = "".join(json.dumps(record) + "\n" for record in records).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def write_vectors(folder, lines, *, labels=("x", "y"), features=None, name="train.svm"):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(line + "\n" for line in lines))
+    (folder / "labels.txt").write_text("".join(label + "\n" for label in labels))
+    if features is not None:
+        (folder / "features.txt").write_text("".join(feature + "\n" for feature in features))
+    return folder / name
+
+
+def test_texts_become_a_label_matrix_over_sorted_names(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["b", "a"], [], ["c"]]))
+    assert dataset.kind == "text"
+    assert dataset.n == 3
+    assert dataset.label_names == ("a", "b", "c")
+    assert dataset.Y.dtype == np.uint8
+    np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 1, 0], [0, 0, 0], [0, 0, 1]])
+    assert dataset.texts == ("note 0", "note 1", "note 2")
+    assert dataset.annotators is None
+
+
+def test_vectors_take_their_names_from_the_files_beside_them(tmp_path):
+    path = write_vectors(tmp_path / "d", ["1 2:3", " 1:1"], features=["u", "v", "w"])
+    dataset = read_dataset(path)
+    assert dataset.kind == "vectors"
+    assert dataset.label_names == ("x", "y")
+    assert dataset.feature_names == ("u", "v", "w")
+    assert dataset.ids == ("1", "2")
+    np.testing.assert_array_equal(dataset.X.toarray(), [[0, 3, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(dataset.Y.toarray(), [[0, 1], [0, 0]])
+
+
+def test_features_without_names_are_numbered(tmp_path):
+    assert read_dataset(write_vectors(tmp_path / "d", ["1 2:3"])).feature_names == ("1", "2")
+
+
+def test_the_fingerprint_is_of_the_content_not_of_its_packing(tmp_path):
+    plain = read_dataset(write_texts(tmp_path / "a.jsonl", [["a"]]))
+    packed = read_dataset(write_texts(tmp_path / "b.jsonl.gz", [["a"]]))
+    other = read_dataset(write_texts(tmp_path / "c.jsonl", [["b"]]))
+    assert plain.fingerprint == packed.fingerprint != other.fingerprint
+    assert len(plain.fingerprint) == 64
+
+
+def test_the_fingerprint_of_vectors_covers_their_names(tmp_path):
+    first = read_dataset(write_vectors(tmp_path / "d", ["1 2:3"]))
+    second = read_dataset(write_vectors(tmp_path / "e", ["1 2:3"], labels=("x", "z")))
+    assert first.fingerprint != second.fingerprint
+
+
+def test_a_folder_gives_the_part_asked_for(tmp_path):
+    write_texts(tmp_path / "train.jsonl.gz", [["a"], ["b"]])
+    write_texts(tmp_path / "test.jsonl", [["a"]])
+    assert read_dataset(tmp_path, "train").n == 2
+    assert read_dataset(tmp_path, "test").n == 1
+
+
+def test_folders_that_do_not_answer_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"has no train part; add train\.jsonl or train\.jsonl\.gz"):
+        read_dataset(tmp_path, "train")
+    write_texts(tmp_path / "train.jsonl", [["a"]])
+    with pytest.raises(DataError, match=r"this is a folder; name a \.jsonl or \.svm file"):
+        read_dataset(tmp_path)
+    write_texts(tmp_path / "train.jsonl.gz", [["a"]])
+    with pytest.raises(DataError, match=r"both train\.jsonl and train\.jsonl\.gz are here"):
+        read_dataset(tmp_path, "train")
+
+
+def test_a_file_of_unknown_kind_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(DataError, match=r"unknown kind of file; end its name in \.jsonl"):
+        read_dataset(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, r"there is no labels\.txt beside it; name one label a line"),
+        ("", r"labels\.txt: the file is empty"),
+        ("x\n\ny\n", r"labels\.txt, line 2: no label name"),
+        ("x\ny\nx\n", r"labels\.txt, line 3: the label 'x' is on line 1 already"),
+    ],
+)
+def test_a_bad_list_of_labels_is_refused(tmp_path, content, fault):
+    path = write_vectors(tmp_path / "d", ["0 1:1"])
+    (tmp_path / "d" / "labels.txt").unlink()
+    if content is not None:
+        (tmp_path / "d" / "labels.txt").write_text(content)
+    with pytest.raises(DataError, match=fault):
+        read_dataset(path)
+
+
+def test_labels_the_model_lacks_come_behind_its_own_and_are_named(tmp_path):
+    path = write_texts(tmp_path / "a.jsonl", [["new", "b"], ["a"]])
+    with pytest.warns(DataWarning, match="1 labels never occurred in training .* 'new'"):
+        dataset = read_dataset(path, label_names=("b", "c", "a"))
+    assert dataset.label_names == ("b", "c", "a", "new")
+    np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 0, 0, 1], [0, 0, 1, 0]])
+
+
+def test_vectors_follow_the_labels_and_features_of_the_model(tmp_path):
+    path = write_vectors(
+        tmp_path / "d", ["0,1 1:1 2:2 3:3"], labels=("x", "y", "unused"), features=["u", "v", "w"]
+    )
+    with pytest.warns(DataWarning) as seen:
+        dataset = read_dataset(path, label_names=("y", "z"), feature_names=("w", "q", "u"))
+    assert [str(warning.message).split(": ", 1)[1] for warning in seen] == [
+        "1 labels never occurred in training and count as misses: 'x'",
+        "1 features are unknown to the model and left out: 'v'",
+    ]
+    assert dataset.label_names == ("y", "z", "x")
+    assert dataset.feature_names == ("w", "q", "u")
+    np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 0, 1]])
+    np.testing.assert_array_equal(dataset.X.toarray(), [[3, 0, 1]])
+    assert dataset.X.has_sorted_indices
+
+
+def test_vectors_with_oddities_are_kept_with_warnings(tmp_path):
+    path = write_vectors(tmp_path / "d", ["0,0 1:1", "1 "])
+    with pytest.warns(DataWarning) as seen:
+        dataset = read_dataset(path)
+    assert [str(warning.message).split(": ", 1)[1] for warning in seen] == [
+        "1 documents repeat a label; merged",
+        "1 documents have no features; kept",
+    ]
+    np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 0], [0, 1]])
+
+
+def test_taking_rows_keeps_names_and_tells_apart(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["a"], ["b"], ["a", "b"]]))
+    taken = dataset.take([2, 0])
+    assert taken.ids == ("d2", "d0")
+    assert taken.texts == ("note 2", "note 0")
+    assert taken.label_names == dataset.label_names
+    np.testing.assert_array_equal(taken.Y.toarray(), [[1, 1], [1, 0]])
+    assert len({dataset.fingerprint, taken.fingerprint, dataset.take([0, 2]).fingerprint}) == 3
+
+
+def test_too_few_documents_are_refused(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["a"], ["b"]]))
+    with pytest.raises(DataError, match=r"a\.jsonl: only 2 documents; training needs at least 10"):
+        check_trainable(dataset, tmp_path / "a.jsonl")
+
+
+def test_documents_without_any_label_are_refused(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [[]] * 10))
+    with pytest.raises(DataError, match="no document carries a label"):
+        check_trainable(dataset, "a.jsonl")
+
+
+def test_one_label_set_for_all_is_warned_of(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["a", "b"]] * 10))
+    with pytest.warns(DataWarning, match="every document carries the same label set"):
+        check_trainable(dataset, "a.jsonl")
+
+
+def test_labels_without_documents_are_warned_of(tmp_path):
+    path = write_vectors(tmp_path / "d", ["0 1:1", "0,1 1:1"] * 5, labels=("x", "y", "z"))
+    with pytest.warns(DataWarning, match="1 labels are on no document .* 'z'"):
+        check_trainable(read_dataset(path), path)
+
+
+@given(st.integers(0, 60), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 99))
+def test_splits_are_disjoint_sized_and_repeatable(n, weights, seed):
+    fractions = [weight / sum(weights) for weight in weights]
+    parts = split_rows(n, fractions, seed)
+    joined = np.concatenate(parts)
+    assert sorted(joined.tolist()) == list(range(n))
+    for part, fraction in zip(parts, fractions, strict=True):
+        assert abs(len(part) - fraction * n) <= 1
+        assert part.tolist() == sorted(part.tolist())
+    again = split_rows(n, fractions, seed)
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+
+
+@pytest.mark.parametrize("fractions", [(0.5, 0.6), (0.0, 1.0), (-0.5, 0.5)])
+def test_impossible_shares_are_refused(fractions):
+    with pytest.raises(ValueError, match="fractions must be positive and sum to at most 1"):
+        split_rows(10, fractions, 0)
+
+
+@given(st.integers(2, 80), st.data())
+def test_folds_are_balanced_and_repeatable(n, data):
+    n_folds = data.draw(st.integers(2, n))
+    folds = fold_ids(n, n_folds, random_state=3)
+    counts = np.bincount(folds, minlength=n_folds)
+    assert len(counts) == n_folds
+    assert counts.max() - counts.min() <= 1
+    assert np.array_equal(folds, fold_ids(n, n_folds, random_state=3))
+
+
+def test_folds_depend_on_the_seed_and_need_enough_rows():
+    assert not np.array_equal(fold_ids(100, 5, 0), fold_ids(100, 5, 1))
+    with pytest.raises(ValueError, match="from 2 to the number of rows"):
+        fold_ids(3, 4, 0)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name", ["bibtex", "medical", "ohsumed", "reuters21578", "scene", "yeast", "tmc2007_500"]
+)
+@pytest.mark.filterwarnings("ignore:.*have no features:models.corpus.datasets.DataWarning")
+def test_real_data_sets_have_the_sizes_their_makers_state(data_dir, name):
+    stated = json.loads((data_dir / name / "meta.json").read_text())
+    train = read_dataset(data_dir / name, "train")
+    test = read_dataset(data_dir / name, "test", label_names=train.label_names)
+    assert (train.n, test.n) == (stated["n_train"], stated["n_test"])
+    assert len(train.label_names) == len(test.label_names) == stated["n_labels"]
+    cardinality = (train.Y.sum() + test.Y.sum()) / (train.n + test.n)
+    assert cardinality == pytest.approx(stated["cardinality"], abs=1e-4)
+    if train.X is not None:
+        assert train.X.shape[1] == test.X.shape[1] == stated["n_features"]
