@@ -132,3 +132,19 @@ class Job:
             due_at=now,
             lease_expires_at=None,
         )
+
+    def repeated(self, now: datetime, interval: timedelta) -> "Job":
+        """Return a job that is done for now, waiting for its next turn ``interval`` from ``now``.
+
+        Work that recurs keeps one row; ``started_at`` says when it last ran.
+        """
+        return replace(
+            self,
+            state=JobState.QUEUED,
+            progress=0.0,
+            message="",
+            attempt=0,
+            error=None,
+            due_at=now + interval,
+            lease_expires_at=None,
+        )

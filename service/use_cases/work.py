@@ -114,6 +114,18 @@ class SucceedJob:
 
 
 @dataclass(frozen=True)
+class RepeatJob:
+    """Record that recurring work is done until its next turn."""
+
+    begin: Begin
+    now: Clock
+
+    def __call__(self, job: Job, interval: timedelta) -> Job:
+        """Return the job as stored, due ``interval`` from now; raises `LeaseLost`."""
+        return _save(self.begin, job.repeated(self.now(), interval))
+
+
+@dataclass(frozen=True)
 class FailJob:
     """Record that an attempt failed; the retry rule says whether and when another follows."""
 
