@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.database"]
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

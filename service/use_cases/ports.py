@@ -137,6 +137,8 @@ class Reviews(Protocol):
 
     def annotate(self, annotation: Annotation) -> None: ...
 
+    def annotation_of(self, task_id: str) -> Annotation | None: ...
+
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks whose lease has run out to the queue.
 

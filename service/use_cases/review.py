@@ -198,6 +198,8 @@ class CompleteReview(_Desk):
     ) -> Annotation:
         """Return the recorded annotation.
 
+        The same completion sent again, because its answer was lost, gives the same annotation.
+
         Parameters
         ----------
         labels : sequence of str
@@ -218,6 +220,9 @@ class CompleteReview(_Desk):
             raise VersionRequired("Name the version that you decided on in If-Match.")
         with self.begin() as transaction:
             task = self._load(transaction, task_id)
+            before = transaction.reviews.annotation_of(task.id)
+            if before is not None and _repeats(before, caller, labels, comment):
+                return before
             completed = task.completed(caller.id, expected_version)
             annotation = self._annotation(task, caller, labels, comment)
             transaction.reviews.save(completed)
@@ -279,6 +284,16 @@ class CompleteReview(_Desk):
             *(marginal.label for marginal in scored.marginals),
         ]
         return {label: place for place, label in enumerate(dict.fromkeys(labels))}
+
+
+def _repeats(
+    before: Annotation, caller: Caller, labels: Sequence[str], comment: str | None
+) -> bool:
+    return (
+        before.reviewer == caller.id
+        and set(before.labels) == set(labels)
+        and before.comment == comment
+    )
 
 
 def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[FieldFault]:

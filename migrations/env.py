@@ -1,0 +1,18 @@
+"""What Alembic runs: the migrations, on the connection and in the transaction that it is given.
+
+`service.db.migrate` gives it both, so that everything up to the target happens, or nothing does.
+To write a migration, edit `service/db/tables.py` and follow the README.
+"""
+
+from alembic import context
+
+from service.db.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    # SQLite changes most things by building the table anew.
+    render_as_batch=context.config.attributes["connection"].dialect.name == "sqlite",
+    transactional_ddl=True,
+)
+context.run_migrations()

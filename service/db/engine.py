@@ -1,0 +1,134 @@
+"""Engines for the two databases, set up so that what was committed stays."""
+
+import json
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from service.db.faults import translate
+
+READ_ONLY = "setwise_read_only"
+"""Execution option of a connection whose transactions do not write."""
+
+MOST_CONNECTIONS = 40
+"""As many as the HTTP server has threads, so that a thread never waits for a connection."""
+
+
+def create(url: str, *, patience_s: float = 5.0) -> Engine:
+    """Return an engine for ``url``; nothing is opened before it is used.
+
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///path/to/file.db`` or ``postgresql+psycopg://user:password@host/database``.
+    patience_s : float
+        How long to wait for a connection, or for SQLite's write lock, in seconds.
+
+    Raises
+    ------
+    ValueError
+        If the address is of another kind. Its text holds no password.
+    """
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        raise ValueError(
+            "the database address is not a URL; write sqlite:///path/to/file.db or "
+            "postgresql+psycopg://user:password@host/database"
+        ) from None
+    match address.get_backend_name():
+        case "sqlite":
+            engine = _sqlite(address, patience_s)
+        case "postgresql":
+            engine = _postgres(address, patience_s)
+        case other:
+            raise ValueError(f"databases of kind {other!r} are not supported: sqlite or postgresql")
+    translate(engine)
+    return engine
+
+
+def sqlite_path(engine: Engine) -> Path:
+    """Return the file behind an SQLite engine."""
+    if engine.dialect.name != "sqlite" or engine.url.database is None:
+        raise ValueError(f"{engine.url!r} is not an SQLite file")
+    return Path(engine.url.database)
+
+
+def _sqlite(address: URL, patience_s: float) -> Engine:
+    name = address.database
+    if not name or name == ":memory:" or name.startswith("file:"):
+        raise ValueError("SQLite needs a plain file: sqlite:///path/to/file.db")
+    path = Path(name).absolute()
+
+    def connect() -> sqlite3.Connection:
+        # mode=rw: a file that vanished is an error, not an empty database to go on with.
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?mode=rw",
+            uri=True,
+            timeout=patience_s,
+            isolation_level=None,  # transactions begin where we say so, see below
+            check_same_thread=False,
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait
+            connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
+            connection.execute("PRAGMA foreign_keys = ON")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine(
+        address.set(database=str(path)),
+        creator=connect,
+        poolclass=QueuePool,
+        pool_size=MOST_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=patience_s,
+        json_serializer=_compact_json,
+    )
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # IMMEDIATE takes the write lock at once, where a DEFERRED transaction that reads and then
+        # writes fails as "locked" without waiting.
+        read_only = connection.get_execution_options().get(READ_ONLY, False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgres(address: URL, patience_s: float) -> Engine:
+    if address.drivername == "postgresql":
+        address = address.set(drivername="postgresql+psycopg")
+    if address.get_driver_name() != "psycopg":
+        raise ValueError(
+            f"the PostgreSQL driver is psycopg, not {address.get_driver_name()!r}: "
+            "postgresql+psycopg://…"
+        )
+    return create_engine(
+        address,
+        pool_pre_ping=True,  # a server that was restarted costs a reconnect, not a failed request
+        pool_size=MOST_CONNECTIONS // 2,
+        max_overflow=MOST_CONNECTIONS // 2,
+        pool_timeout=patience_s,
+        json_serializer=_compact_json,
+        connect_args={
+            "connect_timeout": max(2, round(patience_s)),
+            # A server that vanished without a word is noticed in seconds, not hours.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 15_000,
+            "options": "-c timezone=UTC -c statement_timeout=30s"
+            " -c idle_in_transaction_session_timeout=60s",
+            "application_name": "setwise",
+        },
+    )
+
+
+def _compact_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

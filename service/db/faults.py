@@ -1,0 +1,65 @@
+"""Which driver errors mean that the database does not answer, and which are our own mistakes."""
+
+import sqlite3
+
+import psycopg
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import ExceptionContext
+
+from service.domain.errors import StorageUnavailable
+
+# Result codes of SQLite that pass by themselves or once somebody has made room; see
+# https://sqlite.org/rescode.html. SQLITE_ERROR (1), such as a missing table, is a fault of ours.
+_SQLITE_REASONS = {
+    sqlite3.SQLITE_PERM: "its file may not be opened",
+    sqlite3.SQLITE_BUSY: "another process kept it locked for too long",
+    sqlite3.SQLITE_LOCKED: "another connection kept a table locked",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+    sqlite3.SQLITE_READONLY: "its file may not be written",
+    sqlite3.SQLITE_INTERRUPT: "the statement was interrupted",
+    sqlite3.SQLITE_IOERR: "its disk reported an error",
+    sqlite3.SQLITE_CORRUPT: "its file is damaged; restore a backup",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_CANTOPEN: "its file cannot be opened; does it exist? (setwise db upgrade)",
+    sqlite3.SQLITE_PROTOCOL: "its locks are contended",
+    sqlite3.SQLITE_NOTADB: "its file is not an SQLite database",
+}
+
+# Classes of SQLSTATE (PostgreSQL, appendix A) that say the same.
+_POSTGRES_REASONS = {
+    "08": "the connection failed",
+    "25006": "the server accepts no writes; it may be a standby",
+    "28": "the server refused the login",
+    "3D": "the database does not exist",
+    "40": "concurrent transactions got in each other's way",
+    "53": "the server ran out of disk, memory or connections",
+    "55P03": "a lock was not free in time",
+    "57": "the server is stopping, starting or cancelled the statement",
+    "58": "the server's system reported an error",
+}
+
+
+def translate(engine: Engine) -> None:
+    """Let every statement on ``engine`` raise `StorageUnavailable` where that is what it means."""
+
+    @event.listens_for(engine, "handle_error")
+    def _raise_unavailable(context: ExceptionContext) -> None:
+        reason = why_unavailable(context.original_exception)
+        if reason is not None:
+            raise StorageUnavailable(
+                f"The database is not available: {reason}."
+            ) from context.original_exception
+
+
+def why_unavailable(error: BaseException) -> str | None:
+    """Say why the database did not answer; None when it did and the statement was wrong."""
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", None)
+        return None if code is None else _SQLITE_REASONS.get(code & 0xFF)
+    if isinstance(error, psycopg.Error):
+        state = error.sqlstate
+        if state is not None:
+            return _POSTGRES_REASONS.get(state) or _POSTGRES_REASONS.get(state[:2])
+        if isinstance(error, psycopg.OperationalError):
+            return "the server does not answer"
+    return None

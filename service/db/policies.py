@@ -1,0 +1,62 @@
+"""Versions of the routing policy."""
+
+from sqlalchemy import Connection, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from service.db.tables import routing_policies
+from service.domain.errors import StaleVersion, StorageUnavailable
+from service.domain.routing import RoutingPolicy, ThresholdMode
+
+_NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
+
+
+class SqlPolicies:
+    """Fills the port `service.use_cases.ports.Policies`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def current(self) -> RoutingPolicy:
+        row = self._connection.execute(_NEWEST).mappings().one_or_none()
+        if row is None:
+            raise StorageUnavailable("The database holds no policy; run setwise db upgrade.")
+        return RoutingPolicy(
+            version=row["version"],
+            target_accuracy=row["target_accuracy"],
+            risk=row["risk"],
+            auto_send=row["auto_send"],
+            threshold_mode=ThresholdMode(row["threshold_mode"]),
+            threshold=row["threshold"],
+            created_at=row["created_at"],
+            created_by=row["created_by"],
+        )
+
+    def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
+        newest = self._connection.execute(_NEWEST).mappings().one_or_none()
+        if newest is None or newest["version"] != replacing:
+            raise _stale(replacing)
+        try:
+            self._connection.execute(
+                insert(routing_policies),
+                {
+                    "version": policy.version,
+                    "ordinal": newest["ordinal"] + 1,
+                    "target_accuracy": policy.target_accuracy,
+                    "risk": policy.risk,
+                    "auto_send": policy.auto_send,
+                    "threshold_mode": policy.threshold_mode.value,
+                    "threshold": policy.threshold,
+                    "created_at": policy.created_at,
+                    "created_by": policy.created_by,
+                },
+            )
+        except IntegrityError as error:
+            if "ordinal" in str(error.orig):  # somebody else replaced the same version first
+                raise _stale(replacing) from error
+            raise
+
+
+def _stale(replacing: str) -> StaleVersion:
+    return StaleVersion(
+        f"Version {replacing} is no longer in force; read the policy again and repeat the change."
+    )

@@ -1,0 +1,166 @@
+"""Stored predictions."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, RowMapping, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from service.db.tables import idempotency_keys, predictions
+from service.domain.identity import is_id
+from service.domain.predictions import (
+    Candidate,
+    Decision,
+    Document,
+    Marginal,
+    Prediction,
+    Reason,
+    ScoredSet,
+)
+from service.use_cases.ports import (
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    Page,
+    PredictionFilter,
+)
+
+_INSERT = insert(predictions)
+_INSERT_KEY = insert(idempotency_keys)
+
+
+class SqlPredictions:
+    """Fills the port `service.use_cases.ports.Predictions`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, prediction: Prediction, *, idempotency: IdempotencyKey | None = None) -> None:
+        self._connection.execute(_INSERT, _to_row(prediction))
+        if idempotency is None:
+            return
+        try:
+            self._connection.execute(
+                _INSERT_KEY,
+                {
+                    "client_id": prediction.client_id,
+                    "key": idempotency.key,
+                    "request_digest": idempotency.request_digest,
+                    "prediction_id": prediction.id,
+                    "created_at": prediction.created_at,
+                },
+            )
+        except IntegrityError as error:
+            raise IdempotencyKeyTaken(idempotency.key) from error
+
+    def get(self, prediction_id: str) -> Prediction | None:
+        if not is_id(prediction_id):
+            return None
+        row = self._connection.execute(
+            select(predictions).where(predictions.c.id == prediction_id)
+        ).mappings()
+        found = row.one_or_none()
+        return None if found is None else to_prediction(found)
+
+    def replayed(self, client_id: str, key: str) -> tuple[Prediction, str] | None:
+        found = (
+            self._connection.execute(
+                select(predictions, idempotency_keys.c.request_digest)
+                .join(idempotency_keys, idempotency_keys.c.prediction_id == predictions.c.id)
+                .where(idempotency_keys.c.client_id == client_id, idempotency_keys.c.key == key)
+            )
+            .mappings()
+            .one_or_none()
+        )
+        if found is None:
+            return None
+        return to_prediction(found), found[idempotency_keys.c.request_digest]
+
+    def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
+        column = predictions.c
+        query = select(predictions).order_by(column.id.desc()).limit(limit + 1)
+        if wanted.client_id is not None:
+            query = query.where(column.client_id == wanted.client_id)
+        if wanted.decision is not None:
+            query = query.where(column.decision == wanted.decision.value)
+        if wanted.document_id is not None:
+            query = query.where(column.document_id == wanted.document_id)
+        if wanted.created_from is not None:
+            query = query.where(column.created_at >= wanted.created_from)
+        if wanted.created_before is not None:
+            query = query.where(column.created_at < wanted.created_before)
+        if after is not None:
+            query = query.where(column.id < after)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple(to_prediction(row) for row in rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def counts(self) -> Mapping[tuple[Decision, Reason], int]:
+        kind = (predictions.c.decision, predictions.c.reason)
+        rows = self._connection.execute(select(*kind, func.count()).group_by(*kind))
+        return {(Decision(decision), Reason(reason)): count for decision, reason, count in rows}
+
+
+def _to_row(prediction: Prediction) -> dict[str, object]:
+    document, scored = prediction.document, prediction.scored
+    features = document.features
+    return {
+        "id": prediction.id,
+        "client_id": prediction.client_id,
+        "document_id": document.id,
+        "text": document.text,
+        "features": None if features is None else dict(features),
+        "metadata": dict(document.metadata),
+        "candidates": [
+            {
+                "labels": list(candidate.labels),
+                "confidence": candidate.confidence,
+                "score": candidate.score,
+            }
+            for candidate in scored.candidates
+        ],
+        "marginals": [
+            {"label": marginal.label, "probability": marginal.probability}
+            for marginal in scored.marginals
+        ],
+        "confidence": scored.confidence,
+        "out_of_domain": scored.out_of_domain,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "threshold": prediction.threshold,
+        "model_version": scored.model_version,
+        "calibrator_version": scored.calibrator_version,
+        "policy_version": prediction.policy_version,
+        "created_at": prediction.created_at,
+    }
+
+
+def to_prediction(row: RowMapping) -> Prediction:
+    """Return the prediction in a row that selects, among others, the columns of its table."""
+    column = predictions.c
+    return Prediction(
+        id=row[column.id],
+        client_id=row[column.client_id],
+        document=Document(
+            id=row[column.document_id],
+            text=row[column.text],
+            features=row[column.features],
+            metadata=row[column.metadata],
+        ),
+        scored=ScoredSet(
+            candidates=tuple(
+                Candidate(tuple(shown["labels"]), shown["confidence"], shown["score"])
+                for shown in row[column.candidates]
+            ),
+            marginals=tuple(
+                Marginal(marginal["label"], marginal["probability"])
+                for marginal in row[column.marginals]
+            ),
+            out_of_domain=row[column.out_of_domain],
+            model_version=row[column.model_version],
+            calibrator_version=row[column.calibrator_version],
+        ),
+        decision=Decision(row[column.decision]),
+        reason=Reason(row[column.reason]),
+        threshold=row[column.threshold],
+        policy_version=row[column.policy_version],
+        created_at=row[column.created_at],
+    )

@@ -1,0 +1,255 @@
+"""The review queue."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from service.db.predictions import to_prediction
+from service.db.tables import LEASED, OPEN, annotations, predictions, review_skips, review_tasks
+from service.domain.errors import StaleVersion
+from service.domain.identity import is_id
+from service.domain.predictions import Reason
+from service.domain.reviews import Annotation, Lease, ReviewKind, ReviewState, ReviewTask, Skip
+from service.use_cases.ports import Page
+
+_WITH_PREDICTION = select(review_tasks, predictions).join(
+    predictions, predictions.c.id == review_tasks.c.prediction_id
+)
+
+
+class SqlReviews:
+    """Fills the port `service.use_cases.ports.Reviews`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, task: ReviewTask) -> None:
+        self._connection.execute(
+            insert(review_tasks),
+            {
+                "id": task.id,
+                "prediction_id": task.prediction.id,
+                "kind": task.kind.value,
+                "created_at": task.created_at,
+                **_changing(task),
+            },
+        )
+        self._add_skips(task)
+
+    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
+        if not is_id(task_id):
+            return None
+        query = _WITH_PREDICTION.where(review_tasks.c.id == task_id)
+        if for_update:
+            query = query.with_for_update(of=review_tasks)
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        return tasks[0] if tasks else None
+
+    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+        if escalated:
+            task = self._next(reviewer, now, among_escalated=True)
+            if task is not None:
+                return task
+        return self._next(reviewer, now, among_escalated=False)
+
+    def _next(self, reviewer: str, now: datetime, *, among_escalated: bool) -> ReviewTask | None:
+        column = review_tasks.c
+        query = (
+            select(column.id)
+            .where(
+                OPEN,
+                column.escalated.is_(among_escalated),
+                or_(column.state != ReviewState.LEASED.value, _expired(now)),
+                ~exists().where(
+                    review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
+                ),
+            )
+            .order_by(column.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        while True:
+            task_id = self._connection.execute(query).scalar_one_or_none()
+            if task_id is None:
+                return None
+            # PostgreSQL found the row in a snapshot and locked its newest version, of which it
+            # checked the row but not the skips. They are read anew here; if they forbid the task,
+            # the next round sees them.
+            task = self.get(task_id)
+            if task is not None and task.claimable_by(reviewer, now, escalated=True):
+                return task
+
+    def save(self, task: ReviewTask) -> None:
+        column = review_tasks.c
+        saved = self._connection.execute(
+            update(review_tasks)
+            .where(
+                column.id == task.id,
+                column.version <= task.version,
+                column.state != ReviewState.COMPLETED.value,
+            )
+            .values(_changing(task))
+        )
+        if saved.rowcount != 1:
+            raise StaleVersion(f"Review task {task.id} has changed since it was read.")
+        self._add_skips(task)
+
+    def held_by(self, reviewer: str, now: datetime) -> int:
+        if self._connection.dialect.name == "postgresql":
+            # Two claims by one reviewer at once would both count before either has claimed.
+            self._connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
+            )
+        query = select(func.count()).where(
+            LEASED,
+            review_tasks.c.lease_holder == reviewer,
+            review_tasks.c.lease_expires_at > now,
+        )
+        return self._connection.execute(query.select_from(review_tasks)).scalar_one()
+
+    def page(
+        self,
+        *,
+        state: ReviewState | None,
+        reason: Reason | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[ReviewTask]:
+        query = _WITH_PREDICTION.order_by(review_tasks.c.id).limit(limit + 1)
+        if state is not None:
+            query = query.where(review_tasks.c.state == state.value)
+        if reason is not None:
+            query = query.where(predictions.c.reason == reason.value)
+        if after is not None:
+            query = query.where(review_tasks.c.id > after)
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        items = tuple(tasks[:limit])
+        return Page(items, items[-1].id if len(tasks) > limit else None)
+
+    def counts(self) -> Mapping[ReviewState, int]:
+        state = review_tasks.c.state
+        rows = self._connection.execute(select(state, func.count()).group_by(state))
+        return {ReviewState(name): count for name, count in rows}
+
+    def annotate(self, annotation: Annotation) -> None:
+        self._connection.execute(
+            insert(annotations),
+            {
+                "id": annotation.id,
+                "task_id": annotation.task_id,
+                "prediction_id": annotation.prediction_id,
+                "reviewer": annotation.reviewer,
+                "labels": list(annotation.labels),
+                "comment": annotation.comment,
+                "agreed": annotation.agreed,
+                "chosen_rank": annotation.chosen_rank,
+                "suggestion_shown": annotation.suggestion_shown,
+                "seconds": annotation.seconds,
+                "created_at": annotation.created_at,
+            },
+        )
+
+    def annotation_of(self, task_id: str) -> Annotation | None:
+        if not is_id(task_id):
+            return None
+        row = (
+            self._connection.execute(select(annotations).where(annotations.c.task_id == task_id))
+            .mappings()
+            .one_or_none()
+        )
+        return None if row is None else Annotation(**{**row, "labels": tuple(row["labels"])})
+
+    def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
+        query = (
+            _WITH_PREDICTION.where(LEASED, _expired(now))
+            .order_by(review_tasks.c.id)
+            .limit(limit)
+            .with_for_update(of=review_tasks, skip_locked=True)
+        )
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        expired = [task.expired() for task in tasks]
+        for task in expired:
+            self.save(task)
+        return expired
+
+    def _add_skips(self, task: ReviewTask) -> None:
+        if not task.skips:
+            return
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        # Those stored before are left alone.
+        self._connection.execute(
+            dialect.insert(review_skips).on_conflict_do_nothing(),
+            [
+                {
+                    "task_id": task.id,
+                    "reviewer": skip.reviewer,
+                    "place": place,
+                    "reason": skip.reason,
+                    "skipped_at": skip.skipped_at,
+                }
+                for place, skip in enumerate(task.skips)
+            ],
+        )
+
+    def _load(self, rows: Sequence[RowMapping]) -> list[ReviewTask]:
+        skips = self._skips([row[review_tasks.c.id] for row in rows])
+        return [_to_task(row, skips[row[review_tasks.c.id]]) for row in rows]
+
+    def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
+        skips: dict[str, list[Skip]] = defaultdict(list)
+        if task_ids:
+            column = review_skips.c
+            rows = self._connection.execute(
+                select(column.task_id, column.reviewer, column.reason, column.skipped_at)
+                .where(column.task_id.in_(task_ids))
+                .order_by(column.task_id, column.place)
+            )
+            for task_id, *skip in rows:
+                skips[task_id].append(Skip(*skip))
+        return skips
+
+
+def _expired(now: datetime) -> ColumnElement[bool]:
+    return review_tasks.c.lease_expires_at <= now
+
+
+def _changing(task: ReviewTask) -> dict[str, object]:
+    lease = task.lease
+    return {
+        "state": task.state.value,
+        "version": task.version,
+        "escalated": task.escalated,
+        "lease_holder": lease.holder if lease else None,
+        "lease_claimed_at": lease.claimed_at if lease else None,
+        "lease_expires_at": lease.expires_at if lease else None,
+    }
+
+
+def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
+    column = review_tasks.c
+    holder = row[column.lease_holder]
+    return ReviewTask(
+        id=row[column.id],
+        prediction=to_prediction(row),
+        kind=ReviewKind(row[column.kind]),
+        state=ReviewState(row[column.state]),
+        version=row[column.version],
+        created_at=row[column.created_at],
+        lease=None
+        if holder is None
+        else Lease(holder, row[column.lease_expires_at], row[column.lease_claimed_at]),
+        skips=tuple(skips),
+    )

@@ -1,0 +1,297 @@
+"""Tables, constraints and indexes; `migrations/` builds the same, and triggers besides.
+
+Triggers (in the migrations) keep rows of predictions, annotations, audit events, policies and
+activations from ever being changed or deleted, and completed review tasks from being changed.
+"""
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+)
+
+from service.db.types import Id, Instant, Json
+from service.domain.people import Role
+from service.domain.predictions import Decision
+from service.domain.reviews import ReviewState
+from service.domain.routing import ThresholdMode
+from service.domain.work import JobState
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Counter = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database counts up; SQLite does so for plain integers only."""
+
+# All reasons and kinds of the HTTP contract, so that a release that brings one needs no rebuilt
+# table on SQLite, and the release before it can run beside it.
+REASONS = (
+    "above_threshold",
+    "below_threshold",
+    "audit",
+    "no_threshold",
+    "out_of_domain",
+    "breaker",
+    "rule",
+)
+KINDS = ("review", "audit", "overlap", "adjudication")
+
+# Conditions of partial indexes. A query repeats them word for word, because PostgreSQL uses such
+# an index only where it can see, without knowing parameters, that the query implies its condition.
+OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
+LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
+QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
+RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
+UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
+
+
+def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+def _check(name: str, condition: str) -> CheckConstraint:
+    return CheckConstraint(condition, name=name)
+
+
+def _partial(name: str, *columns: str, where: object, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("revoked_at", Instant),
+    _one_of("role", Role),
+    _check("digest_is_sha256", "length(digest) = 32"),
+    UniqueConstraint("digest"),
+)
+
+routing_policies = Table(
+    "routing_policies",
+    metadata,
+    Column("version", Id, primary_key=True),
+    # The greatest ordinal is in force. Two changes of the same version would get the same one.
+    Column("ordinal", Integer, nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("risk", Double, nullable=False),
+    Column("auto_send", Boolean, nullable=False),
+    Column("threshold_mode", Text, nullable=False),
+    Column("threshold", Double),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", Text, nullable=False),
+    _one_of("threshold_mode", ThresholdMode),
+    _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
+    _check("risk_is_probability", "risk > 0 AND risk < 1"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    _check("fixed_has_threshold", "threshold_mode <> 'fixed' OR threshold IS NOT NULL"),
+    UniqueConstraint("ordinal"),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("summary", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("version"),
+)
+
+model_activations = Table(
+    "model_activations",
+    metadata,
+    # Ids of several machines order by their clocks; what counts is the order of the commits.
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),
+    Column("id", Id, nullable=False),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("activated_at", Instant, nullable=False),
+    UniqueConstraint("id"),
+    Index(None, "model_id"),
+)
+
+predictions = Table(
+    "predictions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("client_id", Text, nullable=False),
+    Column("document_id", Text),
+    Column("text", Text),
+    Column("features", Json),
+    Column("metadata", Json, nullable=False),
+    Column("candidates", Json, nullable=False),
+    Column("marginals", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("out_of_domain", Boolean, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("threshold", Double),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("decision", Decision),
+    _one_of("reason", REASONS),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    _check("one_content", "text IS NULL OR features IS NULL"),
+    Index(None, "client_id", "id"),
+    Index(None, "document_id", "id"),
+    Index(None, "decision", "id"),
+    Index(None, "created_at"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("client_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("request_digest", Text, nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "created_at"),
+    Index(None, "prediction_id"),
+)
+
+review_tasks = Table(
+    "review_tasks",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    # Follows from the skips; kept here so that the queue can be read in order.
+    Column("escalated", Boolean, nullable=False),
+    Column("lease_holder", Text),
+    Column("lease_claimed_at", Instant),
+    Column("lease_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    _one_of("kind", KINDS),
+    _one_of("state", ReviewState),
+    _check("version_counts", "version >= 1"),
+    _check(
+        "leased_has_lease",
+        "(state = 'leased') = (lease_holder IS NOT NULL)"
+        " AND (lease_holder IS NULL) = (lease_claimed_at IS NULL)"
+        " AND (lease_holder IS NULL) = (lease_expires_at IS NULL)",
+    ),
+    Index(None, "state", "id"),
+    Index(None, "prediction_id"),
+    _partial(
+        "uq_review_tasks_review",
+        "prediction_id",
+        where=literal_column("kind = 'review'"),
+        unique=True,
+    ),
+    _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
+    _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
+    _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
+)
+
+review_skips = Table(
+    "review_skips",
+    metadata,
+    Column("task_id", Id, ForeignKey("review_tasks.id"), primary_key=True),
+    Column("reviewer", Text, primary_key=True),
+    Column("place", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("skipped_at", Instant, nullable=False),
+    UniqueConstraint("task_id", "place"),
+)
+
+annotations = Table(
+    "annotations",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("task_id", Id, ForeignKey("review_tasks.id"), nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("reviewer", Text, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("comment", Text),
+    Column("agreed", Boolean, nullable=False),
+    Column("chosen_rank", Integer),
+    Column("suggestion_shown", Boolean, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("rank_counts", "chosen_rank >= 0"),
+    _check("seconds_pass", "seconds >= 0"),
+    UniqueConstraint("task_id"),
+    Index(None, "prediction_id"),
+    Index(None, "reviewer", "id"),
+)
+
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("actor_id", Text, nullable=False),
+    Column("actor_name", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("request_id", Text),
+    Column("detail", Json, nullable=False),
+    Index(None, "subject", "id"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("key", Text),
+    Column("payload", Json, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("progress", Double, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("finished_at", Instant),
+    Column("lease_expires_at", Instant),
+    Column("result", Json),
+    Column("error", Text),
+    _one_of("state", JobState),
+    _check("progress_is_share", "progress >= 0 AND progress <= 1"),
+    _check("counts", "attempt >= 0 AND token >= 0"),
+    _check("running_has_lease", "(state = 'running') = (lease_expires_at IS NOT NULL)"),
+    _check(
+        "finished_has_end",
+        "(state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)",
+    ),
+    Index(None, "kind", "id"),
+    _partial("uq_jobs_key", "key", where=UNFINISHED, unique=True),
+    _partial("ix_jobs_due", "due_at", "id", where=QUEUED),
+    _partial("ix_jobs_expiry", "lease_expires_at", where=RUNNING),
+)

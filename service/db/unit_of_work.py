@@ -1,0 +1,141 @@
+"""One transaction: the repositories share its connection, and it rolls back unless committed."""
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import TimeoutError as PoolExhausted
+
+from service.db.audit_trail import SqlAuditTrail
+from service.db.engine import READ_ONLY
+from service.db.jobs import SqlJobs
+from service.db.keys import SqlKeys
+from service.db.models import SqlModels
+from service.db.policies import SqlPolicies
+from service.db.predictions import SqlPredictions
+from service.db.reviews import SqlReviews
+from service.domain.errors import StorageUnavailable
+
+
+class Transactions:
+    """Opens transactions on one engine; make one instance a process and share it.
+
+    SQLite lets one writer in at a time, and those who wait poll for the lock, so the luckless may
+    wait for long. Writers of this process therefore queue at a lock of their own first.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writer = threading.Semaphore(1) if engine.dialect.name == "sqlite" else None
+
+    def __call__(self, *, read_only: bool = False) -> "SqlUnitOfWork":
+        """Return a unit of work, to be entered with ``with``."""
+        return SqlUnitOfWork(
+            self._engine, read_only=read_only, writer=None if read_only else self._writer
+        )
+
+
+class SqlUnitOfWork:
+    """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
+
+    predictions: SqlPredictions
+    reviews: SqlReviews
+    policies: SqlPolicies
+    models: SqlModels
+    keys: SqlKeys
+    audit_trail: SqlAuditTrail
+    jobs: SqlJobs
+
+    def __init__(
+        self, engine: Engine, *, read_only: bool, writer: threading.Semaphore | None
+    ) -> None:
+        self._engine = engine
+        self._read_only = read_only
+        self._writer = writer
+        self._connection: Connection | None = None
+
+    def __enter__(self) -> Self:
+        self._queue_for_writing()
+        try:
+            self._connection = connection = self._connect()
+            try:
+                connection.begin()
+            except BaseException:
+                self._discard(connection)
+                raise
+        except BaseException:
+            self._leave()
+            raise
+        self.predictions = SqlPredictions(connection)
+        self.reviews = SqlReviews(connection)
+        self.policies = SqlPolicies(connection)
+        self.models = SqlModels(connection)
+        self.keys = SqlKeys(connection)
+        self.audit_trail = SqlAuditTrail(connection)
+        self.jobs = SqlJobs(connection)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        self._connection = None
+        try:
+            if isinstance(error, StorageUnavailable):
+                self._discard(connection)
+            else:
+                self._roll_back(connection)
+        finally:
+            self._leave()
+
+    def commit(self) -> None:
+        """Make everything since the start permanent, or raise `StorageUnavailable`."""
+        if self._connection is None:
+            raise RuntimeError("the transaction is not open")
+        self._connection.commit()
+
+    def _connect(self) -> Connection:
+        try:
+            connection = self._engine.connect()
+        except PoolExhausted as error:
+            raise StorageUnavailable(
+                "The database is not available: every connection is in use."
+            ) from error
+        if self._read_only:
+            connection = connection.execution_options(
+                **{READ_ONLY: True, "postgresql_readonly": True}
+            )
+        return connection
+
+    def _queue_for_writing(self) -> None:
+        if self._writer is not None and not self._writer.acquire(timeout=_PATIENCE_S):
+            raise StorageUnavailable(
+                "The database is not available: too many writes wait for their turn."
+            )
+
+    def _leave(self) -> None:
+        if self._writer is not None:
+            self._writer.release()
+
+    def _roll_back(self, connection: Connection) -> None:
+        try:
+            connection.close()  # rolls back what was not committed
+        except StorageUnavailable:
+            # Nothing was promised, and the pool has dropped the connection: not worth hiding the
+            # error that brought us here.
+            self._discard(connection)
+
+    @staticmethod
+    def _discard(connection: Connection) -> None:
+        connection.invalidate()
+        connection.close()
+
+
+_PATIENCE_S = 10.0
+"""How long a write of this process waits for those before it."""

