@@ -28,7 +28,6 @@ commands = typer.Typer()
 
 _PREDICTED_AT_ONCE = 256  # documents of `predict` in memory
 _EVALUATED_AT_ONCE = 2048  # bounds the working memory of `evaluate` and moves its bar
-_MANIFEST = "manifest.json"
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -54,18 +53,19 @@ def train(
 ) -> None:
     """Fit a model on labelled documents and write it to a folder."""
     _check_target(out, force=force)
+    from models.artifacts import save
+    from models.corpus.datasets import check_trainable, read_dataset
     from models.training import TrainingOptions
     from models.training import train as fit
-
-    from models.corpus.datasets import check_trainable, read_dataset
 
     started_at = time.perf_counter()
     dataset = read_dataset(data, "train")
     check_trainable(dataset, data)
-    options = TrainingOptions(method=method, random_state=seed, n_jobs=jobs)
+    options = TrainingOptions(method=method, seed=seed, n_jobs=jobs)
     with progress("train") as report:
         predictor = fit(dataset, options, progress=report)
-    _replace_artifact(predictor, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    save(predictor, out, overwrite=force)
     summary = {
         "artifact": str(out),
         "method": method,
@@ -99,8 +99,10 @@ def _training_table(summary: dict[str, object]) -> "Table":
 
 def _check_target(out: Path, *, force: bool) -> None:
     """Refuse, before any work, a target that must not be replaced or cannot be written."""
+    from models.artifacts import MANIFEST
+
     if out.is_dir() and any(out.iterdir()):
-        if not (out / _MANIFEST).is_file():
+        if not (out / MANIFEST).is_file():
             raise CommandError(f"{out}: the folder holds other files; name a new or empty folder")
         if not force:
             raise CommandError(f"{out}: an artifact is there already; add --force to replace it")
@@ -109,18 +111,6 @@ def _check_target(out: Path, *, force: bool) -> None:
     existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK):
         raise CommandError(f"{existing}: no permission to write here; name another folder")
-
-
-def _replace_artifact(predictor: "SetPredictor", out: Path) -> None:
-    """Write beside the target first, so that a failed save leaves an older artifact alone."""
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
-        fresh = Path(folder) / "artifact"
-        predictor.save(fresh)
-        if out.exists():
-            out.rename(Path(folder) / "old")
-        fresh.rename(out)
 
 
 @commands.command()
@@ -163,7 +153,7 @@ def evaluate(
         candidates=predictions.candidates,
     ).timed(
         predict_seconds=predict_seconds,
-        train_seconds=predictor.manifest.get("train_seconds"),
+        train_seconds=predictor.manifest.get("training", {}).get("seconds"),
     )
     if json_:
         print_json(metrics.to_json())
