@@ -55,6 +55,7 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # tells at each look what it looks at
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

@@ -345,6 +345,13 @@ def documented(*kinds: type[ServiceError] | ProblemKind) -> dict[int | str, dict
     return by_status
 
 
+def schemas(ref_template: str) -> dict[str, Any]:
+    """Return the schemas that `documented` refers to (Any: a JSON schema)."""
+    schema = Problem.model_json_schema(ref_template=ref_template, mode="serialization")
+    parts: dict[str, Any] = schema.pop("$defs")
+    return {**parts, "Problem": schema}
+
+
 def install(app: FastAPI) -> None:
     """Answer every fault that reaches ``app`` with a problem."""
     app.add_exception_handler(ServiceError, _service_error)

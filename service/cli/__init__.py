@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import Abort, TyperException
 
-from service.cli import learning
+from service.cli import database, keys, learning, registry, serving
 from service.cli.console import CommandError, note, one_line
+from service.domain.errors import ServiceError
 
 BAD_INPUT = 2
 FAULT = 1  # ours, not the user's
@@ -25,6 +26,10 @@ app = typer.Typer(
 )
 # One line a module. Heavy imports belong inside its commands: `setwise --help` must stay quick.
 app.add_typer(learning.commands)
+app.add_typer(serving.commands)
+app.add_typer(database.commands, name="db")
+app.add_typer(registry.commands, name="model")
+app.add_typer(keys.commands, name="key")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,7 +68,7 @@ def _tell(error: Exception) -> int:
         note(f"setwise: {one_line(name + (error.strerror or str(error)))}")
         return BAD_INPUT
     # `models` and the settings refuse what users hand them with ValueErrors.
-    if isinstance(error, CommandError | ValueError):
+    if isinstance(error, CommandError | ServiceError | ValueError):
         note(f"setwise: {one_line(error)}")
         return BAD_INPUT
     note(

@@ -1,0 +1,90 @@
+"""The routing policy and the models."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import Model, ModelPage, Policy, PolicyRequest
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    ModelNotFound,
+    StaleVersion,
+    StorageUnavailable,
+    Unauthenticated,
+)
+
+router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
+
+_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
+
+
+@router.get("/policy", response_model=Policy, responses=documented(*_ANY_CALL))
+def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """Read the policy that every prediction is routed by."""
+    policy = verbs.get_policy(caller)
+    return answer(Policy.of(policy), etag=policy.version)
+
+
+@router.put(
+    "/policy",
+    response_model=Policy,
+    responses=documented(
+        *_ANY_CALL,
+        BODY_TOO_LARGE,
+        UNSUPPORTED_MEDIA_TYPE,
+        MALFORMED_JSON,
+        InvalidRequest,
+        StaleVersion,
+    ),
+)
+def change_policy(
+    caller: CallerOf,
+    body: PolicyRequest,
+    verbs: VerbsOf,
+    request_id: RequestId,
+    if_match: Annotated[
+        str | None,
+        Header(description="The `ETag` of the policy that you mean to replace; optional."),
+    ] = None,
+) -> Response:
+    """Replace the policy, from the next prediction on.
+
+    Audits, overlap, gold rereading, a confidence floor and rules do not run in this release; a
+    policy that asks for them is refused.
+    """
+    policy = verbs.change_policy(
+        caller, body.as_change(), version_in(if_match), request_id=request_id
+    )
+    return answer(Policy.of(policy), etag=policy.version)
+
+
+@router.get("/models", response_model=ModelPage, responses=documented(*_ANY_CALL))
+def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List the registered models, newest first, all in one page."""
+    models = [Model.of(model) for model in verbs.list_models(caller)]
+    return answer(ModelPage(items=models, limit=len(models)))
+
+
+@router.post(
+    "/models/{model_id}/activate",
+    response_model=Model,
+    responses=documented(*_ANY_CALL, ModelNotFound, InvalidRequest),
+)
+def activate_model(
+    caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Let a model serve in place of the present one.
+
+    Each process follows within seconds without dropping a request. Should the model fail to load,
+    the present one goes on serving.
+    """
+    return answer(Model.of(verbs.activate_model(caller, model_id, request_id=request_id)))

@@ -1,0 +1,182 @@
+"""What routes are handed: finished use cases, the caller, and the few tools of the edge."""
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+
+from service.api.cursors import Cursors
+from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
+from service.domain.people import Caller
+from service.telemetry import Metrics
+from service.use_cases.verbs import Verbs
+
+MOST_CACHED_KEYS = 10_000
+
+_bearer = HTTPBearer(
+    auto_error=False, description="A key made by `setwise key create`.", scheme_name="key"
+)
+
+
+class Callers:
+    """Knows who holds a key, and asks the database again only every few seconds.
+
+    A revoked key therefore works for up to ``trusted_s`` longer in a process that has just seen
+    it. Refusals are never kept, so a new key works at once.
+
+    Parameters
+    ----------
+    authenticate : callable
+        Finds the holder of a secret, or raises `Unauthenticated`.
+    trusted_s : float
+        How long an answer is trusted, in seconds.
+    """
+
+    def __init__(
+        self,
+        authenticate: Callable[[str], Caller],
+        *,
+        trusted_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authenticate = authenticate
+        self._trusted_s = trusted_s
+        self._clock = clock
+        self._known: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()
+        self._lock = Lock()
+
+    def known(self, secret: str) -> Caller | None:
+        """Return the caller if this process has looked the secret up just now."""
+        found = self._known.get(_fingerprint(secret))
+        return found[0] if found and self._clock() < found[1] else None
+
+    def find(self, secret: str) -> Caller:
+        """Return the caller, asking the database; raises `Unauthenticated`."""
+        asked_at = self._clock()
+        caller = self._authenticate(secret)
+        with self._lock:
+            self._known[_fingerprint(secret)] = (caller, asked_at + self._trusted_s)
+            while len(self._known) > MOST_CACHED_KEYS:
+                self._known.popitem(last=False)
+        return caller
+
+
+def _fingerprint(secret: str) -> bytes:
+    # So that a core dump of the cache opens nothing.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Everything that the HTTP interface needs from the rest of the service.
+
+    Attributes
+    ----------
+    checks : mapping
+        Name of each thing that must work before the service is ready, and a function that says
+        what is wrong with it, or None.
+    new_id : callable
+        Makes request ids.
+    """
+
+    verbs: Verbs
+    callers: Callers
+    cursors: Cursors
+    checks: Mapping[str, Callable[[], str | None]]
+    new_id: Callable[[], str]
+    max_body_bytes: int
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+async def _edge(request: Request) -> Edge:
+    edge: Edge = request.app.state.edge
+    return edge
+
+
+EdgeOf = Annotated[Edge, Depends(_edge)]
+
+
+async def _verbs(edge: EdgeOf) -> Verbs:
+    return edge.verbs
+
+
+VerbsOf = Annotated[Verbs, Depends(_verbs)]
+
+
+async def _caller(
+    edge: EdgeOf,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Caller:
+    if credentials is None:
+        raise Unauthenticated("Send Authorization: Bearer KEY.")
+    secret = credentials.credentials
+    caller = edge.callers.known(secret)
+    if caller is None:  # asked in a thread, so that the database never blocks the event loop
+        caller = await run_in_threadpool(edge.callers.find, secret)
+    return caller
+
+
+CallerOf = Annotated[Caller, Depends(_caller)]
+
+
+async def _request_id(request: Request) -> str | None:
+    request_id: str | None = request.scope.get("state", {}).get("request_id")
+    return request_id
+
+
+RequestId = Annotated[str | None, Depends(_request_id)]
+
+
+def answer(
+    body: BaseModel,
+    *,
+    status: int = 200,
+    etag: str | int | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return ``body`` as JSON, written once and kept by nobody on the way.
+
+    A finished response spares a `def` endpoint the second trip through the thread pool that
+    FastAPI's own serialisation takes.
+    """
+    extra = {} if etag is None else {"ETag": f'"{etag}"'}
+    return Response(
+        body.model_dump_json(),
+        status_code=status,
+        media_type="application/json",
+        headers={"Cache-Control": "no-store", **extra, **(headers or {})},
+    )
+
+
+def version_in(if_match: str | None) -> str | None:
+    """Return the version that an ``If-Match`` header names; None when there is no header.
+
+    The quotes may be missing: people write headers by hand.
+
+    >>> version_in('"3"'), version_in("3"), version_in(None)
+    ('3', '3', None)
+
+    Raises
+    ------
+    InvalidRequest
+        For ``*`` and for several tags, which would name no version.
+    StaleVersion
+        For a weak tag, which never matches (RFC 9110, section 13.1.1).
+    """
+    if if_match is None:
+        return None
+    tag = if_match.strip()
+    if tag.startswith("W/"):
+        raise StaleVersion(f"If-Match: {tag} is a weak tag; send the ETag as it was given.")
+    if tag == "*" or "," in tag or not tag.strip('"'):
+        detail = "names no single version; send one ETag as it was given"
+        raise InvalidRequest(f"If-Match {detail}.", [FieldFault("/header/If-Match", detail)])
+    return tag.removeprefix('"').removesuffix('"')

@@ -1,0 +1,56 @@
+"""Whether the service lives, whether it can predict, and its numbers for Prometheus."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from service.api.dependencies import EdgeOf, answer
+from service.api.problems import NOT_READY, documented, problem_response
+from service.domain.errors import FieldFault
+
+router = APIRouter(tags=["operation"])
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """The service can predict."""
+
+    status: Literal["ready"] = "ready"
+    checks: dict[str, Literal["ok"]]
+
+
+@router.get("/healthz", response_model=Health, responses=documented())
+async def alive() -> Response:
+    """Answer as long as the process lives."""
+    return answer(Health())
+
+
+@router.get("/readyz", response_model=Readiness, responses=documented(NOT_READY))
+def ready(edge: EdgeOf, request: Request) -> Response:
+    """Answer 200 while documents can be predicted and stored, else name what is missing."""
+    faults = [
+        FieldFault(f"/checks/{name}", detail)
+        for name, check in edge.checks.items()
+        if (detail := check()) is not None
+    ]
+    if not faults:
+        return answer(Readiness(checks=dict.fromkeys(edge.checks, "ok")))
+    detail = " ".join(fault.detail for fault in faults)
+    return problem_response(NOT_READY, detail, request.url.path, faults=faults)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
+)
+def metrics(edge: EdgeOf) -> Response:
+    """Give the metrics of this process and the depth of the queue."""
+    return Response(edge.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})

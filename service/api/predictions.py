@@ -1,0 +1,130 @@
+"""Predict documents and read what was predicted."""
+
+import hashlib
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import Prediction, PredictionPage, PredictionQuery, PredictionRequest
+from service.domain.errors import (
+    DocumentTooLarge,
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidRequest,
+    ModelUnavailable,
+    PredictionNotFound,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.use_cases.ports import IdempotencyKey, PredictionFilter
+
+router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=Prediction,
+    response_description="The prediction, stored; `Location` is its address.",
+    responses=documented(
+        Unauthenticated,
+        Forbidden,
+        DocumentTooLarge,
+        BODY_TOO_LARGE,
+        UNSUPPORTED_MEDIA_TYPE,
+        MALFORMED_JSON,
+        InvalidRequest,
+        IdempotencyMismatch,
+        ModelUnavailable,
+        StorageUnavailable,
+    ),
+)
+def predict(
+    caller: CallerOf,
+    body: PredictionRequest,
+    edge: EdgeOf,
+    request_id: RequestId,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="Your name for this request. Sent again with the same body it gives the "
+            "first prediction instead of a second one."
+        ),
+    ] = None,
+) -> Response:
+    """Predict the label set of one document, decide whether it is sent, and store both.
+
+    A document in which nothing is known to the model always goes to review. The answer leaves
+    after the prediction, its review task and its audit row are committed together.
+    """
+    prediction = edge.verbs.predict(
+        caller,
+        body.as_document(),
+        idempotency=_idempotency(idempotency_key, body),
+        request_id=request_id,
+    )
+    edge.metrics.decisions.labels(prediction.decision, prediction.reason).inc()
+    return answer(
+        Prediction.of(prediction),
+        status=201,
+        headers={"Location": f"/v1/predictions/{prediction.id}"},
+    )
+
+
+def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | None:
+    if key is None:
+        return None
+    # Of the meaning, not the bytes: the order of fields and white space may differ.
+    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
+    return IdempotencyKey(key, hashlib.sha256(canonical.encode()).hexdigest())
+
+
+@router.get(
+    "",
+    response_model=PredictionPage,
+    responses=documented(Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable),
+)
+def list_predictions(
+    caller: CallerOf, wanted: Annotated[PredictionQuery, Query()], edge: EdgeOf
+) -> Response:
+    """List predictions, newest first. A client sees its own, leads and administrators all."""
+    scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.verbs.list_predictions(
+        caller,
+        PredictionFilter(
+            decision=wanted.decision,
+            document_id=wanted.document_id,
+            created_from=wanted.created_from,
+            created_before=wanted.created_before,
+        ),
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
+    )
+    return answer(
+        PredictionPage(
+            items=[Prediction.of(item) for item in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
+
+
+@router.get(
+    "/{prediction_id}",
+    response_model=Prediction,
+    responses=documented(
+        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
+    ),
+)
+def get_prediction(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+    """Read one prediction as it was stored; it never changes."""
+    return answer(Prediction.of(verbs.get_prediction(caller, prediction_id)))

@@ -1,0 +1,114 @@
+"""Pages that explain the interface: every call, and every kind of problem."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel
+
+from service.api.dependencies import answer
+from service.api.problems import ALL_KINDS, MEDIA_TYPE, UNKNOWN_ADDRESS, HttpFault
+
+router = APIRouter(include_in_schema=False)
+
+Json = dict[str, Any]
+"""A part of the OpenAPI document (Any: JSON values of every shape)."""
+
+_BY_SLUG = {kind.slug: kind for kind in ALL_KINDS}
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+Accept = Annotated[str, Header()]
+
+
+class Explanation(BaseModel):
+    """What a kind of problem means."""
+
+    type: str
+    title: str
+    status: int
+    meaning: str
+
+
+@router.get("/problems")
+def explain_problems(accept: Accept = "") -> Response:
+    """List every kind of problem."""
+    if "text/html" in accept:
+        return _page("problems.html", kinds=ALL_KINDS)
+    explained = [_explanation(slug).model_dump() for slug in _BY_SLUG]
+    return Response(json.dumps({"items": explained}), media_type="application/json")
+
+
+@router.get("/problems/{slug}")
+def explain_problem(slug: str, accept: Accept = "") -> Response:
+    """Explain one kind of problem: a page for a browser, JSON for a program."""
+    if slug not in _BY_SLUG:
+        raise HttpFault(UNKNOWN_ADDRESS, f"No kind of problem is called {slug!r}; see /problems.")
+    if "text/html" in accept:
+        return _page("problem.html", kind=_BY_SLUG[slug])
+    return answer(_explanation(slug))
+
+
+def _explanation(slug: str) -> Explanation:
+    kind = _BY_SLUG[slug]
+    return Explanation(type=kind.type, title=kind.title, status=kind.status, meaning=kind.meaning)
+
+
+@router.get("/docs")
+def explain_calls(request: Request) -> Response:
+    """Describe every call, from the same document that programs read."""
+    document: Json = request.app.openapi()
+    return _page("reference.html", document=document, calls=list(_calls(document)))
+
+
+def _calls(document: Json) -> Iterator[Json]:
+    schemas = document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            status, success = next(
+                (status, response)
+                for status, response in operation["responses"].items()
+                if status.startswith("2")
+            )
+            yield {
+                "id": operation["operationId"],
+                "tag": operation["tags"][0],
+                "method": method.upper(),
+                "path": path,
+                "description": operation["description"],
+                "parameters": [
+                    {"description": "", **parameter}
+                    for parameter in operation.get("parameters", [])
+                ],
+                "requests": _examples(operation.get("requestBody", {}), schemas),
+                "status": status,
+                "answer": next(iter(_examples(success, schemas)), None),
+                "problems": sorted(_problems(operation)),
+            }
+
+
+def _examples(content: Json, schemas: Json) -> list[str]:
+    schema = content.get("content", {}).get("application/json", {}).get("schema", {})
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return [
+        json.dumps(example, indent=2, ensure_ascii=False)
+        for example in schemas.get(name, {}).get("examples", [])
+    ]
+
+
+def _problems(operation: Json) -> Iterator[str]:
+    for response in operation["responses"].values():
+        yield from response.get("content", {}).get(MEDIA_TYPE, {}).get("examples", {})
+
+
+def _page(template: str, **values: object) -> Response:
+    return Response(_templates.get_template(template).render(**values), media_type="text/html")

@@ -1,0 +1,179 @@
+"""The review queue: claim a task, hold it, settle it or pass it on."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer, version_in
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import (
+    Completion,
+    CompletionRequest,
+    Label,
+    LabelPage,
+    LabelQuery,
+    ReviewPage,
+    ReviewQuery,
+    ReviewTask,
+    SkipRequest,
+)
+from service.domain import reviews
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    LeaseLost,
+    ModelUnavailable,
+    ReviewAlreadyDecided,
+    ReviewNotFound,
+    StaleVersion,
+    StorageUnavailable,
+    TooManyLeases,
+    Unauthenticated,
+    VersionRequired,
+)
+
+router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
+
+_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
+_ONE_TASK = (*_ANY_CALL, ReviewNotFound, InvalidRequest)
+_HELD_TASK = (*_ONE_TASK, LeaseLost, ReviewAlreadyDecided)
+_ANY_BODY = (BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON)
+
+
+@router.get("/reviews", response_model=ReviewPage, responses=documented(*_ANY_CALL, InvalidRequest))
+def list_reviews(
+    caller: CallerOf, wanted: Annotated[ReviewQuery, Query()], edge: EdgeOf
+) -> Response:
+    """List review tasks, oldest first."""
+    scope = f"reviews?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.verbs.list_reviews(
+        caller,
+        state=wanted.state,
+        reason=wanted.reason,
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
+    )
+    return answer(
+        ReviewPage(
+            items=[ReviewTask.of(task) for task in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
+
+
+@router.post(
+    "/reviews/claim",
+    response_model=ReviewTask,
+    responses={
+        204: {"description": "No task waits for you."},
+        **documented(*_ANY_CALL, TooManyLeases),
+    },
+)
+def claim_review(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+    """Lease the next task: it is yours, and nobody else's, until the lease expires."""
+    task = verbs.claim_review(caller, request_id=request_id)
+    return Response(status_code=204) if task is None else _shown(task)
+
+
+@router.get("/reviews/{task_id}", response_model=ReviewTask, responses=documented(*_ONE_TASK))
+def get_review(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
+    """Read one task, for instance after a page was loaded anew."""
+    return _shown(verbs.get_review(caller, task_id))
+
+
+@router.post(
+    "/reviews/{task_id}/heartbeat", response_model=ReviewTask, responses=documented(*_HELD_TASK)
+)
+def extend_lease(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
+    """Keep a task for longer; the version stays."""
+    return _shown(verbs.extend_lease(caller, task_id))
+
+
+@router.post(
+    "/reviews/{task_id}/release", response_model=ReviewTask, responses=documented(*_HELD_TASK)
+)
+def release_review(
+    caller: CallerOf, task_id: str, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Give a task back to the queue."""
+    return _shown(verbs.release_review(caller, task_id, request_id=request_id))
+
+
+@router.post(
+    "/reviews/{task_id}/skip",
+    response_model=ReviewTask,
+    responses=documented(*_HELD_TASK, *_ANY_BODY),
+)
+def skip_review(
+    caller: CallerOf, task_id: str, body: SkipRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Pass a task on to somebody else; after two skips it waits for a lead."""
+    return _shown(verbs.skip_review(caller, task_id, body.reason, request_id=request_id))
+
+
+@router.post(
+    "/reviews/{task_id}/complete",
+    response_model=Completion,
+    responses=documented(*_HELD_TASK, *_ANY_BODY, StaleVersion, VersionRequired, ModelUnavailable),
+)
+def complete_review(
+    caller: CallerOf,
+    task_id: str,
+    *,
+    body: CompletionRequest,
+    verbs: VerbsOf,
+    request_id: RequestId,
+    if_match: Annotated[
+        str | None, Header(description="The `ETag` of the task as you saw it. Required.")
+    ] = None,
+) -> Response:
+    """Settle a task with the label set that is right; nothing overwrites it afterwards."""
+    seen = _task_version(if_match)
+    annotation = verbs.complete_review(
+        caller, task_id, body.labels, body.comment, seen, request_id=request_id
+    )
+    # The version seen was the last one, and completing made the next. Reading the task again could
+    # fail after the work is stored.
+    return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
+
+
+def _task_version(if_match: str | None) -> int | None:
+    version = version_in(if_match)
+    if version is None:
+        return None
+    if not (version.isascii() and version.isdecimal() and len(version) < 10):
+        raise StaleVersion(f"If-Match names {version!r}, which no task ever had as its ETag.")
+    return int(version)
+
+
+def _shown(task: reviews.ReviewTask) -> Response:
+    return answer(ReviewTask.of(task), etag=task.version)
+
+
+@router.get(
+    "/labels",
+    response_model=LabelPage,
+    responses=documented(*_ANY_CALL, InvalidRequest, ModelUnavailable),
+)
+def search_labels(
+    caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf
+) -> Response:
+    """Search the labels of the active model, for a picker."""
+    scope = f"labels?{wanted.query}"
+    offset = int(edge.cursors.read(wanted.cursor, scope) or 0)
+    matches = edge.verbs.search_labels(caller, wanted.query, offset=offset, limit=wanted.limit)
+    end = offset + len(matches.labels)
+    return answer(
+        LabelPage(
+            items=[Label(label=label) for label in matches.labels],
+            next_cursor=edge.cursors.write(str(end) if end < matches.total else None, scope),
+            limit=wanted.limit,
+        )
+    )

@@ -1,0 +1,543 @@
+"""Bodies of requests and answers. What they say is checked by the domain; here is their form."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+
+from service.domain import predictions, reviews, routing, versions
+from service.domain.predictions import Decision, Reason
+from service.domain.reviews import ReviewKind, ReviewState
+from service.domain.routing import PolicyChange, ThresholdMode
+
+LARGEST_FEATURE = 3.4e38
+"""Models compute in single precision; a larger value would become infinite."""
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Labels = Annotated[list[str], Field(max_length=10_000)]
+Example = dict[str, Any]  # Any: a JSON value, checked against the schema by a test
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
+_CANDIDATES = [
+    {"labels": ["J18.9", "R50.9"], "confidence": 0.93, "score": 0.61},
+    {"labels": ["J18.9"], "confidence": 0.05, "score": 0.12},
+]
+_MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
+
+
+def _with(*examples: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
+    return {"examples": list(examples)}
+
+
+class RequestBody(BaseModel):
+    """What every request body shares: no unknown field, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class AnswerBody(BaseModel):
+    """What every answer shares."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Query(BaseModel):
+    """What every set of query parameters shares: an unknown one is refused."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class Paged(Query):
+    """Which page of a list."""
+
+    cursor: str | None = Field(
+        None,
+        max_length=500,
+        description="`next_cursor` of the page before; the first page has none.",
+    )
+    limit: int = Field(50, ge=1, le=200, description="Most items in the page.")
+
+
+# Predictions
+
+
+class DocumentIn(RequestBody):
+    """A document to predict: either text or named features."""
+
+    id: str | None = Field(None, description="Your own name for the document.")
+    text: str | None = Field(None, description="For models of text.")
+    features: (
+        dict[
+            str,
+            Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)],
+        ]
+        | None
+    ) = Field(None, description="For models of vectors: the features that are not zero, by name.")
+
+
+class PredictionRequest(RequestBody):
+    """One document, and anything that you want to find with it again."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "document": {"id": "note-17", "text": "Fever and productive cough for five days."},
+                "metadata": {"site": "north"},
+            },
+            {"document": {"id": "row-4", "features": {"bp": 128.5, "age": 71}}},
+        )
+    )
+
+    document: DocumentIn
+    metadata: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Kept with the document, never read; up to 16 kB."
+    )
+
+    def as_document(self) -> predictions.Document:
+        """Return what the use case takes."""
+        return predictions.Document(
+            id=self.document.id,
+            text=self.document.text,
+            features=self.document.features,
+            metadata=self.metadata,
+        )
+
+
+class Candidate(AnswerBody):
+    """A label set that may be the right one."""
+
+    labels: list[str]
+    confidence: Probability = Field(
+        description="Calibrated probability that the whole set is right."
+    )
+    score: Probability = Field(description="The model's own probability of the set.")
+
+
+class Marginal(AnswerBody):
+    """The probability that one label applies."""
+
+    label: str
+    probability: Probability
+
+
+class Prediction(AnswerBody):
+    """A label set for a document, how sure it is, and where the document went."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _ID,
+                "document_id": "note-17",
+                "labels": ["J18.9", "R50.9"],
+                "confidence": 0.93,
+                "decision": "auto",
+                "reason": "above_threshold",
+                "threshold": 0.9,
+                "candidates": _CANDIDATES,
+                "marginals": _MARGINALS,
+                "model_version": "3f9c0b7a1d2e",
+                "calibrator_version": "90ab12cd34ef",
+                "policy_version": _OTHER_ID,
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
+    )
+
+    id: str
+    document_id: str | None
+    labels: list[str] = Field(description="The likeliest set; empty when that is the empty set.")
+    confidence: Probability
+    decision: Decision = Field(description="`auto`: sent; `review`: waits for a person.")
+    reason: Reason
+    threshold: Probability | None = Field(description="What the confidence was compared with.")
+    candidates: list[Candidate] = Field(description="Likeliest first; the first is the prediction.")
+    marginals: list[Marginal] = Field(description="Likeliest first, negligible ones left out.")
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, prediction: predictions.Prediction) -> Self:
+        """Describe a stored prediction."""
+        scored = prediction.scored
+        return cls(
+            id=prediction.id,
+            document_id=prediction.document.id,
+            labels=list(scored.labels),
+            confidence=scored.confidence,
+            decision=prediction.decision,
+            reason=prediction.reason,
+            threshold=prediction.threshold,
+            candidates=[
+                Candidate(labels=list(c.labels), confidence=c.confidence, score=c.score)
+                for c in scored.candidates
+            ],
+            marginals=_marginals(scored),
+            model_version=scored.model_version,
+            calibrator_version=scored.calibrator_version,
+            policy_version=prediction.policy_version,
+            created_at=prediction.created_at,
+        )
+
+
+def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:
+    return [Marginal(label=m.label, probability=m.probability) for m in scored.marginals]
+
+
+class PredictionPage(AnswerBody):
+    """One page of predictions, newest first."""
+
+    items: list[Prediction]
+    next_cursor: str | None
+    limit: int
+
+
+class PredictionQuery(Paged):
+    """Which predictions to list."""
+
+    decision: Decision | None = None
+    document_id: str | None = Field(None, max_length=1_000)
+    created_from: AwareDatetime | None = Field(None, description="RFC 3339, included.")
+    created_before: AwareDatetime | None = Field(None, description="RFC 3339, excluded.")
+
+
+# Reviews
+
+
+class ReviewDocument(AnswerBody):
+    """The document that a reviewer reads."""
+
+    id: str | None
+    text: str | None
+    features: dict[str, float] | None = None
+    metadata: dict[str, JsonValue]
+
+
+class ReviewCandidate(AnswerBody):
+    """A label set that the reviewer may accept as it stands."""
+
+    labels: list[str]
+    confidence: Probability
+
+
+class Lease(AnswerBody):
+    """Who holds the task, and until when."""
+
+    holder: str = Field(description="Id of the holder's key.")
+    expires_at: datetime
+
+
+class ReviewTask(AnswerBody):
+    """A document that waits for a person."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _OTHER_ID,
+                "prediction_id": _ID,
+                "document": {
+                    "id": "note-17",
+                    "text": "Fever and productive cough for five days.",
+                    "metadata": {"site": "north"},
+                },
+                "kind": "review",
+                "reason": "below_threshold",
+                "state": "leased",
+                "candidates": [{"labels": ["J18.9"], "confidence": 0.41}],
+                "marginals": _MARGINALS,
+                "lease": {"holder": _ID, "expires_at": "2026-11-21T09:15:00Z"},
+                "version": 3,
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
+    )
+
+    id: str
+    prediction_id: str
+    document: ReviewDocument
+    kind: ReviewKind
+    reason: Reason | None
+    state: ReviewState
+    candidates: list[ReviewCandidate]
+    marginals: list[Marginal]
+    lease: Lease | None
+    version: int = Field(description="Changes with each claim; the `ETag` carries it.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, task: reviews.ReviewTask) -> Self:
+        """Describe a task to the person who settles it."""
+        document, scored = task.prediction.document, task.prediction.scored
+        return cls(
+            id=task.id,
+            prediction_id=task.prediction.id,
+            document=ReviewDocument.model_validate(
+                {
+                    "id": document.id,
+                    "text": document.text,
+                    "features": document.features,
+                    "metadata": document.metadata,
+                }
+            ),
+            kind=task.kind,
+            reason=task.prediction.reason,
+            state=task.state,
+            candidates=[
+                ReviewCandidate(labels=list(c.labels), confidence=c.confidence)
+                for c in scored.candidates
+            ],
+            marginals=_marginals(scored),
+            lease=task.lease and Lease(holder=task.lease.holder, expires_at=task.lease.expires_at),
+            version=task.version,
+            created_at=task.created_at,
+        )
+
+
+class ReviewPage(AnswerBody):
+    """One page of review tasks, oldest first."""
+
+    items: list[ReviewTask]
+    next_cursor: str | None
+    limit: int
+
+
+class ReviewQuery(Paged):
+    """Which review tasks to list."""
+
+    state: ReviewState | None = None
+    reason: Reason | None = None
+
+
+class SkipRequest(RequestBody):
+    """Why the reviewer passes the task on."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"reason": "page two is missing"}))
+
+    reason: str
+
+
+class CompletionRequest(RequestBody):
+    """The label set that is right."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {"labels": ["J18.9"], "comment": "no fever"}, {"labels": ["J18.9", "R50.9"]}
+        )
+    )
+
+    labels: Labels = Field(description="Every label that applies; [] when none does.")
+    comment: str | None = None
+
+
+class Completion(AnswerBody):
+    """What was recorded."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _OTHER_ID,
+                "state": "completed",
+                "labels": ["J18.9"],
+                "agreed": False,
+                "annotation_id": _ID,
+            }
+        )
+    )
+
+    id: str
+    state: Literal["completed"]
+    labels: list[str]
+    agreed: bool = Field(description="The labels are those that were predicted.")
+    annotation_id: str
+
+    @classmethod
+    def of(cls, annotation: reviews.Annotation) -> Self:
+        """Describe the annotation that settled a task."""
+        return cls(
+            id=annotation.task_id,
+            state="completed",
+            labels=list(annotation.labels),
+            agreed=annotation.agreed,
+            annotation_id=annotation.id,
+        )
+
+
+# Labels
+
+
+class Label(AnswerBody):
+    """A label that a reviewer may choose."""
+
+    label: str
+
+
+class LabelPage(AnswerBody):
+    """One page of matching labels, the closest first."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with({"items": [{"label": "J18.9"}], "next_cursor": None, "limit": 50})
+    )
+
+    items: list[Label]
+    next_cursor: str | None
+    limit: int
+
+
+class LabelQuery(Paged):
+    """Which labels to list."""
+
+    query: str = Field("", max_length=200, description="A part of the label, in either case.")
+
+
+# Administration
+
+
+class Threshold(RequestBody):
+    """The least confidence that is sent."""
+
+    mode: Literal["certified", "fixed"] = Field(
+        description="`fixed` stands on your word alone and is shown as not certified."
+    )
+    value: float | None = Field(
+        None, allow_inf_nan=False, description="null while nothing is proved: nothing is sent."
+    )
+    certificate_id: None = Field(None, description="No certificates in this release.")
+
+
+class Audit(RequestBody):
+    """How often a document that could be sent is checked. None in this release."""
+
+    certification_rate: float = Field(0.0, allow_inf_nan=False)
+    training_rate: float = Field(0.0, allow_inf_nan=False)
+    mode: str = "hold"
+
+
+_POLICY: Example = {
+    "target_accuracy": 0.95,
+    "risk": 0.1,
+    "auto_send": True,
+    "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
+    "audit": {"certification_rate": 0.0, "training_rate": 0.0, "mode": "hold"},
+    "overlap_rate": 0.0,
+    "gold_reread_rate": 0.0,
+    "confidence_floor": None,
+    "rules": [],
+}
+
+
+class PolicyRequest(RequestBody):
+    """The whole routing policy. What has a default may be left out."""
+
+    model_config = ConfigDict(json_schema_extra=_with(_POLICY))
+
+    version: str | None = Field(
+        None, description="Ignored, so that what was read can be sent back; use `If-Match`."
+    )
+    target_accuracy: float = Field(
+        allow_inf_nan=False, description="Share of sent sets that must be right, in (0, 1)."
+    )
+    risk: float = Field(
+        allow_inf_nan=False, description="Chance that a certificate may be wrong, in (0, 1)."
+    )
+    auto_send: bool
+    threshold: Threshold
+    audit: Audit = Field(default_factory=Audit)
+    overlap_rate: float = Field(0.0, allow_inf_nan=False)
+    gold_reread_rate: float = Field(0.0, allow_inf_nan=False)
+    confidence_floor: float | None = Field(None, allow_inf_nan=False)
+    rules: list[JsonValue] = Field(default_factory=list)
+
+    def as_change(self) -> PolicyChange:
+        """Return what the use case takes."""
+        return PolicyChange(
+            target_accuracy=self.target_accuracy,
+            risk=self.risk,
+            auto_send=self.auto_send,
+            threshold_mode=ThresholdMode(self.threshold.mode),
+            threshold=self.threshold.value,
+            certification_rate=self.audit.certification_rate,
+            training_rate=self.audit.training_rate,
+            audit_mode=self.audit.mode,
+            overlap_rate=self.overlap_rate,
+            gold_reread_rate=self.gold_reread_rate,
+            confidence_floor=self.confidence_floor,
+            rules=self.rules,
+        )
+
+
+class Policy(AnswerBody):
+    """The routing policy in force."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"version": _OTHER_ID, **_POLICY}))
+
+    version: str
+    target_accuracy: float
+    risk: float
+    auto_send: bool
+    threshold: Threshold
+    audit: Audit
+    overlap_rate: float
+    gold_reread_rate: float
+    confidence_floor: float | None
+    rules: list[JsonValue]
+
+    @classmethod
+    def of(cls, policy: routing.RoutingPolicy) -> Self:
+        """Describe a policy."""
+        return cls(
+            version=policy.version,
+            target_accuracy=policy.target_accuracy,
+            risk=policy.risk,
+            auto_send=policy.auto_send,
+            threshold=Threshold(mode=policy.threshold_mode.value, value=policy.threshold),
+            audit=Audit(),
+            overlap_rate=0.0,
+            gold_reread_rate=0.0,
+            confidence_floor=None,
+            rules=[],
+        )
+
+
+class Model(AnswerBody):
+    """A registered model."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _ID,
+                "version": "3f9c0b7a1d2e",
+                "active": True,
+                "summary": {"method": "br-rerank", "n_labels": 64},
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
+    )
+
+    id: str
+    version: str = Field(description="Digest of its content; predictions carry it.")
+    active: bool = Field(description="This is the one that serves.")
+    summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, model: versions.ModelVersion) -> Self:
+        """Describe a registered model."""
+        return cls.model_validate(
+            {
+                "id": model.id,
+                "version": model.version,
+                "active": model.active,
+                "summary": dict(model.summary),
+                "created_at": model.created_at,
+            }
+        )
+
+
+class ModelPage(AnswerBody):
+    """Every registered model, newest first."""
+
+    items: list[Model]
+    next_cursor: None = None
+    limit: int

@@ -1,0 +1,44 @@
+"""How commands get at the service: directly, on its own database, as the service itself."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from service.cli.console import CommandError
+
+if TYPE_CHECKING:
+    from service.wiring import Application
+
+
+@contextmanager
+def application(*, migrated: bool = True) -> Iterator["Application"]:
+    """Put the service together from the environment, and close it afterwards.
+
+    Parameters
+    ----------
+    migrated : bool
+        Refuse a database that the code cannot work with.
+
+    Raises
+    ------
+    CommandError
+        If the database is not migrated.
+    """
+    from service.db import migrate
+    from service.settings import Settings
+    from service.telemetry import configure_logging
+    from service.wiring import build, unmigrated
+
+    settings = Settings.read()
+    configure_logging(settings.log_level, settings.log_format)
+    built = build(settings)
+    try:
+        if migrated:
+            status = migrate.check(built.engine)
+            if not status.ok:
+                raise CommandError(unmigrated(status))
+        yield built
+    finally:
+        built.close()

@@ -1,0 +1,70 @@
+"""Commands on the database's tables: ``db upgrade|downgrade|current|check``."""
+
+# ruff: noqa: PLC0415 - SQLAlchemy and Alembic take a second to import: only where needed
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.console import CommandError, say
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+commands = typer.Typer(help="Bring the database to a version of the tables, or show which it has.")
+
+Revision = Annotated[str, typer.Argument(help="Revision to go to.", metavar="REVISION")]
+
+
+@commands.command()
+def upgrade(revision: Revision = "head") -> None:
+    """Bring the tables up to a revision, by default the one that this release needs."""
+    from service.db import migrate
+
+    with _engine() as engine:
+        say(f"at {migrate.upgrade(engine, revision).current}")
+
+
+@commands.command()
+def downgrade(revision: Revision) -> None:
+    """Take the tables back to a revision, `base` for none; what only newer tables hold is lost."""
+    from service.db import migrate
+
+    with _engine() as engine:
+        say(f"at {migrate.downgrade(engine, revision).current or 'base'}")
+
+
+@commands.command()
+def current() -> None:
+    """Show which revision the database has."""
+    from service.db import migrate
+
+    with _engine() as engine:
+        say(migrate.current(engine) or "base")
+
+
+@commands.command()
+def check() -> None:
+    """Succeed only if the database has the revision that this release needs."""
+    from service.db import migrate
+    from service.wiring import unmigrated
+
+    with _engine() as engine:
+        status = migrate.check(engine)
+        if not status.ok:
+            raise CommandError(unmigrated(status))
+        say(f"at {status.current}, as this release needs")
+
+
+@contextmanager
+def _engine() -> Iterator["Engine"]:
+    from service.db import engine as engines
+    from service.settings import Settings
+
+    engine = engines.create(Settings.read().database_url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()

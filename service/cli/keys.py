@@ -1,0 +1,84 @@
+"""Commands on API keys: ``key create|list|revoke``."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import note, print_json, print_table, say
+from service.domain.people import Role
+
+if TYPE_CHECKING:
+    from service.domain.people import ApiKey
+
+commands = typer.Typer(help="Make API keys, list them, take them out of use.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@commands.command()
+def create(
+    role: Annotated[Role, typer.Option(help="What the key is for.")],
+    name: Annotated[str, typer.Option(help="Whose it is; the audit trail names it.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and show its secret, once."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        key, secret = built.verbs.create_key(SYSTEM, name, role)
+    if as_json:
+        print_json({"id": key.id, "name": key.name, "role": key.role, "key": secret})
+    else:
+        say(secret)
+        note(f"{key.role} key {key.id} for {key.name}. Keep it: it is not shown again.")
+
+
+@commands.command(name="list")
+def list_keys(as_json: AsJson = False) -> None:
+    """List the keys, newest first, without their secrets."""
+    from rich.table import Column, Table
+
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        keys = built.verbs.list_keys(SYSTEM)
+    if as_json:
+        print_json({"items": [_described(key) for key in keys]})
+        return
+    table = Table(Column("id", min_width=36), "name", "role", "begins with", "created", "revoked")
+    for key in keys:
+        table.add_row(
+            key.id,
+            key.name,
+            key.role,
+            f"{key.prefix}…",
+            f"{key.created_at:%Y-%m-%d %H:%M}",
+            f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
+        )
+    print_table(table)
+
+
+@commands.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
+) -> None:
+    """Take a key out of use for good; running servers notice within seconds."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        key = built.verbs.revoke_key(SYSTEM, key_id)
+    say(f"{key.id}  {key.name}, revoked")
+
+
+def _described(key: "ApiKey") -> dict[str, object]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "role": key.role,
+        "prefix": key.prefix,
+        "created_at": key.created_at.isoformat(),
+        "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
+    }

@@ -1,0 +1,96 @@
+"""Commands on models that the service knows: ``model add|list|activate|verify``."""
+
+# ruff: noqa: PLC0415 - numpy and xgboost take seconds to import: only where needed
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from service.domain.versions import ModelVersion
+
+commands = typer.Typer(help="Register models and choose which one serves.")
+
+Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrote.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@commands.command()
+def add(
+    artifact: Artifact,
+    activate: Annotated[bool, typer.Option("--activate", help="Let it serve at once.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Verify an artifact and register a copy of it."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        model = built.verbs.add_model(SYSTEM, str(artifact))
+        if activate:
+            model = built.verbs.activate_model(SYSTEM, model.id)
+    if as_json:
+        print_json(_described(model))
+    else:
+        say(f"{model.id}  version {model.version}" + (", active" if model.active else ""))
+
+
+@commands.command(name="list")
+def list_models(as_json: AsJson = False) -> None:
+    """List the registered models, newest first."""
+    from rich.table import Column, Table
+
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        models = built.verbs.list_models(SYSTEM)
+    if as_json:
+        print_json({"items": [_described(model) for model in models]})
+        return
+    table = Table(Column("id", min_width=36), "version", "active", "labels", "registered")
+    for model in models:
+        table.add_row(
+            model.id,
+            model.version,
+            "yes" if model.active else "",
+            str(model.summary.get("n_labels", "")),
+            f"{model.created_at:%Y-%m-%d %H:%M}",
+        )
+    print_table(table)
+
+
+@commands.command()
+def activate(
+    model_id: Annotated[str, typer.Argument(help="Id that `setwise model list` shows.")],
+) -> None:
+    """Let a registered model serve; running servers follow within seconds."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        model = built.verbs.activate_model(SYSTEM, model_id)
+    say(f"{model.id}  version {model.version}, active")
+
+
+@commands.command()
+def verify(artifact: Artifact) -> None:
+    """Check every file of an artifact; needs no database."""
+    from models.predictor import SetPredictor
+
+    predictor = SetPredictor.load(artifact)
+    say(
+        f"sound: version {predictor.version}, calibrator {predictor.calibrator_version}, "
+        f"{len(predictor.label_names)} labels, reads {predictor.kind}"
+    )
+
+
+def _described(model: "ModelVersion") -> dict[str, object]:
+    return {
+        "id": model.id,
+        "version": model.version,
+        "active": model.active,
+        "summary": dict(model.summary),
+        "created_at": model.created_at.isoformat(),
+    }

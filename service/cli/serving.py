@@ -1,0 +1,65 @@
+"""Commands that run: ``serve``, ``worker``; and ``openapi``, which describes what runs."""
+
+# ruff: noqa: PLC0415 - FastAPI and uvicorn take a second to import: only where needed
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import CommandError, note, print_json
+
+commands = typer.Typer()
+
+
+@commands.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+) -> None:
+    """Serve the API and the dashboard, and run jobs beside them."""
+    from service import main
+
+    with application() as built:
+        try:
+            main.serve(
+                built, host=host, port=port, started=lambda url: note(f"Setwise listens on {url}")
+            )
+        except OSError as error:
+            raise CommandError(
+                f"cannot listen on {host} port {port}: {error.strerror}; choose another --port"
+            ) from error
+
+
+@commands.command()
+def worker() -> None:
+    """Run background jobs until told to stop."""
+    with application() as built:
+
+        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+            built.worker.stop()
+
+        signal.signal(signal.SIGTERM, stop)
+        signal.signal(signal.SIGINT, stop)
+        built.registry.start()
+        built.worker.run()
+        built.registry.stop()
+
+
+@commands.command()
+def openapi(
+    out: Annotated[Path | None, typer.Option(help="File to write instead of stdout.")] = None,
+) -> None:
+    """Print the OpenAPI 3.1 document; needs neither settings nor a database."""
+    import json
+
+    from service.main import create_app
+
+    document = create_app().openapi()
+    if out is None:
+        print_json(document)
+    else:
+        out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,209 @@
+"""The model that serves in this process, and how it gives way to another."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable, ServiceError
+from service.domain.predictions import Candidate, Document, Marginal, ScoredSet
+from service.domain.text import escaped
+from service.domain.versions import ModelVersion
+from service.use_cases.ports import Begin, Predictor
+
+if TYPE_CHECKING:
+    from models.predictor import SetPredictions, SetPredictor
+
+MOST_MARGINALS = 50
+NEGLIGIBLE = 0.001
+"""Marginals below this are not stored: a large vocabulary would fill the answer with them."""
+
+RETRY_AFTER_S = 30.0
+"""How long a model that failed to load is left alone."""
+
+log = structlog.get_logger(__name__)
+
+
+class LoadedPredictor:
+    """A fitted model as the use cases see it."""
+
+    def __init__(self, predictor: "SetPredictor") -> None:
+        self._predictor = predictor
+
+    @property
+    def version(self) -> str:
+        """The digest that predictions carry."""
+        return self._predictor.version
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label that the model can predict."""
+        return self._predictor.label_names
+
+    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+        """Score documents together.
+
+        Raises
+        ------
+        InvalidRequest
+            If a document is text and the model one of vectors, or the other way round, or if it
+            names features that the model does not know.
+        """
+        predictions = (
+            self._score_texts(documents)
+            if self._predictor.kind == "text"
+            else self._score_features(documents)
+        )
+        return [self._scored(predictions, row) for row in range(len(documents))]
+
+    def warm_up(self) -> None:
+        """Predict once, so that the first client does not wait for code to be compiled."""
+        first = self._predictor.feature_names[0]
+        document = (
+            Document(text=first)
+            if self._predictor.kind == "text"
+            else Document(features={first: 1.0})
+        )
+        self.score([document])
+
+    def _score_texts(self, documents: Sequence[Document]) -> "SetPredictions":
+        texts = []
+        for document in documents:
+            if document.text is None:
+                detail = "The active model reads text: send text, not features."
+                raise InvalidRequest(detail, [FieldFault("/document/features", detail)])
+            texts.append(document.text)
+        return self._predictor.predict_texts(texts)
+
+    def _score_features(self, documents: Sequence[Document]) -> "SetPredictions":
+        from models.predictor import UnknownFeatures  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        rows = []
+        for document in documents:
+            if document.features is None:
+                detail = "The active model reads vectors: send features, not text."
+                raise InvalidRequest(detail, [FieldFault("/document/text", detail)])
+            rows.append(document.features)
+        try:
+            return self._predictor.predict_features(rows)
+        except UnknownFeatures as error:
+            detail = "is not a feature of the active model"
+            raise InvalidRequest(
+                f"The document has {error}.",
+                [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
+            ) from error
+
+    def _scored(self, predictions: "SetPredictions", row: int) -> ScoredSet:
+        likely = predictions.likely_labels(row, limit=MOST_MARGINALS)
+        return ScoredSet(
+            candidates=tuple(Candidate(*ranked) for ranked in predictions.ranked(row)),
+            marginals=tuple(Marginal(*pair) for pair in likely if pair[1] >= NEGLIGIBLE),
+            out_of_domain=bool(predictions.known_features[row] == 0),
+            model_version=self._predictor.version,
+            calibrator_version=self._predictor.calibrator_version,
+        )
+
+
+class Loads(Protocol):
+    """Where loaded models come from."""
+
+    def load(self, location: str) -> "SetPredictor":
+        """Return the model; raises `ModelUnavailable`."""
+
+
+class ModelRegistry:
+    """Serves one model and follows the database when another is activated.
+
+    A thread looks at the database every ``poll_s`` seconds. It loads and warms up the new model
+    beside the old one, then swaps them in one assignment: requests under way keep the model that
+    they started with. A model that fails to load leaves the old one serving.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        store: Loads,
+        *,
+        poll_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._begin = begin
+        self._store = store
+        self._poll_s = poll_s
+        self._clock = clock
+        self._serving: tuple[str, LoadedPredictor] | None = None
+        self._failed: tuple[str, float] | None = None
+        self._database_silent = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def active(self) -> Predictor:
+        """Return the model that serves; raises `ModelUnavailable` when there is none."""
+        serving = self._serving
+        if serving is None:
+            raise ModelUnavailable(
+                "No model is active; add one: setwise model add ARTIFACT --activate."
+            )
+        return serving[1]
+
+    def follow(self) -> None:
+        """Look once which model should serve, and let it. Faults are logged, not raised."""
+        try:
+            with self._begin(read_only=True) as transaction:
+                wanted = transaction.models.active()
+        except ServiceError as error:
+            if not self._database_silent:
+                log.warning("model.unknown", reason=error.detail)
+            self._database_silent = True
+            return
+        self._database_silent = False
+        if wanted is None or self._is_settled(wanted):
+            return
+        try:
+            started = self._clock()
+            predictor = LoadedPredictor(self._store.load(wanted.location))
+            predictor.warm_up()
+        except Exception as error:
+            self._failed = wanted.id, self._clock() + RETRY_AFTER_S
+            log.exception(
+                "model.failed",
+                model_id=wanted.id,
+                version=wanted.version,
+                reason=str(error),
+                still_serving=self._serving[1].version if self._serving else None,
+            )
+            return
+        self._serving, self._failed = (wanted.id, predictor), None
+        log.info(
+            "model.serving",
+            model_id=wanted.id,
+            version=wanted.version,
+            seconds=round(self._clock() - started, 3),
+        )
+
+    def _is_settled(self, wanted: ModelVersion) -> bool:
+        if self._serving is not None and self._serving[0] == wanted.id:
+            return True
+        return (
+            self._failed is not None
+            and self._failed[0] == wanted.id
+            and self._clock() < self._failed[1]
+        )
+
+    def start(self) -> None:
+        """Follow the database from now on; the present model is loaded before this returns."""
+        self.follow()
+        self._thread = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following; the model goes on serving."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._poll_s):
+            self.follow()

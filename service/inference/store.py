@@ -1,0 +1,164 @@
+"""Keeps model artifacts under the digest of their content, in a folder or an object store."""
+
+# ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost take seconds to import, and most commands
+# that put the service together load no model
+
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from service.domain.versions import ModelVersion
+
+if TYPE_CHECKING:
+    from models.predictor import SetPredictor
+
+MANIFEST = "manifest.json"
+"""Uploaded last: an artifact without it is not one, so half an upload is never mistaken."""
+
+
+class FolderOrObjectStore:
+    """An `ArtifactStore` on any file system that fsspec knows.
+
+    Parameters
+    ----------
+    url : str
+        Folder, or fsspec address such as ``s3://bucket/models``.
+    cache : Path
+        Folder for local copies of what a remote store keeps.
+    new_id, now : callable
+        Where ids and times come from.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        cache: Path,
+        new_id: Callable[[], str],
+        now: Callable[[], datetime],
+    ) -> None:
+        # Any: fsspec ships no types.
+        self._files: Any
+        self._files, self._root = url_to_fs(url)
+        self._local = Path(self._root) if isinstance(self._files, LocalFileSystem) else cache
+        self._remote = not isinstance(self._files, LocalFileSystem)
+        self._new_id = new_id
+        self._now = now
+
+    def add(self, source: str) -> ModelVersion:
+        """Verify the artifact folder ``source``, keep a copy and describe it.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is not a sound artifact.
+        """
+        _verified(source)  # before anything is copied: the wrong folder may be a large one
+        incoming = self._local / f".incoming-{self._new_id()}"
+        self._local.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copytree(source, incoming)
+            predictor = _verified(incoming)  # what is kept is what was checked
+            location = f"{predictor.version}-{predictor.calibrator_version}"
+            if self._remote:
+                self._upload(incoming, location)
+            self._keep(incoming, location)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+        return ModelVersion(
+            id=self._new_id(),
+            version=predictor.version,
+            location=location,
+            summary=_summary(predictor),
+            active=False,
+            created_at=self._now(),
+        )
+
+    def load(self, location: str) -> "SetPredictor":
+        """Return the model at ``location``, fetched first if the store is remote.
+
+        Raises
+        ------
+        ModelUnavailable
+            If it is not there or not intact.
+        """
+        from models.artifacts import ArtifactError
+        from models.predictor import SetPredictor
+
+        folder = self._local / location
+        try:
+            if self._remote and not folder.is_dir():
+                self._download(location)
+            return SetPredictor.load(folder)
+        except (ArtifactError, OSError) as error:
+            raise ModelUnavailable(f"The artifact {location} cannot be loaded: {error}") from error
+
+    def _keep(self, incoming: Path, location: str) -> None:
+        target = self._local / location
+        try:
+            incoming.rename(target)
+        except OSError:
+            # Rename refuses a folder that has content. The same digest has the same content,
+            # unless somebody damaged it: then the sound copy takes its place.
+            if not target.is_dir():
+                raise
+            try:
+                _verified(target)
+            except InvalidRequest:
+                damaged = self._local / f".incoming-{self._new_id()}"
+                target.rename(damaged)
+                incoming.rename(target)
+                shutil.rmtree(damaged, ignore_errors=True)
+
+    def _upload(self, folder: Path, location: str) -> None:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        files.sort(key=lambda path: path.name == MANIFEST)
+        for path in files:
+            target = f"{self._root}/{location}/{path.relative_to(folder).as_posix()}"
+            self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+            self._files.put_file(str(path), target)
+
+    def _download(self, location: str) -> None:
+        incoming = self._local / f".incoming-{self._new_id()}"
+        incoming.mkdir(parents=True)
+        try:
+            for address in self._files.find(f"{self._root}/{location}"):
+                relative = address.rsplit(f"/{location}/", 1)[1]
+                target = incoming / relative
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._files.get_file(address, str(target))
+            self._keep(incoming, location)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+
+
+def _verified(folder: str | Path) -> "SetPredictor":
+    from models.artifacts import ArtifactError
+    from models.predictor import SetPredictor
+
+    try:
+        return SetPredictor.load(folder)
+    except (ArtifactError, OSError) as error:
+        raise InvalidRequest(
+            f"{folder} is not a sound artifact: {error}", [FieldFault("/source", str(error))]
+        ) from error
+
+
+def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
+    return {
+        "kind": predictor.kind,
+        "n_labels": len(predictor.label_names),
+        "n_features": len(predictor.feature_names),
+        "calibrator_version": predictor.calibrator_version,
+        **{
+            key: predictor.manifest[key]
+            for key in ("training", "metrics")
+            if key in predictor.manifest
+        },
+    }

@@ -1,0 +1,20 @@
+"""Which use case each kind of job runs."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from service.domain.work import Job
+from service.jobs.worker import Report, Task
+from service.use_cases.verbs import Verbs
+
+EXPIRE_LEASES_EVERY = timedelta(seconds=30)
+"""A claim takes over expired leases by itself; this makes the queue's counts right as well."""
+
+
+def tasks(verbs: Verbs) -> dict[str, Task]:
+    """Return what the worker does for each kind of job."""
+
+    def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
+        return {"expired": verbs.expire_leases()}
+
+    return {"expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY)}

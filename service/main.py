@@ -1,0 +1,139 @@
+"""The HTTP application: routes, middleware and error handlers put together, and its server."""
+
+import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.api import admin, health, predictions, problems, reference, reviews
+from service.api.bodies import BodyLimit
+from service.api.dependencies import Edge
+from service.telemetry import RequestTelemetry, configure_logging
+
+if TYPE_CHECKING:
+    from service.wiring import Application
+
+LONGEST_FAREWELL_S = 30
+"""How long requests under way may take to finish once the server is told to stop."""
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def create_app(
+    edge: Edge | None = None,
+    *,
+    lifespan: Lifespan | None = None,
+    dashboard: APIRouter | None = None,
+) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    edge : Edge or None
+        What the routes call; without it the application only describes itself.
+    lifespan : callable or None
+        Runs around the time that the application serves.
+    dashboard : APIRouter or None
+        Pages for people.
+    """
+    app = FastAPI(
+        title="Setwise",
+        version=version("setwise"),
+        lifespan=lifespan,
+        docs_url=None,  # their scripts come from elsewhere; `reference` needs none
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    problems.install(app)
+    for module in (predictions, reviews, admin, health, reference):
+        app.include_router(module.router)
+    if dashboard is not None:
+        app.include_router(dashboard, include_in_schema=False)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented hook
+    if edge is not None:
+        app.state.edge = edge
+        # The last one added is the outermost.
+        app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes)
+        app.add_middleware(problems.UnexpectedErrors)
+        app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the document
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary="Label sets with a calibrated confidence: send the sure ones, review the rest.",
+            description=(
+                "Every error is `application/problem+json` (RFC 9457); its `type` is an address "
+                "here that explains it. Unknown fields are refused. Times are UTC (RFC 3339), ids "
+                "are UUIDv7 strings, lists are paged by opaque cursors."
+            ),
+            routes=app.routes,
+        )
+        schemas = document["components"]["schemas"]
+        schemas |= problems.schemas("#/components/schemas/{model}")
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def serving(application: "Application") -> FastAPI:
+    """Return the application that serves a whole, finished service."""
+    return create_app(application.edge, lifespan=application.running)
+
+
+def serve(
+    application: "Application",
+    *,
+    host: str,
+    port: int,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until the process is told to stop; requests under way are finished first.
+
+    Parameters
+    ----------
+    port : int
+        0 takes any free one.
+    started : callable or None
+        Called with the address once connections are accepted.
+
+    Raises
+    ------
+    OSError
+        If the address cannot be listened on.
+    """
+    settings = application.settings
+    configure_logging(settings.log_level, settings.log_format)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Bound here, so that a port in use is one line for the user and not a log entry.
+    with socket.create_server((host, port), family=family, backlog=2048) as listener:
+        config = uvicorn.Config(
+            serving(application),
+            log_config=None,
+            access_log=False,  # RequestTelemetry writes better ones
+            server_header=False,
+            timeout_graceful_shutdown=LONGEST_FAREWELL_S,
+        )
+        name = f"[{host}]" if family is socket.AF_INET6 else host
+        address = f"http://{name}:{listener.getsockname()[1]}"
+        _Server(config, lambda: started(address) if started else None).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up."""
+
+    def __init__(self, config: uvicorn.Config, started_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started_up = started_up
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._started_up()

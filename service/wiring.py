@@ -1,0 +1,238 @@
+"""Settings in, the finished service out. Only here are concrete classes named."""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import Engine
+
+from service.api.cursors import Cursors
+from service.api.dependencies import Callers, Edge
+from service.db import engine as engines
+from service.db import migrate
+from service.db.clock import database_clock, utc_now
+from service.db.identity import new_id
+from service.db.unit_of_work import Transactions
+from service.domain.errors import ModelUnavailable, ServiceError
+from service.domain.people import SYSTEM, KeyDigest
+from service.inference.registry import ModelRegistry
+from service.inference.store import FolderOrObjectStore
+from service.jobs.handlers import tasks
+from service.jobs.worker import JobVerbs, Worker
+from service.settings import PREFIX, BadSetting, Settings
+from service.telemetry import Metrics
+from service.use_cases import administer, labels, predict, report, review, work
+from service.use_cases.ports import Begin
+from service.use_cases.verbs import Verbs
+
+
+@dataclass(frozen=True)
+class Application:
+    """A whole service in one process, not yet started."""
+
+    settings: Settings
+    engine: Engine
+    verbs: Verbs
+    edge: Edge
+    registry: ModelRegistry
+    worker: Worker
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
+        await run_in_threadpool(self.registry.start)
+        if self.settings.embedded_worker:
+            self.worker.start()
+        try:
+            yield
+        finally:
+            if self.settings.embedded_worker:
+                await run_in_threadpool(self.worker.stop)
+            await run_in_threadpool(self.registry.stop)
+            self.close()
+
+    def close(self) -> None:
+        """Close every connection to the database."""
+        self.engine.dispose()
+
+
+def build(settings: Settings) -> Application:
+    """Put the service together. Nothing is opened yet, except the file that holds the pepper.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address or the pepper's file cannot be used.
+    """
+    try:
+        engine = engines.create(settings.database_url)
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
+    begin: Begin = Transactions(engine)
+    pepper = _pepper(settings)
+    store = FolderOrObjectStore(
+        settings.artifact_url,
+        cache=settings.data_dir / "artifact-cache",
+        new_id=new_id,
+        now=utc_now,
+    )
+    registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
+    verbs = _verbs(
+        settings, engine, begin, registry=registry, store=store, digest=KeyDigest(pepper)
+    )
+    worker = Worker(_job_verbs(engine, begin), tasks(verbs), poll_s=settings.job_poll_s)
+    edge = Edge(
+        verbs=verbs,
+        callers=Callers(verbs.authenticate, trusted_s=settings.key_cache_s),
+        cursors=Cursors(_derived(pepper, "cursors")),
+        checks={
+            "database": _database_check(engine),
+            "model": _model_check(registry),
+        },
+        new_id=new_id,
+        max_body_bytes=settings.max_body_bytes,
+        metrics=_metrics(verbs),
+    )
+    return Application(settings, engine, verbs, edge, registry, worker)
+
+
+def _verbs(
+    settings: Settings,
+    engine: Engine,
+    begin: Begin,
+    *,
+    registry: ModelRegistry,
+    store: FolderOrObjectStore,
+    digest: KeyDigest,
+) -> Verbs:
+    desk: dict[str, Any] = {  # Any: three arguments that every verb on reviews takes
+        "begin": begin,
+        "now": database_clock(engine),
+        "new_id": new_id,
+    }
+    office: dict[str, Any] = {"begin": begin, "now": utc_now, "new_id": new_id}  # Any: as above
+    lease = timedelta(seconds=settings.lease_s)
+    return Verbs(
+        predict=predict.Predict(
+            predictors=registry, max_text_bytes=settings.max_text_bytes, **office
+        ),
+        get_prediction=predict.GetPrediction(begin),
+        list_predictions=predict.ListPredictions(begin),
+        claim_review=review.ClaimReview(
+            lease=lease, most_leases=settings.leases_per_reviewer, **desk
+        ),
+        extend_lease=review.ExtendLease(lease=lease, **desk),
+        release_review=review.ReleaseReview(**desk),
+        skip_review=review.SkipReview(**desk),
+        complete_review=review.CompleteReview(predictors=registry, **desk),
+        get_review=review.GetReview(begin),
+        list_reviews=review.ListReviews(begin),
+        expire_leases=review.ExpireLeases(**desk),
+        search_labels=labels.SearchLabels(registry),
+        summary=report.Summary(begin),
+        get_policy=administer.GetPolicy(begin),
+        change_policy=administer.ChangePolicy(**office),
+        add_model=administer.AddModel(store=store, **office),
+        list_models=administer.ListModels(begin),
+        activate_model=administer.ActivateModel(**office),
+        create_key=administer.CreateKey(
+            digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office
+        ),
+        list_keys=administer.ListKeys(begin),
+        revoke_key=administer.RevokeKey(**office),
+        authenticate=administer.Authenticate(begin, digest),
+    )
+
+
+def _job_verbs(engine: Engine, begin: Begin) -> JobVerbs:
+    now = database_clock(engine)
+    return JobVerbs(
+        enqueue=work.EnqueueJob(begin, now, new_id),
+        claim=work.ClaimJob(begin, now),
+        proceed=work.ContinueJob(begin, now),
+        succeed=work.SucceedJob(begin, now),
+        repeat=work.RepeatJob(begin, now),
+        fail=work.FailJob(begin, now),
+        give_back=work.ReturnJob(begin, now),
+    )
+
+
+def _metrics(verbs: Verbs) -> Metrics:
+    metrics = Metrics()
+
+    def queue() -> dict[str, float]:
+        counts = verbs.summary(SYSTEM)
+        return {"waiting": counts.waiting, "leased": counts.leased, "skipped": counts.skipped}
+
+    metrics.watch("setwise_reviews", "Review tasks that are not completed.", "state", queue)
+    return metrics
+
+
+def _database_check(engine: Engine) -> Callable[[], str | None]:
+    def check() -> str | None:
+        try:
+            status = migrate.check(engine)
+        except ServiceError as error:
+            return error.detail
+        return None if status.ok else unmigrated(status)
+
+    return check
+
+
+def unmigrated(status: migrate.Status) -> str:
+    """Say what to do about a database that the code cannot work with."""
+    have = f"at revision {status.current}" if status.current else "empty"
+    return f"The database is {have}, not at {status.head}: run setwise db upgrade."
+
+
+def _model_check(registry: ModelRegistry) -> Callable[[], str | None]:
+    def check() -> str | None:
+        try:
+            registry.active()
+        except ModelUnavailable as error:
+            return error.detail
+        return None
+
+    return check
+
+
+def _pepper(settings: Settings) -> bytes:
+    """Return the secret behind stored keys and cursors, made on the first start."""
+    if settings.pepper is not None:
+        return settings.pepper.get_secret_value().encode()
+    path = settings.data_dir / "pepper"
+    try:
+        if not path.exists():
+            _write_once(path, secrets.token_hex(32))
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise BadSetting(
+            f"{PREFIX}DATA_DIR: the key file {path} cannot be used: {error.strerror}"
+        ) from error
+
+
+def _write_once(path: Path, content: str) -> None:
+    """Write a private file in one step; of two processes at once, the first wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}-{new_id()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def _derived(pepper: bytes, purpose: str) -> bytes:
+    """Return a secret for one purpose, which tells nothing of the others."""
+    return hmac.digest(pepper, purpose.encode(), hashlib.sha256)
