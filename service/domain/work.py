@@ -33,7 +33,10 @@ class RetryRule:
         """
         if attempt >= self.attempts:
             return None
-        return min(self.first_delay * self.factor ** (attempt - 1), self.longest_delay)
+        try:
+            return min(self.first_delay * self.factor ** (attempt - 1), self.longest_delay)
+        except OverflowError:  # beyond any calendar
+            return self.longest_delay
 
 
 @dataclass(frozen=True)

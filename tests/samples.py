@@ -1,0 +1,98 @@
+"""Domain objects with sensible contents, for tests that care about one or two of their fields."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from service.domain.people import ApiKey, Caller, Role
+from service.domain.predictions import Decision, Document, Prediction, Reason
+from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+from service.domain.versions import ModelVersion
+from service.domain.work import Job
+from tests.fakes import START, FakeIds, scored_set
+
+CLIENT = Caller("019b7a0b-0000-7000-9000-000000000001", "billing", Role.CLIENT)
+OTHER_CLIENT = Caller("019b7a0b-0000-7000-9000-000000000002", "archive", Role.CLIENT)
+ANN = Caller("019b7a0b-0000-7000-9000-000000000011", "Ann", Role.REVIEWER)
+BEN = Caller("019b7a0b-0000-7000-9000-000000000012", "Ben", Role.REVIEWER)
+CAT = Caller("019b7a0b-0000-7000-9000-000000000013", "Cat", Role.REVIEWER)
+LEAD = Caller("019b7a0b-0000-7000-9000-000000000021", "Lea", Role.LEAD)
+ADMIN = Caller("019b7a0b-0000-7000-9000-000000000031", "Ada", Role.ADMIN)
+
+_ids = FakeIds(0x1000_0000)
+
+
+def prediction(
+    *,
+    client_id: str = CLIENT.id,
+    document: Document | None = None,
+    confidence: float = 0.4,
+    decision: Decision = Decision.REVIEW,
+    reason: Reason = Reason.BELOW_THRESHOLD,
+    created_at: datetime = START,
+) -> Prediction:
+    """Return a prediction that waits for a person."""
+    return Prediction(
+        id=_ids(),
+        client_id=client_id,
+        document=document or Document(id="note-17", text="fever, no cough", metadata={"ward": 3}),
+        scored=scored_set(confidence),
+        decision=decision,
+        reason=reason,
+        threshold=0.75,
+        policy_version=FIRST_POLICY_VERSION,
+        created_at=created_at,
+    )
+
+
+def task(of: Prediction | None = None) -> ReviewTask:
+    """Return a task that waits."""
+    return ReviewTask(
+        id=_ids(),
+        prediction=of or prediction(),
+        kind=ReviewKind.REVIEW,
+        state=ReviewState.WAITING,
+        version=1,
+        created_at=START,
+    )
+
+
+def leased(holder: Caller = ANN, now: datetime = START, *, minutes: float = 15) -> ReviewTask:
+    """Return a task that ``holder`` has claimed."""
+    return task().claimed(holder.id, now, timedelta(minutes=minutes))
+
+
+def change(**fields: object) -> PolicyChange:
+    """Return a policy change to a fixed threshold of 0.8."""
+    plain = PolicyChange(
+        target_accuracy=0.9,
+        risk=0.05,
+        auto_send=True,
+        threshold_mode=ThresholdMode.FIXED,
+        threshold=0.8,
+    )
+    return replace(plain, **fields)
+
+
+def model(version: str = "sha256:aa") -> ModelVersion:
+    """Return a registered artifact that does not serve."""
+    return ModelVersion(
+        id=_ids(),
+        version=version,
+        location=version.removeprefix("sha256:"),
+        summary={"method": "br-rerank", "metrics": {"set_accuracy": 0.871}},
+        active=False,
+        created_at=START,
+    )
+
+
+def key(role: Role = Role.CLIENT, *, digest: bytes = b"\x01" * 32, name: str = "billing") -> ApiKey:
+    """Return an API key that is in use."""
+    return ApiKey(_ids(), name, role, f"sw_{role}_abcd", digest, START)
+
+
+def job(
+    kind: str = "expire_leases", *, key: str | None = None, due_at: datetime = START, **rest: object
+) -> Job:
+    """Return a job that is due."""
+    return replace(Job(_ids(), kind, key, due_at=due_at, created_at=START), **rest)
