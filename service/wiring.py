@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,7 +30,7 @@ from service.jobs.worker import JobVerbs, Worker
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
 from service.use_cases import administer, labels, predict, report, review, work
-from service.use_cases.ports import Begin
+from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, PredictorSource
 from service.use_cases.verbs import Verbs
 
 
@@ -85,44 +85,54 @@ def build(settings: Settings) -> Application:
         now=utc_now,
     )
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
-    verbs = _verbs(
-        settings, engine, begin, registry=registry, store=store, digest=KeyDigest(pepper)
+    lease_clock = database_clock(engine)
+    finished = verbs(
+        settings, begin, predictors=registry, store=store, pepper=pepper, lease_clock=lease_clock
     )
-    worker = Worker(_job_verbs(engine, begin), tasks(verbs), poll_s=settings.job_poll_s)
-    edge = Edge(
-        verbs=verbs,
-        callers=Callers(verbs.authenticate, trusted_s=settings.key_cache_s),
-        cursors=Cursors(_derived(pepper, "cursors")),
-        checks={
-            "database": _database_check(engine),
-            "model": _model_check(registry),
-        },
-        new_id=new_id,
-        max_body_bytes=settings.max_body_bytes,
-        metrics=_metrics(verbs),
+    return Application(
+        settings=settings,
+        engine=engine,
+        verbs=finished,
+        edge=edge(
+            settings,
+            finished,
+            pepper=pepper,
+            checks={"database": _database_check(engine), "model": _model_check(registry)},
+        ),
+        registry=registry,
+        worker=Worker(_job_verbs(begin, lease_clock), tasks(finished), poll_s=settings.job_poll_s),
     )
-    return Application(settings, engine, verbs, edge, registry, worker)
 
 
-def _verbs(
+def verbs(
     settings: Settings,
-    engine: Engine,
     begin: Begin,
     *,
-    registry: ModelRegistry,
-    store: FolderOrObjectStore,
-    digest: KeyDigest,
+    predictors: PredictorSource,
+    store: ArtifactStore,
+    pepper: bytes,
+    lease_clock: Clock,
+    clock: Clock = utc_now,
+    ids: NewId = new_id,
 ) -> Verbs:
+    """Return all verbs over the given ports.
+
+    Parameters
+    ----------
+    lease_clock : callable
+        The clock that every server with this database shares; leases are measured with it.
+    """
     desk: dict[str, Any] = {  # Any: three arguments that every verb on reviews takes
         "begin": begin,
-        "now": database_clock(engine),
-        "new_id": new_id,
+        "now": lease_clock,
+        "new_id": ids,
     }
-    office: dict[str, Any] = {"begin": begin, "now": utc_now, "new_id": new_id}  # Any: as above
+    office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
     lease = timedelta(seconds=settings.lease_s)
+    digest = KeyDigest(pepper)
     return Verbs(
         predict=predict.Predict(
-            predictors=registry, max_text_bytes=settings.max_text_bytes, **office
+            predictors=predictors, max_text_bytes=settings.max_text_bytes, **office
         ),
         get_prediction=predict.GetPrediction(begin),
         list_predictions=predict.ListPredictions(begin),
@@ -132,11 +142,11 @@ def _verbs(
         extend_lease=review.ExtendLease(lease=lease, **desk),
         release_review=review.ReleaseReview(**desk),
         skip_review=review.SkipReview(**desk),
-        complete_review=review.CompleteReview(predictors=registry, **desk),
+        complete_review=review.CompleteReview(predictors=predictors, **desk),
         get_review=review.GetReview(begin),
         list_reviews=review.ListReviews(begin),
         expire_leases=review.ExpireLeases(**desk),
-        search_labels=labels.SearchLabels(registry),
+        search_labels=labels.SearchLabels(predictors),
         summary=report.Summary(begin),
         get_policy=administer.GetPolicy(begin),
         change_policy=administer.ChangePolicy(**office),
@@ -152,8 +162,27 @@ def _verbs(
     )
 
 
-def _job_verbs(engine: Engine, begin: Begin) -> JobVerbs:
-    now = database_clock(engine)
+def edge(
+    settings: Settings,
+    finished: Verbs,
+    *,
+    pepper: bytes,
+    checks: Mapping[str, Callable[[], str | None]],
+    ids: NewId = new_id,
+) -> Edge:
+    """Return what the HTTP interface needs, over finished verbs."""
+    return Edge(
+        verbs=finished,
+        callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
+        cursors=Cursors(_derived(pepper, "cursors")),
+        checks=checks,
+        new_id=ids,
+        max_body_bytes=settings.max_body_bytes,
+        metrics=_metrics(finished),
+    )
+
+
+def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
     return JobVerbs(
         enqueue=work.EnqueueJob(begin, now, new_id),
         claim=work.ClaimJob(begin, now),
@@ -165,11 +194,11 @@ def _job_verbs(engine: Engine, begin: Begin) -> JobVerbs:
     )
 
 
-def _metrics(verbs: Verbs) -> Metrics:
+def _metrics(finished: Verbs) -> Metrics:
     metrics = Metrics()
 
     def queue() -> dict[str, float]:
-        counts = verbs.summary(SYSTEM)
+        counts = finished.summary(SYSTEM)
         return {"waiting": counts.waiting, "leased": counts.leased, "skipped": counts.skipped}
 
     metrics.watch("setwise_reviews", "Review tasks that are not completed.", "state", queue)

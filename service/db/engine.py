@@ -89,6 +89,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         max_overflow=0,
         pool_timeout=patience_s,
         json_serializer=_compact_json,
+        hide_parameters=True,  # errors are logged, and parameters hold documents
     )
 
     @event.listens_for(engine, "begin")
@@ -116,6 +117,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
         max_overflow=MOST_CONNECTIONS // 2,
         pool_timeout=patience_s,
         json_serializer=_compact_json,
+        hide_parameters=True,  # as above
         connect_args={
             "connect_timeout": max(2, round(patience_s)),
             # A server that vanished without a word is noticed in seconds, not hours.

@@ -16,6 +16,7 @@ from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
 from service.db.reviews import SqlReviews
 from service.domain.errors import StorageUnavailable
+from service.use_cases import ports
 
 
 class Transactions:
@@ -39,13 +40,13 @@ class Transactions:
 class SqlUnitOfWork:
     """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
 
-    predictions: SqlPredictions
-    reviews: SqlReviews
-    policies: SqlPolicies
-    models: SqlModels
-    keys: SqlKeys
-    audit_trail: SqlAuditTrail
-    jobs: SqlJobs
+    predictions: ports.Predictions
+    reviews: ports.Reviews
+    policies: ports.Policies
+    models: ports.Models
+    keys: ports.Keys
+    audit_trail: ports.AuditTrail
+    jobs: ports.Jobs
 
     def __init__(
         self, engine: Engine, *, read_only: bool, writer: threading.Semaphore | None
