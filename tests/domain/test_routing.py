@@ -71,7 +71,8 @@ def test_a_change_becomes_the_policy_that_it_asks_for() -> None:
         created_at=START,
         created_by="admin",
     )
-    assert FIXED == expected
+    made = change(threshold=0.8).as_policy("v2", START, "admin")
+    assert made == expected
 
 
 CERTIFIED = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None}
