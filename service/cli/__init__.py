@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     with warnings.catch_warnings():
+        warnings.filterwarnings("default", category=UserWarning)
         warnings.showwarning = _show_warning
         try:
             status = app(list(arguments) or ["--help"], prog_name="setwise", standalone_mode=False)

@@ -1,0 +1,346 @@
+"""``train``, ``evaluate`` and ``predict``: results, streams and every way to be refused."""
+
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.predictor import SetPredictor
+from service.cli import main
+
+WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
+FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]
+
+
+def notes(n, seed=0):
+    """Short texts whose words tell the labels."""
+    pick = random.Random(seed)
+    for i in range(n):
+        labels = pick.sample(sorted(WORDS), pick.choice([1, 1, 2]))
+        words = [pick.choice(WORDS[label]) for label in labels] + pick.choices(FILLER, k=4)
+        yield {"id": f"n{i}", "text": " ".join(words), "labels": labels}
+
+
+def write_lines(path, records):
+    content = "".join(json.dumps(record) + "\n" for record in records).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def write_vectors(folder):
+    folder.mkdir()
+    pick = random.Random(1)
+    names = sorted(WORDS)
+    for part in ("train", "test"):
+        lines = []
+        for _ in range(60):
+            labels = sorted(pick.sample(range(3), pick.choice([1, 2])))
+            features = {label + 1: 1 for label in labels} | {pick.randint(4, 8): 0.5}
+            row = " ".join(f"{i}:{v}" for i, v in sorted(features.items()))
+            lines.append(f"{','.join(map(str, labels))} {row}\n")
+        (folder / f"{part}.svm").write_text("".join(lines))
+    (folder / "labels.txt").write_text("".join(name + "\n" for name in names))
+    (folder / "features.txt").write_text("".join(f"f{i}\n" for i in range(1, 9)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A data set of texts, one of vectors, and a model of each."""
+    root = tmp_path_factory.mktemp("learning")
+    texts = root / "texts"
+    texts.mkdir()
+    write_lines(texts / "train.jsonl.gz", notes(80))
+    write_lines(texts / "test.jsonl", notes(40, seed=1))
+    vectors = write_vectors(root / "vectors")
+    for data in (texts, vectors):
+        assert status_of("train", data, "--out", root / f"{data.name}-model") == 0
+    return root
+
+
+def status_of(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code
+
+
+def refusal(capsys, *arguments):
+    """Run a command that must be refused; return its one line."""
+    assert status_of(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    lines = [line for line in err.splitlines() if line.startswith("setwise: ")]
+    lines = [line for line in lines if not line.startswith("setwise: warning: ")]
+    assert len(lines) == 1, err
+    assert "Traceback" not in err
+    return lines[0].removeprefix("setwise: ")
+
+
+def predicted(capsys, *arguments):
+    assert status_of("predict", *arguments) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def ids_in(lines):
+    return [json.loads(line)["id"] for line in lines.splitlines()]
+
+
+# --- train --------------------------------------------------------------------------------------
+
+
+def test_training_prints_one_json_document_and_nothing_else_on_stdout(folder, tmp_path, capsys):
+    out = tmp_path / "new" / "model"
+    assert status_of("train", folder / "texts", "--out", out, "--method", "br", "--json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    predictor = SetPredictor.load(out)
+    assert summary["artifact"] == str(out)
+    assert (summary["method"], summary["n"], summary["n_labels"]) == ("br", 80, 3)
+    assert summary["model_version"] == predictor.version
+    assert summary["metrics"]["set_accuracy"] == predictor.manifest["metrics"]["set_accuracy"]
+
+
+def test_training_tells_people_how_good_it_is_and_how_far(folder, tmp_path, capsys):
+    assert status_of("train", folder / "texts", "--out", tmp_path / "m", "--jobs", "1") == 0
+    out, err = capsys.readouterr()
+    assert "cross-fitted set_accuracy" in out
+    assert "train: 100%" in err
+
+
+def test_equal_seeds_train_equal_models(folder, tmp_path):
+    versions = []
+    for name in ("a", "b"):
+        assert status_of("train", folder / "texts", "--out", tmp_path / name, "--seed", "3") == 0
+        predictor = SetPredictor.load(tmp_path / name)
+        versions.append((predictor.version, predictor.calibrator_version))
+    assert versions[0] == versions[1]
+
+
+def test_an_artifact_is_replaced_only_on_request(folder, tmp_path, capsys):
+    out = tmp_path / "model"
+    train = ("train", folder / "texts", "--out", out)
+    assert status_of(*train) == 0
+    capsys.readouterr()
+    assert refusal(capsys, *train).endswith("add --force to replace it")
+    assert status_of(*train, "--force") == 0
+    assert SetPredictor.load(out).kind == "text"
+
+
+def test_foreign_folders_and_files_are_never_replaced(folder, tmp_path, capsys):
+    (tmp_path / "keep.txt").write_text("mine")
+    message = refusal(capsys, "train", folder / "texts", "--out", tmp_path, "--force")
+    assert message == f"{tmp_path}: the folder holds other files; name a new or empty folder"
+    out = tmp_path / "keep.txt"
+    assert "this is a file" in refusal(capsys, "train", folder / "texts", "--out", out, "--force")
+    assert out.read_text() == "mine"
+
+
+def test_a_bad_line_ends_training_with_its_name(tmp_path, capsys):
+    path = write_lines(tmp_path / "a.jsonl", [*notes(20), {"id": "x", "text": 3, "labels": []}])
+    message = refusal(capsys, "train", path, "--out", tmp_path / "m")
+    assert message == f"{path}, line 21: 'text' is a number; give a string"
+    assert not (tmp_path / "m").exists()
+
+
+def test_two_documents_are_too_few(tmp_path, capsys):
+    path = write_lines(tmp_path / "a.jsonl", notes(2))
+    assert "only 2 documents" in refusal(capsys, "train", path, "--out", tmp_path / "m")
+
+
+def test_one_label_set_for_all_trains_with_a_warning(tmp_path, capsys):
+    same = [record | {"labels": ["only"]} for record in notes(30)]
+    path = write_lines(tmp_path / "a.jsonl", same)
+    assert status_of("train", path, "--out", tmp_path / "m") == 0
+    assert "setwise: warning: " in (err := capsys.readouterr().err)
+    assert "every document carries the same label set" in err
+    (first, *_) = predicted(capsys, tmp_path / "m", path)
+    assert first["labels"] == ["only"]
+
+
+# --- evaluate -----------------------------------------------------------------------------------
+
+
+def test_evaluation_prints_every_metric_as_json(folder, capsys):
+    for kind in ("texts", "vectors"):
+        assert status_of("evaluate", folder / f"{kind}-model", folder / kind, "--json") == 0
+        metrics = json.loads(capsys.readouterr().out)
+        assert metrics["n"] == {"texts": 40, "vectors": 60}[kind]
+        assert metrics["set_accuracy"] > 0.8
+        assert [point["target"] for point in metrics["automation"]] == [0.8, 0.9, 0.95, 0.99]
+        assert metrics["documents_per_second"] > 0
+        assert metrics["train_seconds"] > 0
+
+
+def test_evaluation_agrees_with_prediction(folder, capsys):
+    test = folder / "texts" / "test.jsonl"
+    assert status_of("evaluate", folder / "texts-model", test, "--json") == 0
+    metrics = json.loads(capsys.readouterr().out)
+    predictions = predicted(capsys, folder / "texts-model", test)
+    truth = [sorted(json.loads(line)["labels"]) for line in test.read_text().splitlines()]
+    right = [sorted(p["labels"]) == y for p, y in zip(predictions, truth, strict=True)]
+    assert metrics["set_accuracy"] == pytest.approx(np.mean(right))
+    wrong_by = [p["confidence"] - v for p, v in zip(predictions, right, strict=True)]
+    assert metrics["brier"] == pytest.approx(np.mean(np.square(wrong_by)))
+
+
+def test_evaluation_prints_tables_for_people(folder, capsys):
+    assert status_of("evaluate", folder / "texts-model", folder / "texts") == 0
+    out = capsys.readouterr().out
+    assert "set_accuracy" in out
+    assert "target accuracy" in out
+
+
+def test_a_label_that_training_never_saw_is_a_miss_with_a_warning(folder, tmp_path, capsys):
+    records = [record | {"labels": [*record["labels"], "new"]} for record in notes(10, seed=2)]
+    path = write_lines(tmp_path / "a.jsonl", records)
+    assert status_of("evaluate", folder / "texts-model", path, "--json") == 0
+    out, err = capsys.readouterr()
+    assert "1 labels never occurred in training and count as misses: 'new'" in err
+    metrics = json.loads(out)
+    assert (metrics["n_labels"], metrics["set_accuracy"], metrics["oracle_accuracy"]) == (4, 0, 0)
+
+
+def test_the_wrong_kind_of_data_is_refused(folder, capsys):
+    message = refusal(capsys, "evaluate", folder / "texts-model", folder / "vectors")
+    assert message.endswith("holds vectors, but the model takes text")
+
+
+def test_what_is_no_artifact_is_refused(folder, tmp_path, capsys):
+    for command in ("evaluate", "predict"):
+        assert str(tmp_path) in refusal(capsys, command, tmp_path, folder / "texts")
+
+
+# --- predict ------------------------------------------------------------------------------------
+
+
+def test_predictions_have_the_form_of_the_contract(folder, tmp_path, capsys):
+    path = write_lines(
+        tmp_path / "in.jsonl", [{"id": "a", "text": "chest pain, cough"}, {"text": "?"}]
+    )
+    first, second = predicted(capsys, folder / "texts-model", path, "--top", "2")
+    predictor = SetPredictor.load(folder / "texts-model")
+    assert first["id"] == "a"
+    assert sorted(first["labels"]) == ["heart", "lung"]
+    assert first["confidence"] == first["candidates"][0]["confidence"]
+    assert first["labels"] == first["candidates"][0]["labels"]
+    assert len(first["candidates"]) == 2
+    assert set(first["candidates"][0]) == {"labels", "confidence", "score"}
+    assert set(first["marginals"][0]) == {"label", "probability"}
+    assert first["model_version"] == predictor.version
+    assert first["calibrator_version"] == predictor.calibrator_version
+    assert first["known_features"] == 3
+    assert (second["id"], second["known_features"]) == (None, 0)
+
+
+def test_named_features_are_predicted(folder, tmp_path, capsys):
+    path = write_lines(tmp_path / "in.jsonl", [{"features": {"f2": 1, "f5": 0.5}}])
+    (prediction,) = predicted(capsys, folder / "vectors-model", path)
+    assert prediction["labels"] == ["lung"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "fault"),
+    [
+        (
+            "texts",
+            {"features": {"f1": 1}},
+            "a document of features, but the model was",
+        ),
+        ("vectors", {"text": "a"}, "a document of text, but the model was trained on vectors; "),
+        ("vectors", {"features": {"f9": 1}}, "feature 'f9' is unknown to the model"),
+        ("texts", {"id": "a"}, "no 'text' or 'features'"),
+    ],
+)
+def test_a_document_the_model_cannot_take_is_named(folder, tmp_path, capsys, kind, record, fault):
+    path = write_lines(tmp_path / "in.jsonl", [record])
+    message = refusal(capsys, "predict", folder / f"{kind}-model", path)
+    assert message.startswith(f"{path}, line 1: {fault}")
+
+
+def test_a_file_is_written_whole_or_not_at_all(folder, tmp_path, capsys):
+    good = write_lines(tmp_path / "in.jsonl", notes(300, seed=4))
+    out = tmp_path / "out.jsonl"
+    assert status_of("predict", folder / "texts-model", good, "--out", out) == 0
+    assert capsys.readouterr().out == ""
+    written = out.read_text()
+    assert [json.loads(line)["id"] for line in written.splitlines()] == [
+        f"n{i}" for i in range(300)
+    ]
+    assert (out.stat().st_mode & 0o777) == 0o666 & ~_umask()
+    bad = write_lines(tmp_path / "bad.jsonl", [*notes(300), {"text": 1}])
+    assert "line 301" in refusal(capsys, "predict", folder / "texts-model", bad, "--out", out)
+    assert out.read_text() == written
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "bad.jsonl",
+        "in.jsonl",
+        "out.jsonl",
+    ]
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_target_that_cannot_be_written_is_refused(folder, tmp_path, capsys):
+    path = write_lines(tmp_path / "in.jsonl", notes(1))
+    predict = ("predict", folder / "texts-model", path, "--out")
+    assert "this is a folder" in refusal(capsys, *predict, tmp_path)
+    assert "No such file or directory" in refusal(capsys, *predict, tmp_path / "no" / "where.jsonl")
+
+
+# --- the command itself -------------------------------------------------------------------------
+
+
+def run(*arguments, **options):
+    command = [str(Path(sys.executable).with_name("setwise")), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120, **options)
+
+
+def test_documents_stream_through_pipes(folder):
+    lines = "".join(json.dumps(record) + "\n" for record in notes(5)).encode()
+    done = run("predict", folder / "texts-model", "-", input=gzip.compress(lines))
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [
+        f"n{i}" for i in range(5)
+    ]
+    assert done.stderr == b""
+
+
+def test_a_reader_that_leaves_early_hears_nothing_more(folder, tmp_path):
+    path = write_lines(tmp_path / "in.jsonl", notes(2000))
+    setwise = Path(sys.executable).with_name("setwise")
+    command = f"{setwise} predict {folder / 'texts-model'} {path} | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=120)
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+def test_help_lists_every_command_at_once():
+    started_at = time.perf_counter()
+    done = run("--help")
+    seconds = time.perf_counter() - started_at
+    for command in ("train", "evaluate", "predict"):
+        assert f"  {command} " in done.stdout.decode()
+    assert seconds < 2, "a command module imports something heavy at its top"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nonsense"], "No such command 'nonsense'; see setwise --help"),
+        (["train", "x"], "Missing option '--out'; see setwise --help"),
+        (["train", "x", "--out", "y", "--jobs", "0"], "Invalid value for '--jobs': "),
+        (["train", "x", "--out", "y", "--method", "svm"], "Invalid value for '--method': "),
+        (["predict", "x", "y", "--depth", "3"], "No such option: --depth"),
+    ],
+)
+def test_usage_errors_take_one_line(capsys, arguments, message):
+    assert refusal(capsys, *arguments).startswith(message)

@@ -1,0 +1,81 @@
+"""How the command ends: exit statuses and the lines that go with them."""
+
+import warnings
+
+import pytest
+
+import service.cli
+from service.cli import main
+from service.cli.console import CommandError, one_line, progress
+
+
+def end(monkeypatch, error):
+    """Run the command with a body that raises; return the exit status."""
+
+    def body(*_, **__):
+        raise error
+
+    monkeypatch.setattr(service.cli, "app", body)
+    with pytest.raises(SystemExit) as stopped:
+        main(["anything"])
+    return stopped.value.code
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (CommandError("a: is wrong; do b"), 2, "setwise: a: is wrong; do b\n"),
+        (ValueError("two\nlines\x1b[31m"), 2, "setwise: two lines [31m\n"),
+        (FileNotFoundError(2, "No such file or directory", "a"), 2, "setwise: a: No such file "),
+        (KeyboardInterrupt(), 130, "setwise: interrupted\n"),
+        (KeyError("x"), 1, "setwise: unexpected KeyError: 'x'; this is a fault in Setwise"),
+    ],
+)
+def test_every_error_ends_in_one_line_and_its_status(monkeypatch, capsys, error, status, line):
+    monkeypatch.delenv("SETWISE_LOG_LEVEL", raising=False)
+    assert end(monkeypatch, error) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+def test_the_traceback_is_there_for_those_who_ask(monkeypatch, capsys):
+    monkeypatch.setenv("SETWISE_LOG_LEVEL", "DEBUG")
+    assert end(monkeypatch, KeyError("x")) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_warnings_take_one_line_each(monkeypatch, capsys):
+    def body(*_, **__):
+        warnings.warn("odd\nbut fine", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(service.cli, "app", body)
+    shown = warnings.showwarning
+    with pytest.raises(SystemExit) as stopped:
+        main(["anything"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().err == "setwise: warning: odd but fine\n"
+    assert warnings.showwarning is shown
+
+
+def test_without_arguments_it_helps(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 0
+    assert "Usage: setwise" in capsys.readouterr().out
+
+
+def test_progress_off_a_terminal_is_a_line_per_stage_and_tenth(capsys):
+    with progress("work") as report:
+        for step in range(101):
+            report(step / 100, "one" if step < 50 else "two")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "work: 0%, one"
+    assert "work: 50%, two" in lines
+    assert lines[-1] == "work: 100%, two"
+    assert 11 <= len(lines) <= 13
+
+
+def test_one_line_has_no_breaks_or_controls():
+    assert one_line("a\r\nb\tc\x00\u2028d") == "a b c d"
