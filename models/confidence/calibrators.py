@@ -5,6 +5,7 @@ All share one protocol, so that each can stand in for another and be compared.
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from models.confidence.isotonic import IsotonicCurve
 from models.confidence.trees import CompiledTrees
 from models.sets.features import Arrays, SetFeatureTable
+from models.state import check_ragged, checked_array
 
 Objective = Literal["squared", "logistic"]
 
@@ -106,7 +108,10 @@ class IsotonicSets(BaseEstimator):
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # all state is arrays
         """Rebuild the calibrator from its knots."""
         calibrator = cls()
-        calibrator.curve_ = IsotonicCurve(arrays["x"], arrays["y"])
+        x = checked_array(arrays, "x", np.float64, (None,))
+        calibrator.curve_ = IsotonicCurve.from_knots(
+            x, checked_array(arrays, "y", np.float64, x.shape)
+        )
         return calibrator
 
 
@@ -166,14 +171,17 @@ class CardinalityIsotonicSets(BaseEstimator):
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the calibrator from its knots."""
         calibrator = cls(int(settings["min_rows"]))
-        calibrator.cardinalities_ = arrays["cardinalities"]
-        bounds = arrays["indptr"]
+        calibrator.cardinalities_ = checked_array(arrays, "cardinalities", np.int64, (None,))
+        n_curves = len(calibrator.cardinalities_)
+        bounds = checked_array(arrays, "indptr", np.int64, (n_curves + 1,))
+        x = checked_array(arrays, "x", np.float64, (None,))
+        y = checked_array(arrays, "y", np.float64, x.shape)
+        check_ragged("indptr", bounds, len(x), least=1)
+        if n_curves == 0:
+            raise ValueError("there is no curve")
         calibrator.curves_ = [
-            IsotonicCurve(arrays["x"][start:end], arrays["y"][start:end])
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True)
+            IsotonicCurve.from_knots(x[start:end], y[start:end]) for start, end in pairwise(bounds)
         ]
-        if len(calibrator.curves_) != len(calibrator.cardinalities_):
-            raise ValueError("cardinalities and curves differ in number")
         return calibrator
 
 
@@ -317,7 +325,7 @@ class BoostedSets(BaseEstimator):
         """Rebuild the calibrator without importing XGBoost."""
         calibrator = cls(**settings["parameters"])
         n_dense, n_labels = settings["shape"]
-        calibrator._adopt(settings["xgboost"], int(n_dense), int(n_labels))  # noqa: SLF001  # own class
+        calibrator._adopt(settings["xgboost"], int(n_dense), int(n_labels))  # own class
         return calibrator
 
 
@@ -351,12 +359,3 @@ class TreeSets(BoostedSets):
 def _require(estimator: BaseEstimator, attribute: str) -> None:
     if not hasattr(estimator, attribute):
         raise NotFittedError(f"{type(estimator).__name__} must be fitted before it predicts")
-
-
-CALIBRATORS: dict[str, type[SetCalibrator]] = {
-    "uncalibrated": UncalibratedSets,
-    "isotonic": IsotonicSets,
-    "cardinality-isotonic": CardinalityIsotonicSets,
-    "tree": TreeSets,
-    "boosted": BoostedSets,
-}

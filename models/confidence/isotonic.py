@@ -64,6 +64,19 @@ class IsotonicCurve:
         order = order[weight[order] > 0]
         return cls(*_pool_adjacent_violators(x[order], y[order], weight[order]))
 
+    @classmethod
+    def from_knots(cls, x: NDArray[np.float64], y: NDArray[np.float64]) -> Self:
+        """Rebuild a curve.
+
+        Raises
+        ------
+        ValueError
+            If there is no knot, ``x`` does not rise or ``y`` falls.
+        """
+        if len(x) == 0 or len(x) != len(y) or (np.diff(x) <= 0).any() or (np.diff(y) < 0).any():
+            raise ValueError("the knots are not those of a non-decreasing curve")
+        return cls(x, y)
+
     def __call__(self, x: ArrayLike) -> NDArray[np.float64]:
         """Evaluate the curve; same shape as ``x``."""
         return np.interp(np.asarray(x, dtype=np.float64), self.x, self.y)

@@ -6,10 +6,12 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csc_array, issparse, sparray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from models.confidence.isotonic import IsotonicCurve
+from models.state import check_ragged, checked_array
 
 # Beyond it a float64 probability can no longer be told from 0 or 1 after a few roundings.
 LOGIT_LIMIT = 34.0
@@ -49,8 +51,13 @@ class LabelCalibrator(BaseEstimator):
     def __init__(self, isotonic_share: float = 0.5) -> None:
         self.isotonic_share = isotonic_share
 
+    @property
+    def n_labels_(self) -> int:
+        """Number of labels it was fitted on."""
+        return len(self.knot_indptr_) - 1
+
     def fit(
-        self, logits: ArrayLike, Y: ArrayLike, sample_weight: ArrayLike | None = None
+        self, logits: ArrayLike, Y: ArrayLike | sparray, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit one curve a label, on rows that the scorer was not fitted on.
 
@@ -70,7 +77,7 @@ class LabelCalibrator(BaseEstimator):
         if not 0.0 <= self.isotonic_share < 1.0:
             raise ValueError(f"isotonic_share must lie in [0, 1); it is {self.isotonic_share}")
         logits = np.asarray(logits, dtype=np.float64)
-        truth = Y.tocsc() if hasattr(Y, "tocsc") else np.asarray(Y)
+        truth = csc_array(Y if issparse(Y) else np.asarray(Y))
         if logits.ndim != 2 or truth.shape != logits.shape:
             raise ValueError(
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
@@ -82,9 +89,9 @@ class LabelCalibrator(BaseEstimator):
         curves = []
         for label in range(logits.shape[1]):
             scores = np.clip(logits[:, label], -LOGIT_LIMIT, LOGIT_LIMIT)
-            column = truth[:, [label]]
-            dense = column.toarray() if hasattr(column, "toarray") else column
-            curves.append(IsotonicCurve.fit(scores, dense.ravel(), weight))
+            outcome = np.zeros(n)
+            outcome[truth.indices[truth.indptr[label] : truth.indptr[label + 1]]] = 1.0
+            curves.append(IsotonicCurve.fit(scores, outcome, weight))
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
         share = np.clip(np.concatenate([curve.y for curve in curves]), margin, 1.0 - margin)
@@ -118,9 +125,11 @@ class LabelCalibrator(BaseEstimator):
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the fitted calibrator."""
         calibrator = cls(float(settings["isotonic_share"]))
-        calibrator.knot_indptr_ = arrays["knot_indptr"]
-        calibrator.knot_logits_ = arrays["knot_logits"]
-        calibrator.knot_values_ = arrays["knot_values"]
+        calibrator.knot_indptr_ = checked_array(arrays, "knot_indptr", np.int64, (None,))
+        calibrator.knot_logits_ = checked_array(arrays, "knot_logits", np.float64, (None,))
+        shape = calibrator.knot_logits_.shape
+        calibrator.knot_values_ = checked_array(arrays, "knot_values", np.float64, shape)
+        check_ragged("knot_indptr", calibrator.knot_indptr_, shape[0], least=1)
         return calibrator
 
 

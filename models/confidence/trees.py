@@ -6,35 +6,41 @@ XGBoost's own call costs hundreds of microseconds before the first tree; ten can
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.sets.candidates import RaggedSets
 from models.sets.features import SetFeatureTable
+
+
+class Nodes(NamedTuple):
+    """All trees' nodes, those of a tree behind each other, a parent before its children.
+
+    A node with ``feature >= 0`` sends a row to ``child`` when the feature is below ``split``, to
+    ``child + 1`` otherwise; a leaf has ``feature == -1`` and its value in ``split``.
+    """
+
+    root: NDArray[np.int32]  # (n_trees,)
+    feature: NDArray[np.int32]  # (n_nodes,)
+    child: NDArray[np.int32]  # (n_nodes,)
+    split: NDArray[np.float32]  # (n_nodes,)
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledTrees:
     """An XGBoost ensemble as flat arrays.
 
-    A node with ``feature >= 0`` sends a row to ``child`` when the feature is below ``split``, to
-    ``child + 1`` otherwise; a leaf has ``feature == -1`` and its value in ``split``.
-
     Attributes
     ----------
-    root : int32 ndarray of shape (n_trees,)
-    feature, child : int32 ndarray of shape (n_nodes,)
-    split : float32 ndarray of shape (n_nodes,)
+    nodes : Nodes
     base_margin : float
         Sum before the first tree.
     """
 
-    root: NDArray[np.int32]
-    feature: NDArray[np.int32]
-    child: NDArray[np.int32]
-    split: NDArray[np.float32]
+    nodes: Nodes
     base_margin: float
 
     @classmethod
@@ -69,41 +75,32 @@ class CompiledTrees:
             margin = float(np.log(base_score / (1.0 - base_score)))
         else:
             raise ValueError(f"objective {objective!r} is not one this evaluator knows")
-        offsets = np.cumsum([0, *(len(tree[0]) for tree in parsed)], dtype=np.int32)
-        feature, child, split = (
-            [np.concatenate(parts) for parts in zip(*parsed, strict=True)]
-            if parsed
-            else [np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)]
-        )
-        child = child + np.repeat(offsets[:-1], np.diff(offsets))
-        return cls(
-            offsets[:-1], feature, child.astype(np.int32), split.astype(np.float32), margin
-        )
+        return cls(_join(parsed), margin)
 
     @property
     def n_trees(self) -> int:
         """Number of trees."""
-        return len(self.root)
+        return len(self.nodes.root)
 
     def margin(self, table: SetFeatureTable, n_trees: int | None = None) -> NDArray[np.float64]:
         """Sum the first ``n_trees`` trees (all by default) for each row; shape (n_sets,)."""
-        root = self.root if n_trees is None else self.root[:n_trees]
-        return _evaluate(
-            root,
-            self.feature,
-            self.child,
-            self.split,
-            self.base_margin,
-            table.dense,
-            table.set_indptr,
-            table.labels,
-            table.n_labels,
-        )
+        nodes = self.nodes._replace(root=self.nodes.root[:n_trees])
+        return _evaluate(nodes, self.base_margin, table.dense, table.sets, table.n_labels)
 
 
-def _read_tree(
-    tree: Mapping[str, Any], n_dense: int, n_columns: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+def _join(trees: list[Nodes]) -> Nodes:
+    """Put the nodes of single trees behind each other."""
+    offsets = np.cumsum([0, *(len(tree.feature) for tree in trees)], dtype=np.int32)
+    children = [tree.child + np.int32(offset) for tree, offset in zip(trees, offsets, strict=False)]
+    return Nodes(
+        offsets[:-1].copy(),
+        np.concatenate([np.empty(0, np.int32), *(tree.feature for tree in trees)]),
+        np.concatenate([np.empty(0, np.int32), *children]),
+        np.concatenate([np.empty(0, np.float32), *(tree.split for tree in trees)]),
+    )
+
+
+def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
     """Lay one tree out so that the two children of a node are neighbours, behind their parent."""
     if tree.get("categories"):
         raise ValueError("categorical splits are not supported")
@@ -120,16 +117,15 @@ def _read_tree(
         child.append(len(queue) if column >= 0 else 0)
         if column >= 0:
             queue += [below, above]
-    return (
+    return Nodes(
+        np.zeros(1, dtype=np.int32),
         np.array(feature, dtype=np.int32),
         np.array(child, dtype=np.int32),
         np.array(split, dtype=np.float32),
     )
 
 
-def _read_node(
-    tree: Mapping[str, Any], node: int, n_dense: int
-) -> tuple[int, float, int, int]:
+def _read_node(tree: Mapping[str, Any], node: int, n_dense: int) -> tuple[int, float, int, int]:
     """Return a node's column (-1 for a leaf), split or value, and the nodes below and above.
 
     For a label indicator, absent means missing and goes the default way; present means 1.
@@ -142,7 +138,7 @@ def _read_node(
         if below < 0 or above < 0:
             return -1, float(condition), -1, -1
         column = int(tree["split_indices"][node])
-        if not 0 <= column:
+        if column < 0:
             raise ValueError("a tree of the XGBoost model has columns out of range")
         if column < n_dense:
             return column, float(condition), below, above
@@ -157,31 +153,28 @@ def _read_node(
 
 @njit(cache=True, nogil=True)
 def _evaluate(
-    root: NDArray[np.int32],
-    feature: NDArray[np.int32],
-    child: NDArray[np.int32],
-    split: NDArray[np.float32],
+    nodes: Nodes,
     base_margin: float,
     dense: NDArray[np.float32],
-    set_indptr: NDArray[np.int64],
-    labels: NDArray[np.int32],
+    sets: RaggedSets,
     n_labels: int,
 ) -> NDArray[np.float64]:
     n, n_dense = dense.shape
+    root, feature, child, split = nodes
     out = np.empty(n)
     row = np.zeros(n_dense + n_labels, dtype=np.float32)
     for i in range(n):
-        for j in range(n_dense):
-            row[j] = dense[i, j]
-        for j in range(set_indptr[i], set_indptr[i + 1]):
-            row[n_dense + labels[j]] = 1.0
+        labels = sets.labels[sets.indptr[i] : sets.indptr[i + 1]]
+        row[:n_dense] = dense[i]
+        for label in labels:
+            row[n_dense + label] = 1.0
         total = base_margin
-        for t in range(len(root)):
-            node = root[t]
+        for start in root:
+            node = start
             while feature[node] >= 0:
                 node = child[node] + (0 if row[feature[node]] < split[node] else 1)
             total += split[node]
         out[i] = total
-        for j in range(set_indptr[i], set_indptr[i + 1]):
-            row[n_dense + labels[j]] = 0.0
+        for label in labels:
+            row[n_dense + label] = 0.0
     return out

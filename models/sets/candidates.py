@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numba import njit
@@ -11,6 +11,18 @@ from scipy.sparse import csr_array
 
 # Where a candidate came from: bit flags, so that merged duplicates keep every origin.
 SOURCE_MARGINALS = 1
+
+
+class RaggedSets(NamedTuple):
+    """Label sets behind each other, as compiled code takes them."""
+
+    indptr: NDArray[np.int64]  # (n_sets + 1,)
+    labels: NDArray[np.int32]  # set s holds labels[indptr[s]:indptr[s + 1]]
+
+    @classmethod
+    def of(cls, Y: csr_array) -> "RaggedSets":
+        """Return the rows of a 0/1 matrix with sorted indices."""
+        return cls(Y.indptr.astype(np.int64), Y.indices.astype(np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +70,11 @@ class CandidateSets:
         """Document that each set belongs to, shape (n_sets,)."""
         return np.repeat(np.arange(self.n_documents), np.diff(self.doc_indptr))
 
+    @property
+    def sets(self) -> RaggedSets:
+        """The sets without their documents."""
+        return RaggedSets(self.set_indptr, self.labels)
+
     def labels_of(self, index: int) -> NDArray[np.int32]:
         """Return the ascending label columns of one set."""
         return self.labels[self.set_indptr[index] : self.set_indptr[index + 1]]
@@ -77,18 +94,19 @@ class CandidateSets:
         """
         if np.any(np.diff(self.doc_indptr) == 0):
             raise ValueError("a document without a candidate has no first set")
-        return self.take(self.doc_indptr[:-1], np.arange(self.n_documents + 1)).to_matrix()
+        each = np.arange(self.n_documents + 1, dtype=np.int64)
+        return self.take(self.doc_indptr[:-1], each).to_matrix()
 
     def take(self, sets: NDArray[np.integer], doc_indptr: NDArray[np.integer]) -> Self:
         """Return the sets with these indices, regrouped into documents by ``doc_indptr``."""
-        sets = np.asarray(sets, dtype=np.int64)
-        set_indptr, labels = _gather(self.set_indptr, self.labels, sets)
+        chosen = np.asarray(sets, dtype=np.int64)
+        set_indptr, labels = gather(self.sets, chosen)
         return type(self)(
             np.asarray(doc_indptr, dtype=np.int64),
             set_indptr,
             labels,
-            self.log_score[sets],
-            self.source[sets],
+            self.log_score[chosen],
+            self.source[chosen],
             self.n_labels,
         )
 
@@ -98,18 +116,17 @@ class CandidateSets:
 
     def take_documents(self, rows: NDArray[np.integer]) -> Self:
         """Return the candidates of these documents, in this order."""
-        rows = np.asarray(rows, dtype=np.int64)
-        counts = np.diff(self.doc_indptr)[rows]
-        doc_indptr = np.concatenate([[0], np.cumsum(counts)])
-        offsets = np.arange(doc_indptr[-1]) - np.repeat(doc_indptr[:-1], counts)
-        return self.take(np.repeat(self.doc_indptr[rows], counts) + offsets, doc_indptr)
+        return self._take_runs(self.doc_indptr[rows], np.diff(self.doc_indptr)[rows])
 
     def top(self, k: int) -> Self:
         """Return the first ``k`` sets of each document (all of them where there are fewer)."""
-        counts = np.minimum(np.diff(self.doc_indptr), k)
+        return self._take_runs(self.doc_indptr[:-1], np.minimum(np.diff(self.doc_indptr), k))
+
+    def _take_runs(self, starts: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
+        """Return documents that hold ``counts`` sets from ``starts`` on."""
         doc_indptr = np.concatenate([[0], np.cumsum(counts)])
-        offsets = np.arange(doc_indptr[-1]) - np.repeat(doc_indptr[:-1], counts)
-        return self.take(np.repeat(self.doc_indptr[:-1], counts) + offsets, doc_indptr)
+        within = np.arange(doc_indptr[-1]) - np.repeat(doc_indptr[:-1], counts)
+        return self.take(np.repeat(starts, counts) + within, doc_indptr)
 
     def correct(self, Y: csr_array) -> NDArray[np.uint8]:
         """Tell which sets equal their document's true set.
@@ -127,13 +144,7 @@ class CandidateSets:
             raise ValueError(
                 f"Y has shape {Y.shape}; these candidates need {(self.n_documents, self.n_labels)}"
             )
-        return _correct(
-            self.doc_indptr,
-            self.set_indptr,
-            self.labels,
-            Y.indptr.astype(np.int64),
-            Y.indices.astype(np.int32),
-        )
+        return _correct(self.doc_indptr, self.sets, RaggedSets.of(Y))
 
     def contains(self, Y: csr_array) -> NDArray[np.bool_]:
         """Tell which documents have their true set among the candidates, shape (n_documents,)."""
@@ -180,19 +191,19 @@ def merge(first: CandidateSets, second: CandidateSets) -> CandidateSets:
             f"with those of {second.n_documents} and {second.n_labels}"
         )
     keep, doc_indptr, source = _merge(
-        first.doc_indptr,
-        first.set_indptr,
-        first.labels,
-        first.source,
-        second.doc_indptr,
-        second.set_indptr,
-        second.labels,
-        second.source,
+        (first.doc_indptr, second.doc_indptr),
+        (first.sets, second.sets),
+        (first.source, second.source),
     )
     stacked = concatenate([first, second])
     united = stacked.take(keep, doc_indptr)
     return CandidateSets(
-        united.doc_indptr, united.set_indptr, united.labels, united.log_score, source, first.n_labels
+        united.doc_indptr,
+        united.set_indptr,
+        united.labels,
+        united.log_score,
+        source,
+        first.n_labels,
     )
 
 
@@ -202,83 +213,75 @@ def _join_indptr(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 @njit(cache=True, nogil=True)
-def _gather(
-    indptr: NDArray[np.int64], values: NDArray[np.int32], rows: NDArray[np.int64]
+def gather(
+    sets: RaggedSets, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    out_indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    """Return bounds and labels of the sets at ``rows``."""
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     for i in range(len(rows)):
-        out_indptr[i + 1] = out_indptr[i] + indptr[rows[i] + 1] - indptr[rows[i]]
-    out = np.empty(out_indptr[-1], dtype=np.int32)
+        indptr[i + 1] = indptr[i] + sets.indptr[rows[i] + 1] - sets.indptr[rows[i]]
+    labels = np.empty(indptr[-1], dtype=np.int32)
     for i in range(len(rows)):
-        start = indptr[rows[i]]
-        for j in range(out_indptr[i + 1] - out_indptr[i]):
-            out[out_indptr[i] + j] = values[start + j]
-    return out_indptr, out
+        start = sets.indptr[rows[i]]
+        for j in range(indptr[i + 1] - indptr[i]):
+            labels[indptr[i] + j] = sets.labels[start + j]
+    return indptr, labels
 
 
 @njit(cache=True, nogil=True)
-def _equal(
-    a: NDArray[np.int32], a0: int, a1: int, b: NDArray[np.int32], b0: int, b1: int
-) -> bool:
-    if a1 - a0 != b1 - b0:
-        return False
-    for j in range(a1 - a0):
-        if a[a0 + j] != b[b0 + j]:
-            return False
-    return True
+def equal(a: RaggedSets, s: int, b: RaggedSets, t: int) -> bool:
+    """Tell whether set ``s`` of ``a`` holds the same labels as set ``t`` of ``b``."""
+    size = a.indptr[s + 1] - a.indptr[s]
+    same = size == b.indptr[t + 1] - b.indptr[t]
+    j = 0
+    while same and j < size:
+        same = a.labels[a.indptr[s] + j] == b.labels[b.indptr[t] + j]
+        j += 1
+    return bool(same)
 
 
 @njit(cache=True, nogil=True)
 def _correct(
-    doc_indptr: NDArray[np.int64],
-    set_indptr: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    true_indptr: NDArray[np.int64],
-    true_labels: NDArray[np.int32],
+    doc_indptr: NDArray[np.int64], sets: RaggedSets, truth: RaggedSets
 ) -> NDArray[np.uint8]:
-    out = np.zeros(len(set_indptr) - 1, dtype=np.uint8)
+    out = np.zeros(len(sets.indptr) - 1, dtype=np.uint8)
     for i in range(len(doc_indptr) - 1):
         for s in range(doc_indptr[i], doc_indptr[i + 1]):
-            out[s] = _equal(
-                labels,
-                set_indptr[s],
-                set_indptr[s + 1],
-                true_labels,
-                true_indptr[i],
-                true_indptr[i + 1],
-            )
+            out[s] = equal(sets, s, truth, i)
     return out
 
 
 @njit(cache=True, nogil=True)
-def _merge(  # type: ignore[no-untyped-def]  # eight arrays in, three out: the caller names them
-    doc_a, set_a, labels_a, source_a, doc_b, set_b, labels_b, source_b
-):
-    n_a = len(set_a) - 1
-    most = n_a + len(set_b) - 1
+def _merge(
+    doc_indptr: tuple[NDArray[np.int64], NDArray[np.int64]],
+    sets: tuple[RaggedSets, RaggedSets],
+    source: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Return which of both sources' sets stay, their document bounds and their flags."""
+    doc_a, doc_b = doc_indptr
+    sets_a, sets_b = sets
+    n_a = len(sets_a.indptr) - 1
+    most = n_a + len(sets_b.indptr) - 1
     keep = np.empty(most, dtype=np.int64)
-    source = np.empty(most, dtype=np.uint8)
-    doc_indptr = np.zeros(len(doc_a), dtype=np.int64)
+    flags = np.empty(most, dtype=np.uint8)
+    merged = np.zeros(len(doc_a), dtype=np.int64)
     m = 0
     for i in range(len(doc_a) - 1):
         start = m
         for s in range(doc_a[i], doc_a[i + 1]):
             keep[m] = s
-            source[m] = source_a[s]
+            flags[m] = source[0][s]
             m += 1
         own = m
         for s in range(doc_b[i], doc_b[i + 1]):
-            twin = -1
-            for j in range(start, own):
-                t = keep[j]
-                if _equal(labels_a, set_a[t], set_a[t + 1], labels_b, set_b[s], set_b[s + 1]):
-                    twin = j
-                    break
-            if twin >= 0:
-                source[twin] |= source_b[s]
+            twin = start
+            while twin < own and not equal(sets_a, keep[twin], sets_b, s):
+                twin += 1
+            if twin < own:
+                flags[twin] |= source[1][s]
             else:
                 keep[m] = n_a + s
-                source[m] = source_b[s]
+                flags[m] = source[1][s]
                 m += 1
-        doc_indptr[i + 1] = m
-    return keep[:m].copy(), doc_indptr, source[:m].copy()
+        merged[i + 1] = m
+    return keep[:m].copy(), merged, flags[:m].copy()

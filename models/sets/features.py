@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numba import njit
@@ -11,29 +11,12 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from models.sets.candidates import CandidateSets
+from models.sets.candidates import CandidateSets, RaggedSets, gather
 from models.sets.counts import LabelSetCounts
+from models.sets.evidence import Evidence
+from models.state import check_labels, checked_array
 
 Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What is known of a batch of documents when their candidate sets are judged.
-
-    Attributes
-    ----------
-    X : csr_array of shape (n_documents, n_features)
-        The features that binary relevance saw.
-    logits : float64 ndarray of shape (n_documents, n_labels)
-        Raw scores of binary relevance.
-    marginals : float64 ndarray of shape (n_documents, n_labels)
-        Calibrated label probabilities, strictly inside (0, 1).
-    """
-
-    X: csr_array
-    logits: NDArray[np.float64]
-    marginals: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +54,11 @@ class SetFeatureTable:
         """Cardinality of each set, shape (n_sets,)."""
         return np.diff(self.set_indptr)
 
+    @property
+    def sets(self) -> RaggedSets:
+        """The sets themselves."""
+        return RaggedSets(self.set_indptr, self.labels)
+
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one dense column.
 
@@ -85,18 +73,10 @@ class SetFeatureTable:
 
     def take(self, rows: NDArray[np.integer]) -> Self:
         """Return the table of these rows."""
-        rows = np.asarray(rows, dtype=np.int64)
-        sets = csr_array(
-            (np.ones(len(self.labels), np.uint8), self.labels, self.set_indptr),
-            shape=(len(self), self.n_labels),
-        )[rows]
+        chosen = np.asarray(rows, dtype=np.int64)
+        set_indptr, labels = gather(self.sets, chosen)
         return type(self)(
-            self.names,
-            self.monotone,
-            self.dense[rows],
-            sets.indptr.astype(np.int64),
-            sets.indices.astype(np.int32),
-            self.n_labels,
+            self.names, self.monotone, self.dense[chosen], set_indptr, labels, self.n_labels
         )
 
     def to_csr(self) -> csr_array:
@@ -127,8 +107,13 @@ def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
 class FeatureGroup(Protocol):
     """A few columns about candidate sets, learnt from rows other than those they describe."""
 
-    names: ClassVar[tuple[str, ...]]
-    monotone: ClassVar[tuple[int, ...]]
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def monotone(self) -> tuple[int, ...]:
+        """1 for columns with which confidence may only rise, 0 for free ones."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
@@ -183,10 +168,12 @@ class PriorFeatures:
     monotone = (1,)
 
     counts_: LabelSetCounts
+    n_labels_: int
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # sets alone count
         """Count the label sets of Y (n_documents, n_labels)."""
         self.counts_ = LabelSetCounts.of(Y)
+        self.n_labels_ = int(Y.shape[1])
         return self
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # sets alone count
@@ -198,16 +185,21 @@ class PriorFeatures:
         """Return the distinct sets and their counts."""
         counts = self.counts_
         return {
-            "set_indptr": counts.set_indptr,
-            "labels": counts.labels,
+            "set_indptr": counts.sets.indptr,
+            "labels": counts.sets.labels,
             "counts": counts.counts,
-        }, {}
+        }, {"n_labels": self.n_labels_}
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # all state is arrays
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the group from its counts."""
         group = cls()
-        group.counts_ = LabelSetCounts(arrays["set_indptr"], arrays["labels"], arrays["counts"])
+        counts = checked_array(arrays, "counts", np.float64, (None,))
+        indptr = checked_array(arrays, "set_indptr", np.int64, (len(counts) + 1,))
+        labels = checked_array(arrays, "labels", np.int32, (None,))
+        check_labels("labels", indptr, labels, int(settings["n_labels"]))
+        group.counts_ = LabelSetCounts(indptr, labels, counts)
+        group.n_labels_ = int(settings["n_labels"])
         return group
 
 
@@ -252,15 +244,19 @@ class SetFeatures(BaseEstimator):
         self.n_labels_ = int(Y.shape[1])
         return self
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the dense columns."""
+        return tuple(name for group in self.groups_ for name in group.names)
+
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
         """Describe every candidate of the documents behind ``evidence``."""
         if not hasattr(self, "groups_"):
             raise NotFittedError("SetFeatures must be fitted before it transforms")
-        names = tuple(name for group in self.groups_ for name in group.names)
         monotone = tuple(sign for group in self.groups_ for sign in group.monotone)
         columns = [group.transform(evidence, candidates) for group in self.groups_]
         return SetFeatureTable(
-            names,
+            self.names,
             monotone,
             np.concatenate(columns, axis=1, dtype=np.float32),
             candidates.set_indptr,

@@ -1,5 +1,7 @@
 """The K most probable label sets of independent labels."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
@@ -40,7 +42,7 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
     Raises
     ------
     ValueError
-        If ``k`` is out of range, ``P`` is not a matrix with a column, or an entry is no probability.
+        If ``k`` is out of range, ``P`` is no matrix with a column, or an entry is no probability.
 
     References
     ----------
@@ -77,77 +79,83 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
     )
 
 
+class _Heap(NamedTuple):
+    """Subsets of flips as a binary min-heap on their total cost."""
+
+    total: NDArray[np.float64]
+    mask: NDArray[np.uint64]
+    last: NDArray[np.int64]  # dearest member
+
+
+class _Flips(NamedTuple):
+    """The labels that cost least to flip, cheapest first."""
+
+    label: NDArray[np.int32]
+    low: NDArray[np.float64]  # probability of the unlikelier value
+    cost: NDArray[np.float64]  # log-odds of the likelier value
+    by_label: NDArray[np.int64]  # positions in order of label
+
+
+class _Chosen(NamedTuple):
+    """The subsets found for one document, in order."""
+
+    mask: NDArray[np.uint64]
+    cost: NDArray[np.float64]
+
+
 @njit(cache=True, nogil=True)
-def _push(
-    sums: NDArray[np.float64],
-    masks: NDArray[np.uint64],
-    lasts: NDArray[np.int64],
-    size: int,
-    total: float,
-    mask: np.uint64,
-    last: int,
-) -> None:
-    """Insert one subset into the binary min-heap of ``size`` subsets."""
+def _push(heap: _Heap, size: int, total: float, mask: np.uint64, last: int) -> None:
+    """Insert a subset into a heap of ``size`` subsets."""
     child = size
     while child > 0:
         parent = (child - 1) >> 1
-        if sums[parent] <= total:
+        if heap.total[parent] <= total:
             break
-        sums[child] = sums[parent]
-        masks[child] = masks[parent]
-        lasts[child] = lasts[parent]
+        heap.total[child] = heap.total[parent]
+        heap.mask[child] = heap.mask[parent]
+        heap.last[child] = heap.last[parent]
         child = parent
-    sums[child] = total
-    masks[child] = mask
-    lasts[child] = last
+    heap.total[child] = total
+    heap.mask[child] = mask
+    heap.last[child] = last
 
 
 @njit(cache=True, nogil=True)
-def _replace_root(
-    sums: NDArray[np.float64],
-    masks: NDArray[np.uint64],
-    lasts: NDArray[np.int64],
-    size: int,
-    total: float,
-    mask: np.uint64,
-    last: int,
-) -> None:
-    """Replace the smallest of ``size`` subsets by another one."""
+def _replace_root(heap: _Heap, size: int, total: float, mask: np.uint64, last: int) -> None:
+    """Replace the cheapest of ``size`` subsets by another one."""
     hole = 0
     while True:
         child = 2 * hole + 1
         if child >= size:
             break
-        if child + 1 < size and sums[child + 1] < sums[child]:
+        if child + 1 < size and heap.total[child + 1] < heap.total[child]:
             child += 1
-        if sums[child] >= total:
+        if heap.total[child] >= total:
             break
-        sums[hole] = sums[child]
-        masks[hole] = masks[child]
-        lasts[hole] = lasts[child]
+        heap.total[hole] = heap.total[child]
+        heap.mask[hole] = heap.mask[child]
+        heap.last[hole] = heap.last[child]
         hole = child
-    sums[hole] = total
-    masks[hole] = mask
-    lasts[hole] = last
+    heap.total[hole] = total
+    heap.mask[hole] = mask
+    heap.last[hole] = last
 
 
 @njit(cache=True, nogil=True)
 def _scan(
-    p: NDArray[np.float64],
-    n_flips: int,
-    mode: NDArray[np.int32],
-    flip_label: NDArray[np.int32],
-    flip_low: NDArray[np.float64],
+    p: NDArray[np.float64], n_flips: int, mode: NDArray[np.int32], flips: _Flips
 ) -> tuple[float, int]:
-    """Find the mode, its log-probability and the flips that cost least, cheapest first.
+    """Find the mode, its log-probability and the flips that cost least.
 
     Returns the log-probability and the mode's size, -1 if an entry is no probability. A flip is
     cheap when the unlikelier value of its label is likely; ties go to the earlier label.
     """
+    label_of, low_of = flips.label, flips.low
     log_mode = 0.0
     product = 1.0
     n_mode = 0
     n_held = 0
+    worst = -1.0 if n_flips > 0 else 1.0  # what a flip must beat
     for label in range(len(p)):
         value = p[label]
         if not 0.0 <= value <= 1.0:
@@ -162,30 +170,44 @@ def _scan(
         if label % _PRODUCT_LENGTH == _PRODUCT_LENGTH - 1:
             log_mode += np.log(product)
             product = 1.0
+        if low <= worst:
+            continue
         if n_held < n_flips:
             n_held += 1
-        elif n_flips == 0 or low <= flip_low[n_flips - 1]:
-            continue
         slot = n_held - 1
-        while slot > 0 and flip_low[slot - 1] < low:
-            flip_low[slot] = flip_low[slot - 1]
-            flip_label[slot] = flip_label[slot - 1]
+        while slot > 0 and low_of[slot - 1] < low:
+            low_of[slot] = low_of[slot - 1]
+            label_of[slot] = label_of[slot - 1]
             slot -= 1
-        flip_low[slot] = low
-        flip_label[slot] = label
+        low_of[slot] = low
+        label_of[slot] = label
+        if n_held == n_flips:
+            worst = low_of[n_flips - 1]
     return log_mode + np.log(product), n_mode
 
 
 @njit(cache=True, nogil=True)
+def _complete(flips: _Flips, n_flips: int) -> None:
+    """Fill in the costs of the flips and their order by label."""
+    for j in range(n_flips):
+        flips.cost[j] = np.log((1.0 - flips.low[j]) / flips.low[j])
+        slot = j
+        while slot > 0 and flips.label[flips.by_label[slot - 1]] > flips.label[j]:
+            flips.by_label[slot] = flips.by_label[slot - 1]
+            slot -= 1
+        flips.by_label[slot] = j
+
+
+@njit(cache=True, nogil=True)
 def _empty_mask(
-    mode: NDArray[np.int32], n_mode: int, flip_label: NDArray[np.int32], n_flips: int
+    mode: NDArray[np.int32], n_mode: int, flips: _Flips, n_flips: int
 ) -> tuple[bool, np.uint64]:
     """Return whether flips can reach the empty set, and the mask that does."""
     mask = np.uint64(0)
     found = 0
     for j in range(n_flips):
         for a in range(n_mode):
-            if mode[a] == flip_label[j]:
+            if mode[a] == flips.label[j]:
                 mask |= np.uint64(1) << np.uint64(j)
                 found += 1
                 break
@@ -194,105 +216,88 @@ def _empty_mask(
 
 @njit(cache=True, nogil=True)
 def _cheapest_subsets(
-    cost: NDArray[np.float64],
-    n_flips: int,
-    k: int,
-    skip: bool,
-    skipped: np.uint64,
-    out_mask: NDArray[np.uint64],
-    out_cost: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    masks: NDArray[np.uint64],
-    lasts: NDArray[np.int64],
+    flips: _Flips, n_flips: int, forbidden: tuple[bool, np.uint64], chosen: _Chosen, heap: _Heap
 ) -> None:
-    """Write the ``k`` subsets of ``cost`` (ascending) with the least sums, in order.
+    """Choose the subsets of flips with the least total cost, except a forbidden one.
 
     A subset whose dearest member is ``last`` has two successors: the one with ``last + 1`` added
     and the one with ``last`` exchanged for it. Each subset but the empty one has one predecessor,
     which costs no more, so the heap meets every subset once and in order.
     """
+    cost = flips.cost
     one = np.uint64(1)
+    skip, skipped = forbidden
     n_out = 0
     if not (skip and skipped == np.uint64(0)):
-        out_mask[0] = 0
+        chosen.mask[0] = 0
         n_out = 1
-    size = 0
-    if n_flips > 0:
-        sums[0], masks[0], lasts[0] = cost[0], one, 0
-        size = 1
-    while n_out < k and size > 0:
-        total, mask, last = sums[0], masks[0], lasts[0]
+    size = min(n_flips, 1)
+    if size > 0:
+        _push(heap, 0, cost[0], one, 0)
+    while n_out < len(chosen.mask) and size > 0:
+        total, mask, last = heap.total[0], heap.mask[0], heap.last[0]
         if not (skip and mask == skipped):
-            out_mask[n_out] = mask
+            chosen.mask[n_out] = mask
             n_out += 1
         if last + 1 < n_flips:
             added = one << np.uint64(last + 1)
-            swapped = (mask ^ (one << np.uint64(last))) | added
-            _replace_root(
-                sums, masks, lasts, size, total - cost[last] + cost[last + 1], swapped, last + 1
-            )
-            _push(sums, masks, lasts, size, total + cost[last + 1], mask | added, last + 1)
+            exchanged = (mask ^ (one << np.uint64(last))) | added
+            dearer = cost[last + 1]
+            _replace_root(heap, size, total - cost[last] + dearer, exchanged, last + 1)
+            _push(heap, size, total + dearer, mask | added, last + 1)
             size += 1
         else:
             size -= 1
             if size > 0:
-                _replace_root(sums, masks, lasts, size, sums[size], masks[size], lasts[size])
-    # Along the heap's paths rounding depends on the path: sum again, the same way for every set.
-    for s in range(k):
-        total = 0.0
-        for j in range(n_flips):
-            if (out_mask[s] >> np.uint64(j)) & one:
-                total += cost[j]
-        mask = out_mask[s]
-        slot = s
-        while slot > 0 and out_cost[slot - 1] > total:
-            out_cost[slot] = out_cost[slot - 1]
-            out_mask[slot] = out_mask[slot - 1]
-            slot -= 1
-        out_cost[slot] = total
-        out_mask[slot] = mask
+                _replace_root(heap, size, heap.total[size], heap.mask[size], heap.last[size])
 
 
 @njit(cache=True, nogil=True)
-def _sort_by_label(
-    flip_label: NDArray[np.int32], n_flips: int, order: NDArray[np.int64]
-) -> None:
-    for j in range(n_flips):
-        slot = j
-        while slot > 0 and flip_label[order[slot - 1]] > flip_label[j]:
-            order[slot] = order[slot - 1]
+def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
+    """Sum the costs again and restore their order.
+
+    Rounding along the heap depends on the path to a subset; here it depends on the subset alone.
+    """
+    for s in range(len(chosen.mask)):
+        mask = chosen.mask[s]
+        total = 0.0
+        rest = mask
+        j = 0
+        while rest:
+            if rest & np.uint64(1):
+                total += flips.cost[j]
+            rest >>= np.uint64(1)
+            j += 1
+        slot = s
+        while slot > 0 and chosen.cost[slot - 1] > total:
+            chosen.cost[slot] = chosen.cost[slot - 1]
+            chosen.mask[slot] = chosen.mask[slot - 1]
             slot -= 1
-        order[slot] = j
+        chosen.cost[slot] = total
+        chosen.mask[slot] = mask
 
 
 @njit(cache=True, nogil=True)
 def _write_set(
-    mask: np.uint64,
-    mode: NDArray[np.int32],
-    n_mode: int,
-    flip_label: NDArray[np.int32],
-    order: NDArray[np.int64],
-    n_flips: int,
-    out: NDArray[np.int32],
-    start: int,
+    mask: np.uint64, mode: NDArray[np.int32], flips: _Flips, n_flips: int, out: NDArray[np.int32]
 ) -> int:
-    """Write the mode with the flips of ``mask``, labels ascending; return the end."""
-    end = start
+    """Write the mode with the flips of ``mask``, labels ascending; return how many."""
+    end = 0
     a = 0
     for b in range(n_flips):
-        if not (mask >> np.uint64(order[b])) & np.uint64(1):
+        if not (mask >> np.uint64(flips.by_label[b])) & np.uint64(1):
             continue
-        flipped = flip_label[order[b]]
-        while a < n_mode and mode[a] < flipped:
+        flipped = flips.label[flips.by_label[b]]
+        while a < len(mode) and mode[a] < flipped:
             out[end] = mode[a]
             end += 1
             a += 1
-        if a < n_mode and mode[a] == flipped:
+        if a < len(mode) and mode[a] == flipped:
             a += 1
         else:
             out[end] = flipped
             end += 1
-    while a < n_mode:
+    while a < len(mode):
         out[end] = mode[a]
         end += 1
         a += 1
@@ -300,43 +305,48 @@ def _write_set(
 
 
 @njit(cache=True, nogil=True)
-def _search(  # type: ignore[no-untyped-def]  # four results; the caller names them
-    P: NDArray[np.float64], k: int, n_flips: int, allow_empty: bool
-):
+def _search(
+    P: NDArray[np.float64],
+    k: int,
+    n_flips: int,
+    allow_empty: bool,  # compiled code takes no keywords
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]:
+    """Return bounds, labels and log scores of the sets, and the first row that is wrong or -1."""
     n, n_labels = P.shape
     set_indptr = np.zeros(n * k + 1, dtype=np.int64)
     log_score = np.empty(n * k, dtype=np.float64)
-    labels = np.empty(max(4 * n * k, 64), dtype=np.int32)
+    labels = np.empty(4 * n * k + 64, dtype=np.int32)
     mode = np.empty(n_labels, dtype=np.int32)
-    flip_label = np.empty(max(n_flips, 1), dtype=np.int32)
-    flip_low = np.empty(max(n_flips, 1), dtype=np.float64)
-    cost = np.empty(max(n_flips, 1), dtype=np.float64)
-    order = np.empty(max(n_flips, 1), dtype=np.int64)
-    out_mask = np.empty(k, dtype=np.uint64)
-    out_cost = np.empty(k, dtype=np.float64)
-    sums = np.empty(k + 3, dtype=np.float64)
-    masks = np.empty(k + 3, dtype=np.uint64)
-    lasts = np.empty(k + 3, dtype=np.int64)
+    flips = _Flips(
+        np.empty(n_flips + 1, dtype=np.int32),
+        np.empty(n_flips + 1, dtype=np.float64),
+        np.empty(n_flips + 1, dtype=np.float64),
+        np.empty(n_flips + 1, dtype=np.int64),
+    )
+    chosen = _Chosen(np.empty(k, dtype=np.uint64), np.empty(k, dtype=np.float64))
+    heap = _Heap(
+        np.empty(k + 3, dtype=np.float64),
+        np.empty(k + 3, dtype=np.uint64),
+        np.empty(k + 3, dtype=np.int64),
+    )
+    end = 0
     for i in range(n):
-        log_mode, n_mode = _scan(P[i], n_flips, mode, flip_label, flip_low)
+        log_mode, n_mode = _scan(P[i], n_flips, mode, flips)
         if n_mode < 0:
             return set_indptr, labels, log_score, i
-        for j in range(n_flips):
-            cost[j] = np.log((1.0 - flip_low[j]) / flip_low[j])
-        skip, skipped = False, np.uint64(0)
+        _complete(flips, n_flips)
+        forbidden = (False, np.uint64(0))
         if not allow_empty:
-            skip, skipped = _empty_mask(mode, n_mode, flip_label, n_flips)
-        _cheapest_subsets(
-            cost, n_flips, k, skip, skipped, out_mask, out_cost, sums, masks, lasts
-        )
-        _sort_by_label(flip_label, n_flips, order)
-        end = set_indptr[i * k]
-        if end + k * (n_mode + n_flips) > len(labels):
-            grown = np.empty(2 * len(labels) + k * (n_mode + n_flips), dtype=np.int32)
-            grown[:end] = labels[:end]
-            labels = grown
+            forbidden = _empty_mask(mode, n_mode, flips, n_flips)
+        _cheapest_subsets(flips, n_flips, forbidden, chosen, heap)
+        _settle_costs(flips, chosen)
+        room = k * (n_mode + n_flips)
+        if end + room > len(labels):
+            longer = np.empty(2 * len(labels) + room, dtype=np.int32)
+            longer[:end] = labels[:end]
+            labels = longer
         for s in range(k):
-            log_score[i * k + s] = min(log_mode - out_cost[s], 0.0)
-            end = _write_set(out_mask[s], mode, n_mode, flip_label, order, n_flips, labels, end)
+            log_score[i * k + s] = min(log_mode - chosen.cost[s], 0.0)
+            end += _write_set(chosen.mask[s], mode[:n_mode], flips, n_flips, labels[end:])
             set_indptr[i * k + s + 1] = end
-    return set_indptr, labels[: set_indptr[n * k]].copy(), log_score, -1
+    return set_indptr, labels[:end].copy(), log_score, -1

@@ -1,0 +1,521 @@
+"""Fitted predictors on disk: a folder of arrays and JSON under one checked manifest.
+
+Each part of a predictor has a ``.json`` file of settings and, where it has arrays, a
+``.safetensors`` file; boosted trees are a file that XGBoost itself can open. ``manifest.json``
+lists every file with its size and SHA-256 and carries a digest of itself. Reading executes
+nothing, and compiled code sees no array before its type, shape and indices are checked. The digests
+find damage and mix-ups; they are no signature against somebody who writes a manifest of his own.
+"""
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from models.base.binary_relevance import BinaryRelevance
+from models.confidence.calibrators import (
+    BoostedSets,
+    CardinalityIsotonicSets,
+    IsotonicSets,
+    SetCalibrator,
+    TreeSets,
+    UncalibratedSets,
+)
+from models.confidence.label_calibrator import LabelCalibrator
+from models.corpus.text import TextVectorizer
+from models.predictor import Kind, SetPredictor
+from models.sets.features import Arrays, SetFeatures
+from models.sets.reranker import SetReranker
+from models.sets.sources import MarginalCandidates
+from models.state import check_labels, checked_array
+
+FORMAT = "setwise-artifact"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_MAX_MANIFEST_BYTES = 64 * 2**20  # a hundred thousand long label names fit
+_FILE_NAME = re.compile(r"[a-z_]+(\.xgboost)?\.(json|safetensors)")
+
+# What the manifest says of how the model was made, carried along unread.
+_INFORMATION = (
+    "created_at",
+    "setwise_version",
+    "method",
+    "libraries",
+    "training",
+    "data",
+    "metrics",
+)
+
+_CALIBRATOR_PART = "set_calibrator"
+_SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
+    "uncalibrated": UncalibratedSets,
+    "isotonic": IsotonicSets,
+    "cardinality-isotonic": CardinalityIsotonicSets,
+    "tree": TreeSets,
+    "boosted": BoostedSets,
+}
+
+
+Built = TypeVar("Built")
+
+
+class ArtifactError(ValueError):
+    """A folder is not an intact artifact of a format this release reads, or cannot become one."""
+
+
+class _Part(NamedTuple):
+    arrays: Mapping[str, NDArray[Any]]
+    settings: dict[str, Any]
+
+
+def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Write a predictor to a folder, all of it or nothing.
+
+    The files are written beside the folder, flushed to disk and moved into place by a rename, so
+    that a crash leaves what was there before.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    folder : str or Path
+        Must not exist or be empty, unless ``overwrite``.
+    overwrite : bool, default False
+        Whether to replace an artifact; a folder that is none is never replaced.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder is taken, or its parent does not exist.
+    """
+    target = Path(folder)
+    target = target.parent.resolve() / target.name
+    if not target.name or not target.parent.is_dir():
+        raise ArtifactError(f"{folder}: its parent is no folder; create {target.parent} first")
+    replaced = _check_target(target, overwrite=overwrite)
+    files = _serialize(predictor)
+    files[MANIFEST] = _manifest_bytes(predictor, files)
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}"
+    try:
+        temporary.mkdir()
+        for name, content in files.items():
+            _write(temporary / name, content)
+        _sync(temporary)
+        if replaced:
+            retired = target.parent / f".{target.name}.{secrets.token_hex(6)}"
+            target.rename(retired)
+            temporary.rename(target)
+            shutil.rmtree(retired)
+        else:
+            temporary.rename(target)
+        _sync(target.parent)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def load(folder: str | Path) -> SetPredictor:
+    """Read a predictor back.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `save` left it.
+
+    Returns
+    -------
+    SetPredictor
+        Predicts bit for bit as the saved one.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, foreign, damaged, a link, or does not fit the others; the message
+        names it.
+    """
+    root = Path(folder)
+    manifest, files = _read(root)
+    return _assemble(manifest, _Parts(root, files))
+
+
+def verify_artifact(folder: str | Path) -> dict[str, Any]:
+    """Check every file of an artifact against its manifest, without building the model.
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    ArtifactError
+        As `load`, for everything that checksums can tell.
+    """
+    return _read(Path(folder))[0]
+
+
+def content_versions(predictor: SetPredictor) -> tuple[str, str]:
+    """Return the digests of the model without its set calibrator, and of the set calibrator.
+
+    Returns
+    -------
+    tuple of two str
+        12 hexadecimal digits each; equal content gives equal digests.
+    """
+    return _versions({name: _sha256(content) for name, content in _serialize(predictor).items()})
+
+
+# Writing
+
+
+def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
+    """Return the content of every file but the manifest."""
+    files: dict[str, bytes] = {}
+    for name, (arrays, settings) in _parts(predictor).items():
+        own = {key: value for key, value in settings.items() if key != "xgboost"}
+        files[f"{name}.json"] = _canonical(own)
+        if "xgboost" in settings:
+            files[f"{name}.xgboost.json"] = _canonical(settings["xgboost"])
+        if arrays:
+            contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+            files[f"{name}.safetensors"] = safetensors.numpy.save(contiguous)
+    return files
+
+
+def _parts(predictor: SetPredictor) -> dict[str, _Part]:
+    calibrator = predictor.calibrator
+    kinds = [name for name, kind in _SET_CALIBRATORS.items() if type(calibrator) is kind]
+    if not kinds or not isinstance(predictor.source, MarginalCandidates):
+        raise ArtifactError("this predictor has a calibrator or a source that has no file format")
+    model: dict[str, Any] = {
+        "kind": predictor.kind,
+        "label_names": list(predictor.label_names),
+        "by_confidence": predictor.reranker.by_confidence,
+    }
+    parts = {
+        "base": _Part(*predictor.base.get_state()),
+        "label_calibrator": _Part(*predictor.label_calibrator.get_state()),
+        "source": _Part(*predictor.source.get_state()),
+        "set_features": _Part(*predictor.features.get_state()),
+    }
+    arrays, settings = calibrator.get_state()
+    parts[_CALIBRATOR_PART] = _Part(arrays, {"kind": kinds[0], **settings})
+    if predictor.vectorizer is None:
+        model["feature_names"] = list(predictor.feature_names)
+    else:
+        parts["vectorizer"] = _Part(*predictor.vectorizer.get_state())
+    parts["model"] = _Part({"seen": predictor.seen.astype(np.uint8)}, model)
+    return parts
+
+
+def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
+    digests = {name: _sha256(content) for name, content in files.items()}
+    version, calibrator_version = _versions(digests)
+    document = {
+        **{key: predictor.manifest[key] for key in _INFORMATION if key in predictor.manifest},
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": predictor.kind,
+        "label_names": list(predictor.label_names),
+        "version": version,
+        "calibrator_version": calibrator_version,
+        "files": {
+            name: {"bytes": len(files[name]), "sha256": digest} for name, digest in digests.items()
+        },
+    }
+    return _sealed(document)
+
+
+def _sealed(document: Mapping[str, Any]) -> bytes:
+    """Return the manifest with a digest of everything else in it."""
+    seal = _sha256(_canonical(document))
+    return _canonical({**document, "manifest_sha256": seal})
+
+
+def _canonical(document: object) -> bytes:
+    """Return the one JSON text of a document: equal documents, equal bytes."""
+    text = json.dumps(
+        document, ensure_ascii=False, allow_nan=False, sort_keys=True, indent=1, default=_plain
+    )
+    return text.encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a setting of type {type(value).__name__} does not fit JSON")
+
+
+def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
+    of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
+
+    def combined(names: set[str]) -> str:
+        lines = "".join(f"{name} {digests[name]}\n" for name in sorted(names))
+        return _sha256(lines.encode())[:12]
+
+    return combined(set(digests) - of_calibrator), combined(of_calibrator)
+
+
+def _check_target(target: Path, *, overwrite: bool) -> bool:
+    """Return whether an artifact stands where the new one shall go."""
+    if not os.path.lexists(target):
+        return False
+    if target.is_symlink() or not target.is_dir():
+        raise ArtifactError(f"{target}: is a file or a link; choose another folder")
+    if not any(target.iterdir()):
+        return False
+    if not overwrite:
+        raise ArtifactError(f"{target}: is not empty; choose another folder")
+    try:
+        _parse_manifest(target)
+    except ArtifactError as fault:
+        raise ArtifactError(
+            f"{target}: is neither empty nor an artifact; choose another folder"
+        ) from fault
+    return True
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# Reading
+
+
+def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest and the content of every file, all checked."""
+    manifest = _parse_manifest(root)
+    listed = manifest["files"]
+    present = {entry.name for entry in os.scandir(root)}
+    for name in sorted(set(listed) - present):
+        raise ArtifactError(f"{root / name}: missing; the manifest lists it")
+    for name in sorted(present - set(listed) - {MANIFEST}):
+        raise ArtifactError(f"{root / name}: not part of the artifact; remove it")
+    files = {name: _read_file(root / name, entry["bytes"]) for name, entry in listed.items()}
+    for name, entry in listed.items():
+        if _sha256(files[name]) != entry["sha256"]:
+            raise ArtifactError(f"{root / name}: damaged; its checksum differs from the manifest's")
+    digests = {name: entry["sha256"] for name, entry in listed.items()}
+    if _versions(digests) != (manifest.get("version"), manifest.get("calibrator_version")):
+        raise ArtifactError(f"{root / MANIFEST}: its versions are not those of its files")
+    return manifest, files
+
+
+def _parse_manifest(root: Path) -> dict[str, Any]:
+    path = root / MANIFEST
+    if not root.is_dir():
+        raise ArtifactError(f"{root}: is no folder; name the folder that training wrote")
+    if not os.path.lexists(path):
+        raise ArtifactError(f"{path}: missing; this folder is no artifact")
+    raw = _read_file(path, None)
+    document = _parse_json(path, raw)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ArtifactError(f"{path}: is not the manifest of a setwise artifact")
+    if document.get("format_version") != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{path}: has format version {document.get('format_version')!r}, this release reads "
+            f"{FORMAT_VERSION}; train again or use the release that wrote it"
+        )
+    body = {key: value for key, value in document.items() if key != "manifest_sha256"}
+    if raw != _sealed(body):
+        raise ArtifactError(f"{path}: damaged; it does not match its own checksum")
+    _check_listing(path, document.get("files"))
+    return document
+
+
+def _check_listing(path: Path, listing: object) -> None:
+    if not isinstance(listing, dict) or not listing:
+        raise ArtifactError(f"{path}: lists no files")
+    for name, entry in listing.items():
+        if not _FILE_NAME.fullmatch(name) or name == MANIFEST:
+            raise ArtifactError(f"{path}: lists {name!r}, which is no name of an artifact's file")
+        sound = (
+            isinstance(entry, dict)
+            and isinstance(entry.get("bytes"), int)
+            and isinstance(entry.get("sha256"), str)
+        )
+        if not sound:
+            raise ArtifactError(f"{path}: lists {name!r} without size and checksum")
+
+
+def _read_file(path: Path, size: int | None) -> bytes:
+    """Read a regular file, following no link; ``size`` is what the manifest says."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as fault:
+        reason = "is a link" if path.is_symlink() else fault.strerror
+        raise ArtifactError(f"{path}: cannot be read: {reason}") from fault
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ArtifactError(f"{path}: is no regular file")
+        if size is None and status.st_size > _MAX_MANIFEST_BYTES:
+            raise ArtifactError(f"{path}: is too large for a manifest ({status.st_size} bytes)")
+        if size is not None and status.st_size != size:
+            raise ArtifactError(f"{path}: has {status.st_size} bytes instead of {size}")
+        return file.read()
+
+
+def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # whatever JSON holds
+    try:
+        return json.loads(raw.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as fault:
+        raise ArtifactError(f"{path}: is not valid JSON: {fault}") from fault
+
+
+class _Parts:
+    """The checked files of an artifact, handed out part by part."""
+
+    def __init__(self, root: Path, files: Mapping[str, bytes]) -> None:
+        self.root = root
+        self._files = files
+        self._unread = set(files)
+
+    def build(self, name: str, make: Callable[[Arrays, dict[str, Any]], Built]) -> Built:
+        """Make a part from its arrays and settings; whatever does not fit is refused by name."""
+        settings = self._document(f"{name}.json")
+        if f"{name}.xgboost.json" in self._files:
+            settings["xgboost"] = self._document(f"{name}.xgboost.json")
+        arrays = self._arrays(f"{name}.safetensors")
+        try:
+            return make(arrays, settings)
+        except KeyError as fault:
+            raise ArtifactError(f"{self.root}: part {name!r} lacks {fault}") from fault
+        except (ValueError, TypeError, IndexError, AttributeError) as fault:
+            raise ArtifactError(f"{self.root}: part {name!r} does not fit: {fault}") from fault
+
+    def finish(self) -> None:
+        """Refuse files that no part asked for."""
+        for name in sorted(self._unread):
+            raise ArtifactError(f"{self.root / name}: belongs to no part of this model")
+
+    def _document(self, name: str) -> dict[str, Any]:
+        path = self.root / name
+        if name not in self._files:
+            raise ArtifactError(f"{path}: missing; the model needs it")
+        self._unread.discard(name)
+        document = _parse_json(path, self._files[name])
+        if not isinstance(document, dict):
+            raise ArtifactError(f"{path}: holds no JSON object")
+        return document
+
+    def _arrays(self, name: str) -> Arrays:
+        if name not in self._files:
+            return {}
+        self._unread.discard(name)
+        try:
+            stored = safetensors.numpy.load(self._files[name])
+        except safetensors.SafetensorError as fault:
+            raise ArtifactError(f"{self.root / name}: is no safetensors file: {fault}") from fault
+        # Copies: compiled code would be compiled anew for arrays that are read-only.
+        return {key: np.array(value) for key, value in stored.items()}
+
+
+class _Outline(NamedTuple):
+    """What the parts must agree on."""
+
+    kind: Kind
+    label_names: tuple[str, ...]
+    feature_names: tuple[str, ...] | None
+    seen: NDArray[np.uint8]
+    by_confidence: bool
+
+
+def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
+    outline = parts.build("model", partial(_outline, manifest))
+    vectorizer: TextVectorizer | None = None
+    feature_names = outline.feature_names
+    if feature_names is None:
+        vectorizer = parts.build("vectorizer", TextVectorizer.from_state)
+        feature_names = tuple(vectorizer.get_feature_names_out())
+    n_labels, n_features = len(outline.label_names), len(feature_names)
+    features = parts.build("set_features", SetFeatures.from_state)
+    label_calibrator = parts.build("label_calibrator", LabelCalibrator.from_state)
+    counted = {n_labels, features.n_labels_, label_calibrator.n_labels_}
+    if len(counted) > 1 or len(outline.seen) != n_features:
+        raise ArtifactError(f"{parts.root}: its parts count different labels or features")
+    predictor = SetPredictor(
+        kind=outline.kind,
+        label_names=outline.label_names,
+        feature_names=feature_names,
+        vectorizer=vectorizer,
+        seen=outline.seen.astype(bool),
+        base=parts.build("base", partial(_base, n_features, n_labels)),
+        label_calibrator=label_calibrator,
+        source=parts.build("source", MarginalCandidates.from_state),
+        reranker=SetReranker(
+            features,
+            parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
+            by_confidence=outline.by_confidence,
+        ),
+        manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
+    )
+    parts.finish()
+    # Cached properties, known already: computing them would write every part to memory again.
+    vars(predictor)["version"] = manifest["version"]
+    vars(predictor)["calibrator_version"] = manifest["calibrator_version"]
+    return predictor
+
+
+def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, Any]) -> _Outline:
+    if settings["kind"] not in {"text", "vectors"} or settings["kind"] != manifest["kind"]:
+        raise ValueError(f"kind {settings['kind']!r} is not the manifest's")
+    if settings["label_names"] != manifest["label_names"]:
+        raise ValueError("its labels are not the manifest's")
+    names = None if settings["kind"] == "text" else tuple(map(str, settings["feature_names"]))
+    return _Outline(
+        settings["kind"],
+        tuple(map(str, settings["label_names"])),
+        names,
+        checked_array(arrays, "seen", np.uint8, (None,)),
+        bool(settings["by_confidence"]),
+    )
+
+
+def _set_calibrator(
+    features: SetFeatures, arrays: Arrays, settings: dict[str, Any]
+) -> SetCalibrator:
+    calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
+    expected = (len(features.names), features.n_labels_)
+    if isinstance(calibrator, BoostedSets) and calibrator.shape_ != expected:
+        raise ValueError(f"trees over {calibrator.shape_} columns do not suit {expected}")
+    return calibrator
+
+
+def _base(
+    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> BinaryRelevance:
+    """Rebuild binary relevance from arrays that compiled code may score with."""
+    indptr = checked_array(arrays, "coef_indptr", np.int64, (n_features + 1,))
+    labels = checked_array(arrays, "coef_indices", np.int32, (None,))
+    checked_array(arrays, "coef_values", np.float32, labels.shape)
+    checked_array(arrays, "intercept", np.float64, (n_labels,))
+    checked_array(arrays, "scale", np.float64, (n_features,))
+    check_labels("coef_indices", indptr, labels, n_labels)
+    return BinaryRelevance.from_state(arrays, settings)

@@ -1,0 +1,150 @@
+"""Out-of-fold rows for calibrators: no document helps to describe itself.
+
+The label scores of a fold come from a base model fitted on the other folds. Its label calibrator
+is fitted on the other folds' out-of-fold scores, its set counts and candidate source on the other
+folds' label sets. Holding one part of the data out instead costs two points of set accuracy on
+BIBTEX, because the base model then learns from less.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from models.base.binary_relevance import BinaryRelevance
+from models.confidence.label_calibrator import LabelCalibrator
+from models.sets.candidates import CandidateSets, concatenate
+from models.sets.evidence import CandidateSource, Evidence
+from models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """What every document looks like to models that never saw it.
+
+    Attributes
+    ----------
+    folds : int64 ndarray of shape (n_documents,)
+        Fold of each document, from 0.
+    logits, marginals : float64 ndarray of shape (n_documents, n_labels)
+        Raw and calibrated label scores.
+    candidates : CandidateSets
+        In the order of the documents.
+    table : SetFeatureTable
+        Features of the candidates.
+    correct : uint8 ndarray of shape (n_sets,)
+        Whether the candidate is the document's true set.
+    """
+
+    folds: NDArray[np.int64]
+    logits: NDArray[np.float64]
+    marginals: NDArray[np.float64]
+    candidates: CandidateSets
+    table: SetFeatureTable
+    correct: NDArray[np.uint8]
+
+    @property
+    def set_folds(self) -> NDArray[np.int64]:
+        """Fold of each candidate, shape (n_sets,)."""
+        return self.folds[self.candidates.document]
+
+
+def out_of_fold_logits(
+    base: BinaryRelevance,
+    X: csr_array,
+    Y: csr_array,
+    folds: NDArray[np.int64],
+    progress: Progress | None = None,
+) -> NDArray[np.float64]:
+    """Score each fold by a clone of ``base`` fitted on the others.
+
+    Parameters
+    ----------
+    base : BinaryRelevance
+        Its parameters are used, its fitted state is not.
+    X : csr_array of shape (n_documents, n_features)
+    Y : csr_array of shape (n_documents, n_labels)
+    folds : int64 ndarray of shape (n_documents,)
+        At least two different values.
+    progress : callable, optional
+        Told the share of folds done and what is going on.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_documents, n_labels)
+    """
+    logits = np.empty(Y.shape, dtype=np.float64)
+    names = np.unique(folds)
+    for done, fold in enumerate(names):
+        if progress is not None:
+            progress(done / len(names), f"binary relevance without fold {done + 1}")
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        logits[inside] = clone(base).fit(X[outside], Y[outside]).decision_function(X[inside])
+    return logits
+
+
+def cross_fit(
+    X: csr_array,
+    Y: csr_array,
+    folds: NDArray[np.int64],
+    logits: NDArray[np.float64],
+    *,
+    label_calibrator: LabelCalibrator,
+    source: CandidateSource,
+    features: SetFeatures,
+) -> CrossFitted:
+    """Propose and describe each fold's candidates with parts fitted on the other folds.
+
+    Parameters
+    ----------
+    X, Y, folds
+        As for `out_of_fold_logits`.
+    logits : float64 ndarray of shape (n_documents, n_labels)
+        Its result.
+    label_calibrator, source, features
+        Unfitted parts; clones are fitted.
+    """
+    marginals = np.empty_like(logits)
+    rows: list[NDArray[np.int64]] = []
+    candidates: list[CandidateSets] = []
+    tables: list[SetFeatureTable] = []
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        calibrator = clone(label_calibrator).fit(logits[outside], Y[outside])
+        marginals[inside] = calibrator.transform(logits[inside])
+        evidence = Evidence(X[inside], logits[inside], marginals[inside])
+        proposed = clone(source).fit(X[outside], Y[outside]).propose(evidence)
+        described = clone(features).fit(X[outside], Y[outside]).transform(evidence, proposed)
+        rows.append(inside)
+        candidates.append(proposed)
+        tables.append(described)
+    by_fold = concatenate(candidates)
+    sets, doc_indptr = _document_order(by_fold.doc_indptr, np.concatenate(rows))
+    ordered = by_fold.take(sets, doc_indptr)
+    return CrossFitted(
+        folds,
+        logits,
+        marginals,
+        ordered,
+        concatenate_tables(tables).take(sets),
+        ordered.correct(Y),
+    )
+
+
+def _document_order(
+    doc_indptr: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sets in order of document, and the documents' bounds there.
+
+    ``doc_indptr`` bounds the sets of documents that stand in the order ``rows``.
+    """
+    position = np.argsort(rows, kind="stable")
+    counts = np.diff(doc_indptr)[position]
+    starts = doc_indptr[:-1][position]
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    return np.repeat(starts - bounds[:-1], counts) + np.arange(bounds[-1]), bounds

@@ -1,0 +1,278 @@
+"""A fitted model as a service uses it: documents in, ranked label sets with confidence out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from models.base.binary_relevance import BinaryRelevance
+from models.base.scaling import as_rows
+from models.confidence.calibrators import SetCalibrator
+from models.confidence.label_calibrator import LabelCalibrator
+from models.corpus.text import TextVectorizer
+from models.sets.candidates import CandidateSets
+from models.sets.evidence import CandidateSource, Evidence
+from models.sets.features import SetFeatures
+from models.sets.reranker import SetReranker
+
+Kind = Literal["text", "vectors"]
+
+
+class UnknownFeatures(ValueError):
+    """A document names features that the model has never heard of.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The unknown names, in order of appearance.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        shown = ", ".join(repr(name) for name in self.names[:5])
+        more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
+        super().__init__(f"unknown features: {shown}{more}; send features the model was trained on")
+
+
+class RankedSet(NamedTuple):
+    """One candidate of one document."""
+
+    labels: tuple[str, ...]
+    confidence: float  # calibrated probability that the whole set is right
+    score: float  # probability of the set under independent labels
+
+
+@dataclass(frozen=True, eq=False)
+class SetPredictions:
+    """Ranked label sets of a batch of documents.
+
+    Attributes
+    ----------
+    label_names : tuple of str
+        Names of the label columns.
+    candidates : CandidateSets
+        Each document's sets, the chosen one first.
+    confidence : float64 ndarray of shape (n_sets,)
+        Calibrated probability of each set to be wholly right, in [0, 1].
+    marginals : float64 ndarray of shape (n_documents, n_labels)
+        Calibrated probability of each label, strictly inside (0, 1).
+    known_features : int32 ndarray of shape (n_documents,)
+        Features of the document that occurred in training; 0 means out of domain.
+    """
+
+    label_names: tuple[str, ...]
+    candidates: CandidateSets
+    confidence: NDArray[np.float64]
+    marginals: NDArray[np.float64]
+    known_features: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return self.candidates.n_documents
+
+    def chosen(self) -> csr_array:
+        """Return the chosen sets as a 0/1 matrix (n_documents, n_labels), uint8."""
+        return self.candidates.first()
+
+    def top_confidence(self) -> NDArray[np.float64]:
+        """Return the confidence in each chosen set, shape (n_documents,)."""
+        return self.confidence[self.candidates.doc_indptr[:-1]]
+
+    def ranked(self, row: int) -> list[RankedSet]:
+        """Return one document's candidates by name, the chosen one first."""
+        sets = self.candidates
+        return [
+            RankedSet(
+                tuple(self.label_names[label] for label in sets.labels_of(s)),
+                float(self.confidence[s]),
+                float(np.exp(sets.log_score[s])),
+            )
+            for s in range(sets.doc_indptr[row], sets.doc_indptr[row + 1])
+        ]
+
+    def likely_labels(self, row: int, limit: int = 20) -> list[tuple[str, float]]:
+        """Return one document's most probable labels with their probabilities."""
+        probability = self.marginals[row]
+        order = np.argsort(-probability, kind="stable")[:limit]
+        return [(self.label_names[label], float(probability[label])) for label in order]
+
+
+@dataclass(frozen=True, eq=False)
+class SetPredictor:
+    """Everything between a document and its ranked label sets, fitted.
+
+    Made by `models.training.train` or by `load`. Predicting only reads, so threads may share one.
+
+    Attributes
+    ----------
+    kind : {"text", "vectors"}
+    label_names : tuple of str
+    feature_names : tuple of str
+        Columns of the input matrix: terms of a text model, features of a vector model.
+    vectorizer : TextVectorizer or None
+        None for vectors.
+    seen : bool ndarray of shape (n_features,)
+        Whether the feature occurred in a training document.
+    base : BinaryRelevance
+    label_calibrator : LabelCalibrator
+    source : CandidateSource
+    reranker : SetReranker
+    manifest : mapping
+        How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
+    """
+
+    kind: Kind
+    label_names: tuple[str, ...]
+    feature_names: tuple[str, ...]
+    vectorizer: TextVectorizer | None
+    seen: NDArray[np.bool_]
+    base: BinaryRelevance
+    label_calibrator: LabelCalibrator
+    source: CandidateSource
+    reranker: SetReranker
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def features(self) -> SetFeatures:
+        """The set features."""
+        return self.reranker.features
+
+    @property
+    def calibrator(self) -> SetCalibrator:
+        """The set calibrator."""
+        return self.reranker.calibrator
+
+    @cached_property
+    def version(self) -> str:
+        """Digest of all that decides, set calibrator apart: 12 hexadecimal digits."""
+        from models.artifacts import content_versions  # noqa: PLC0415  # it imports this module
+
+        return content_versions(self)[0]
+
+    @cached_property
+    def calibrator_version(self) -> str:
+        """Digest of the set calibrator: 12 hexadecimal digits."""
+        from models.artifacts import content_versions  # noqa: PLC0415  # it imports this module
+
+        return content_versions(self)[1]
+
+    def with_calibrator(self, calibrator: SetCalibrator) -> Self:
+        """Return this predictor with another set calibrator, fitted on the same features."""
+        return replace(self, reranker=replace(self.reranker, calibrator=calibrator))
+
+    def evidence(self, X: ArrayLike | csr_array) -> Evidence:
+        """Score documents (n_documents, n_features) label by label."""
+        rows = as_rows(X)
+        if rows.shape[1] != len(self.feature_names):
+            raise ValueError(
+                f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
+            )
+        logits = self.base.decision_function(rows)
+        return Evidence(rows, logits, self.label_calibrator.transform(logits))
+
+    def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
+        """Rank label sets for documents given as feature rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_documents, n_features)
+            Columns as in `feature_names`; a text model takes what its vectorizer makes.
+
+        Raises
+        ------
+        ValueError
+            If the number of columns is wrong or a value is not finite.
+        """
+        evidence = self.evidence(X)
+        ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
+        rows = evidence.X
+        known = (rows.data != 0) & self.seen[rows.indices]
+        total = np.concatenate([[0], np.cumsum(known)])
+        return SetPredictions(
+            self.label_names,
+            ranked,
+            confidence,
+            evidence.marginals,
+            (total[rows.indptr[1:]] - total[rows.indptr[:-1]]).astype(np.int32),
+        )
+
+    def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
+        """Rank label sets for texts.
+
+        Raises
+        ------
+        ValueError
+            If this is a model of vectors.
+        """
+        if self.vectorizer is None:
+            raise ValueError("this model was trained on vectors: send features, not text")
+        return self.predict(self.vectorizer.transform(list(texts)))
+
+    def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
+        """Rank label sets for documents given as named numbers; absent names are zero.
+
+        Raises
+        ------
+        UnknownFeatures
+            If a name is not one of the model's features.
+        ValueError
+            If this is a model of texts, or a number is not finite.
+        """
+        if self.vectorizer is not None:
+            raise ValueError("this model was trained on texts: send text, not features")
+        indptr, columns, values = [0], [], []
+        for document in documents:
+            unknown = [name for name in document if name not in self._column]
+            if unknown:
+                raise UnknownFeatures(unknown)
+            for name, value in document.items():
+                number = float(value)
+                if not abs(number) <= np.finfo(np.float32).max:
+                    raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
+                columns.append(self._column[name])
+                values.append(number)
+            indptr.append(len(columns))
+        X = csr_array(
+            (
+                np.array(values, dtype=np.float32),
+                np.array(columns, dtype=np.int32),
+                np.array(indptr, dtype=np.int32),
+            ),
+            shape=(len(documents), len(self.feature_names)),
+        )
+        X.sort_indices()
+        return self.predict(X)
+
+    @cached_property
+    def _column(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.feature_names)}
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder that does not hold one yet; see `models.artifacts.save`."""
+        from models.artifacts import save  # noqa: PLC0415  # it imports this module
+
+        save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "SetPredictor":
+        """Read a model back; see `models.artifacts.load`.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is anything but an intact artifact of this format.
+        """
+        from models.artifacts import load  # noqa: PLC0415  # it imports this module
+
+        return load(folder)
+
+
+def seen_features(X: csr_array) -> NDArray[np.bool_]:
+    """Tell which columns are non-zero in some row of X (n_documents, n_features)."""
+    seen = np.zeros(X.shape[1], dtype=bool)
+    seen[X.indices[X.data != 0]] = True
+    return seen

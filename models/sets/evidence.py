@@ -1,0 +1,47 @@
+"""What candidate sources and set features are given about a batch of documents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from models.sets.candidates import CandidateSets
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of a batch of documents when their candidate sets are proposed and judged.
+
+    Attributes
+    ----------
+    X : csr_array of shape (n_documents, n_features), float32
+        The features that binary relevance saw.
+    logits : float64 ndarray of shape (n_documents, n_labels)
+        Raw scores of binary relevance.
+    marginals : float64 ndarray of shape (n_documents, n_labels)
+        Calibrated label probabilities, strictly inside (0, 1).
+    """
+
+    X: csr_array
+    logits: NDArray[np.float64]
+    marginals: NDArray[np.float64]
+
+
+class CandidateSource(Protocol):
+    """Proposes label sets for documents that it was not fitted on."""
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:
+        """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
+
+    def propose(self, evidence: Evidence) -> CandidateSets:
+        """Return at least one set for each document, most probable first."""
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted source."""

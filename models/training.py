@@ -1,0 +1,376 @@
+"""Fits a whole predictor: binary relevance, label calibrator, set features, set calibrator.
+
+Calibrators learn from out-of-fold rows (`models.crossfit`); everything that meets new documents is
+then fitted again on all rows. Two choices look at all rows at once. The text vectorizer counts in
+how many texts a word occurs, which knows nothing of labels. The penalty of binary relevance is one
+number; sharing it keeps out-of-fold scores and final scores on one scale, which is what makes the
+calibrators transfer.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from models.base.binary_relevance import BinaryRelevance
+from models.confidence.calibrators import (
+    BoostedSets,
+    CardinalityIsotonicSets,
+    IsotonicSets,
+    SetCalibrator,
+    TreeSets,
+    UncalibratedSets,
+)
+from models.confidence.label_calibrator import LabelCalibrator
+from models.corpus.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
+from models.corpus.text import TextVectorizer
+from models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
+from models.metrics import evaluate_predictions
+from models.predictor import SetPredictor, seen_features
+from models.sets.features import SetFeatures
+from models.sets.reranker import SetReranker, rank_by
+from models.sets.sources import MarginalCandidates
+
+Method = Literal["br", "br-rerank"]
+METHODS: tuple[Method, ...] = ("br", "br-rerank")
+
+CalibratorName = Literal[
+    "auto",
+    "uncalibrated",
+    "isotonic",
+    "cardinality-isotonic",
+    "tree",
+    "boosted-squared",
+    "boosted-logistic",
+]
+
+# Below these numbers of documents a flexible calibrator repeats noise: isotonic curves need some,
+# trees more. With few right or few wrong candidates there is nothing for trees to tell apart.
+MIN_DOCUMENTS_ISOTONIC = 50
+MIN_DOCUMENTS_TREES = 200
+MIN_OUTCOMES_TREES = 20
+
+
+class TrainingWarning(UserWarning):
+    """The model was fitted, but the data allowed less than was asked."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How to fit.
+
+    Attributes
+    ----------
+    method : {"br-rerank", "br"}
+        Whether the most confident candidate is chosen, or the most probable under independent
+        labels.
+    n_candidates : int
+        Candidate sets a document, 1 to 64.
+    n_folds : int
+        Folds of the cross-fitting, at least 2.
+    calibrator : str
+        ``"auto"`` takes the set calibrator with the lowest cross-validated Brier score.
+    alpha : "auto" or float
+        Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
+    l1_ratio : float
+        Share of the L1 norm in the penalty.
+    bigrams : bool
+        Whether a text model also knows pairs of neighbouring words.
+    seed : int
+        Equal seeds give equal models.
+    n_jobs : int or None
+        Threads; None means every usable core. The model does not depend on it.
+    """
+
+    method: Method = "br-rerank"
+    n_candidates: int = 10
+    n_folds: int = 5
+    calibrator: CalibratorName = "auto"
+    alpha: Literal["auto"] | float = "auto"
+    l1_ratio: float = 0.5
+    bigrams: bool = False
+    seed: int = 0
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        if self.calibrator != "auto" and self.calibrator not in _calibrators(self.seed):
+            names = ", ".join(["auto", *_calibrators(self.seed)])
+            raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
+        if self.n_folds < 2:
+            raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
+
+
+class ChosenCalibrator(NamedTuple):
+    """A set calibrator fitted on all cross-fitted rows, and how it fared on rows it did not see."""
+
+    name: str
+    calibrator: SetCalibrator
+    confidence: NDArray[np.float64]  # cross-validated, one per candidate
+    brier: dict[str, float]  # cross-validated Brier score of every calibrator tried
+
+
+def train(
+    dataset: Dataset,
+    options: TrainingOptions | None = None,
+    progress: Progress | None = None,
+) -> SetPredictor:
+    """Fit a predictor on labelled documents.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        At least ten documents, one of which carries a label.
+    options : TrainingOptions, optional
+    progress : callable, optional
+        Told the share of the work done, in [0, 1], and what is going on.
+
+    Returns
+    -------
+    SetPredictor
+        Its manifest holds ``metrics``: what cross-fitting says of documents not trained on.
+
+    Raises
+    ------
+    ValueError
+        If there is too little to learn from.
+
+    Warns
+    -----
+    TrainingWarning
+        If the documents are too few for the calibrator that would otherwise be used.
+    """
+    options = options or TrainingOptions()
+    report = progress or _silent
+    _check(dataset)
+    started = time.monotonic()
+
+    report(0.0, "features")
+    vectorizer, X = _vectorize(dataset, options)
+    Y = dataset.Y
+    report(0.05, "binary relevance on all documents")
+    base = BinaryRelevance(
+        alpha=options.alpha,
+        l1_ratio=options.l1_ratio,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+    ).fit(X, Y)
+    penalised = clone(base).set_params(alpha=base.alpha_)
+    folds = fold_ids(Y, min(options.n_folds, dataset.n), options.seed)
+    logits = out_of_fold_logits(penalised, X, Y, folds, _part(report, 0.35, 0.85))
+
+    report(0.85, "candidates and their features")
+    source = MarginalCandidates(options.n_candidates)
+    rows = cross_fit(
+        X,
+        Y,
+        folds,
+        logits,
+        label_calibrator=LabelCalibrator(),
+        source=source,
+        features=SetFeatures(),
+    )
+    report(0.88, "set calibrators")
+    chosen = choose_calibrator(rows, options)
+
+    report(0.98, "final parts")
+    predictor = SetPredictor(
+        kind=dataset.kind,
+        label_names=dataset.label_names,
+        feature_names=_feature_names(dataset, vectorizer),
+        vectorizer=vectorizer,
+        seen=seen_features(X),
+        base=base,
+        label_calibrator=LabelCalibrator().fit(logits, Y),
+        source=source.fit(X, Y),
+        reranker=SetReranker(
+            SetFeatures().fit(X, Y), chosen.calibrator, by_confidence=options.method == "br-rerank"
+        ),
+        manifest={
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "setwise_version": _installed("setwise"),
+            "method": options.method,
+            "libraries": _libraries(),
+            "training": {
+                **asdict(options),
+                "alpha_chosen": float(base.alpha_[0]),
+                "calibrator_chosen": chosen.name,
+                "calibrator_brier": chosen.brier,
+                "seconds": round(time.monotonic() - started, 3),
+            },
+            "data": {
+                "kind": dataset.kind,
+                "fingerprint": dataset.fingerprint,
+                "n_documents": dataset.n,
+                "n_labels": len(dataset.label_names),
+                "n_features": int(X.shape[1]),
+            },
+            "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options.method),
+        },
+    )
+    report(1.0, "done")
+    return predictor
+
+
+def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCalibrator:
+    """Compare set calibrators in the folds of the documents, and fit the best on all rows.
+
+    The comparison counts the rows that the method's users see: every candidate when reranking,
+    each document's most probable set otherwise.
+    """
+    n_documents = rows.candidates.n_documents
+    right = int(rows.correct.sum())
+    names = _affordable(n_documents, right, len(rows.correct) - right, options.calibrator)
+    contenders = {name: _calibrators(options.seed)[name] for name in names}
+    confidences = cross_validate(contenders, rows, options.n_jobs)
+    seen = np.arange(len(rows.correct))
+    if options.method == "br":
+        seen = rows.candidates.doc_indptr[:-1]
+    brier = {
+        name: float(np.mean((confidence[seen] - rows.correct[seen]) ** 2))
+        for name, confidence in confidences.items()
+    }
+    best = min(names, key=lambda name: (brier[name], names.index(name)))
+    calibrator = contenders[best].fit(rows.table, rows.correct)
+    return ChosenCalibrator(best, calibrator, confidences[best], brier)
+
+
+def cross_validate(
+    contenders: dict[str, SetCalibrator], rows: CrossFitted, n_jobs: int | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Return each calibrator's confidence in every candidate, fitted on the other folds' rows."""
+    folds = rows.set_folds
+    names = np.unique(folds)
+    parts = {fold: (np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)) for fold in names}
+    tables = {
+        fold: (rows.table.take(inside), rows.table.take(outside))
+        for fold, (inside, outside) in parts.items()
+    }
+
+    def confidence(job: tuple[str, int]) -> NDArray[np.float64]:
+        name, fold = job
+        inside, outside = tables[fold]
+        fitted = clone(contenders[name]).fit(outside, rows.correct[parts[fold][1]])
+        return np.asarray(fitted.predict(inside))
+
+    jobs = [(name, fold) for name in contenders for fold in names]
+    out = {name: np.empty(len(folds)) for name in contenders}
+    # Threads pay: XGBoost and compiled code leave the interpreter's lock.
+    with ThreadPoolExecutor(n_jobs or _usable_cores()) as pool:
+        for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
+            out[name][parts[fold][0]] = values
+    return out
+
+
+def _calibrators(seed: int) -> dict[str, SetCalibrator]:
+    """Return every set calibrator by name, simplest first."""
+    return {
+        "uncalibrated": UncalibratedSets(),
+        "isotonic": IsotonicSets(),
+        "cardinality-isotonic": CardinalityIsotonicSets(),
+        "tree": TreeSets(random_state=seed),
+        "boosted-squared": BoostedSets("squared", random_state=seed),
+        "boosted-logistic": BoostedSets("logistic", random_state=seed),
+    }
+
+
+def _affordable(n_documents: int, right: int, wrong: int, asked: CalibratorName) -> list[str]:
+    """Return the names of the calibrators that this many documents can support."""
+    names = ["uncalibrated"]
+    if n_documents >= MIN_DOCUMENTS_ISOTONIC:
+        names += ["isotonic", "cardinality-isotonic"]
+    if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
+        names += ["tree", "boosted-squared", "boosted-logistic"]
+    if asked in names:
+        return [asked]
+    if asked != "auto" or "boosted-squared" not in names:
+        warnings.warn(
+            f"{n_documents} documents with {right} right and {wrong} wrong candidate sets are too "
+            f"few for a {'boosted' if asked == 'auto' else asked} calibrator: using the best of "
+            f"{', '.join(names)}; trees need {MIN_DOCUMENTS_TREES} documents and "
+            f"{MIN_OUTCOMES_TREES} candidates of either outcome, isotonic curves "
+            f"{MIN_DOCUMENTS_ISOTONIC} documents",
+            TrainingWarning,
+            stacklevel=4,
+        )
+    return names
+
+
+def _check(dataset: Dataset) -> None:
+    if dataset.n < MIN_TRAINING_DOCUMENTS:
+        raise ValueError(
+            f"{dataset.n} documents are too few to train on; give at least {MIN_TRAINING_DOCUMENTS}"
+        )
+    if dataset.Y.nnz == 0:
+        raise ValueError("no document carries a label; give labelled documents")
+
+
+def _vectorize(
+    dataset: Dataset, options: TrainingOptions
+) -> tuple[TextVectorizer | None, csr_array]:
+    if dataset.texts is None:
+        if dataset.X is None:
+            raise ValueError("the data set holds neither texts nor vectors")
+        return None, dataset.X
+    vectorizer = TextVectorizer(bigrams=options.bigrams).fit(dataset.texts)
+    return vectorizer, vectorizer.transform(dataset.texts)
+
+
+def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple[str, ...]:
+    if vectorizer is not None:
+        return tuple(vectorizer.get_feature_names_out())
+    return dataset.feature_names or ()
+
+
+def _cross_fitted_metrics(
+    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], method: Method
+) -> dict[str, Any]:
+    candidates = rows.candidates
+    if method == "br-rerank":
+        order = rank_by(confidence, candidates)
+        candidates, confidence = candidates.reorder(order), confidence[order]
+    metrics = evaluate_predictions(
+        Y,
+        candidates.first(),
+        confidence[candidates.doc_indptr[:-1]],
+        marginals=rows.marginals,
+        candidates=candidates,
+    )
+    return {"estimated_by": "cross-fitting on the training documents", **metrics.to_json()}
+
+
+def _libraries() -> dict[str, str]:
+    names = ["numba", "numpy", "safetensors", "scikit-learn", "scipy", "xgboost-cpu", "xgboost"]
+    return {name: found for name in names if (found := _installed(name)) is not None}
+
+
+def _installed(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _usable_cores() -> int:
+    from joblib import cpu_count  # noqa: PLC0415  # respects affinity and container limits
+
+    return int(cpu_count())
+
+
+def _silent(_: float, __: str) -> None:
+    """Report to nobody."""
+
+
+def _part(report: Progress, start: float, end: float) -> Callable[[float, str], None]:
+    """Return a progress that fills the share from ``start`` to ``end`` of another."""
+    return lambda done, what: report(start + (end - start) * done, what)
