@@ -91,7 +91,7 @@ class PredictionRequest(RequestBody):
 
     document: DocumentIn
     metadata: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Kept with the document, never read; up to 16 kB."
+        default_factory=dict, description="Kept with the document, never read; up to 64 kB."
     )
 
     def as_document(self) -> predictions.Document:

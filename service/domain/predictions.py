@@ -42,8 +42,12 @@ class Document:
     features: Mapping[str, float] | None = None
     metadata: Mapping[str, object] = field(default_factory=dict)
 
-    def faults(self, pointer: str = "/document") -> Iterator[FieldFault]:
-        """Yield what keeps the document from being scored or stored; ``pointer`` is its place.
+    def faults(
+        self, pointer: str = "/document", *, metadata_pointer: str | None = None
+    ) -> Iterator[FieldFault]:
+        """Yield what keeps the document from being scored or stored.
+
+        ``pointer`` is its place in a request; metadata may have a place of its own.
 
         >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
         ['has both text and features; send one of them']
@@ -58,7 +62,7 @@ class Document:
             yield from self._feature_faults(f"{pointer}/features")
         else:
             yield FieldFault(pointer, "has neither text nor features; send one of them")
-        yield from self._metadata_faults(f"{pointer}/metadata")
+        yield from self._metadata_faults(metadata_pointer or f"{pointer}/metadata")
 
     def _feature_faults(self, pointer: str) -> Iterator[FieldFault]:
         if not self.features:

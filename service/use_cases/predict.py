@@ -105,7 +105,7 @@ class Predict:
                     f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
                     "scored. Send its parts as documents of their own."
                 )
-        faults = list(document.faults())
+        faults = list(document.faults(metadata_pointer="/metadata"))
         if idempotency is not None:
             faults += text_faults(
                 idempotency.key, "/header/Idempotency-Key", longest=LONGEST_IDEMPOTENCY_KEY

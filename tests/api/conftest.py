@@ -1,0 +1,115 @@
+"""The HTTP interface over fakes, called in process."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from service import wiring
+from service.domain.people import SYSTEM, Role
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.main import create_app
+from service.settings import Settings
+from service.use_cases.verbs import Verbs
+from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
+
+PEPPER = b"pepper of the tests"
+
+
+@dataclass
+class Service:
+    """A whole service on fakes, and the means to call it as somebody."""
+
+    app: FastAPI
+    verbs: Verbs
+    clock: FakeClock
+    database: FakeDatabase
+    predictors: FakePredictors
+    faults: dict[str, str]
+    secrets: dict[str, str] = field(default_factory=dict)
+
+    def key(self, name: str, role: Role) -> str:
+        """Make a key, by which `send` then calls as ``name``."""
+        key, self.secrets[name] = self.verbs.create_key(SYSTEM, name, role)
+        return key.id
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        by: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **content: Any,
+    ) -> httpx.Response:
+        """Send one request, with the key of the caller named ``by``."""
+        sent = dict(headers or {})
+        if by is not None:
+            sent["Authorization"] = f"Bearer {self.secrets[by]}"
+
+        async def call() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, path, headers=sent, **content)
+
+        return asyncio.run(call())
+
+    def get(self, path: str, *, by: str | None = None, **content: Any) -> httpx.Response:
+        return self.send("GET", path, by=by, **content)
+
+    def post(self, path: str, *, by: str | None = None, **content: Any) -> httpx.Response:
+        return self.send("POST", path, by=by, **content)
+
+    def predict(self, text: str = "0.5", **content: Any) -> httpx.Response:
+        """Post a document; the fake model takes a number as its confidence."""
+        body = {"document": {"id": f"note {text}", "text": text}}
+        return self.post("/v1/predictions", by="client", json=body, **content)
+
+    def fix_threshold(self, value: float) -> None:
+        """Send every document with at least this confidence."""
+        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
+        self.verbs.change_policy(SYSTEM, change, None)
+
+
+@pytest.fixture
+def service() -> Service:
+    settings = Settings(max_text_bytes=1_000, key_cache_s=0)
+    clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
+    predictors = FakePredictors()
+    faults: dict[str, str] = {}
+    verbs = wiring.verbs(
+        settings,
+        database,
+        predictors=predictors,
+        store=FakeStore(clock, ids),
+        pepper=PEPPER,
+        lease_clock=clock,
+        clock=clock,
+        ids=ids,
+    )
+    checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
+    edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
+    service = Service(create_app(edge), verbs, clock, database, predictors, faults)
+    for role in Role:
+        service.key(role.value, role)
+    return service
+
+
+def assert_problem(
+    response: httpx.Response, status: int, slug: str, *pointers: str
+) -> dict[str, Any]:
+    """Check that a response is the problem ``slug``, pointing at exactly these places."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    assert body["type"] == f"/problems/{slug}"
+    assert body["status"] == status
+    assert body["title"]
+    assert body["detail"]
+    assert body["instance"] == response.request.url.path
+    assert sorted(error["pointer"] for error in body.get("errors", [])) == sorted(pointers)
+    return body

@@ -1,0 +1,330 @@
+"""Predicting over HTTP, and reading what was predicted."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from service.domain.people import Role
+from service.domain.predictions import MOST_METADATA_BYTES
+from tests.api.conftest import Service, assert_problem
+from tests.fakes import FakePredictors
+
+UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"
+
+
+def test_a_prediction_is_created_with_its_address(service: Service) -> None:
+    service.fix_threshold(0.9)
+    response = service.predict("0.93")
+    assert response.status_code == 201
+    body = response.json()
+    assert response.headers["location"] == f"/v1/predictions/{body['id']}"
+    assert response.headers["cache-control"] == "no-store"
+    policy = service.get("/v1/admin/policy", by="admin").json()
+    assert body == {
+        "id": body["id"],
+        "document_id": "note 0.93",
+        "labels": ["a", "b"],
+        "confidence": 0.93,
+        "decision": "auto",
+        "reason": "above_threshold",
+        "threshold": 0.9,
+        "candidates": [
+            {"labels": ["a", "b"], "confidence": 0.93, "score": 0.465},
+            {"labels": ["a"], "confidence": 0.11625, "score": 0.1},
+            {"labels": [], "confidence": 0.0, "score": 1e-12},
+        ],
+        "marginals": [
+            {"label": "a", "probability": 0.98},
+            {"label": "b", "probability": 0.7},
+            {"label": "old-code", "probability": 0.125},
+        ],
+        "model_version": "sha256:model",
+        "calibrator_version": "sha256:calibrator",
+        "policy_version": policy["version"],
+        "created_at": "2026-01-02T03:04:05.678901Z",
+    }
+    assert service.get(response.headers["location"], by="client").json() == body
+
+
+@pytest.mark.parametrize(
+    ("text", "decision", "reason"),
+    [
+        ("0.9", "auto", "above_threshold"),
+        ("0.89", "review", "below_threshold"),
+        ("unknown", "review", "out_of_domain"),
+    ],
+)
+def test_the_policy_decides_what_is_sent(
+    service: Service, text: str, decision: str, reason: str
+) -> None:
+    service.fix_threshold(0.9)
+    body = service.predict(text).json()
+    assert (body["decision"], body["reason"]) == (decision, reason)
+    assert len(service.database.contents.reviews) == (decision == "review")
+
+
+def test_nothing_is_sent_before_there_is_a_threshold(service: Service) -> None:
+    body = service.predict("1.0").json()
+    assert (body["decision"], body["reason"], body["threshold"]) == ("review", "no_threshold", None)
+
+
+def _document(**members: Any) -> dict[str, Any]:
+    return {"document": members}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({}, ["/document"]),
+        ([], [""]),
+        ("text", [""]),
+        (None, [""]),
+        ({"document": None}, ["/document"]),
+        ({"document": "text"}, ["/document"]),
+        ({"document": {"text": "x"}, "colour": 1}, ["/colour"]),
+        (_document(text="x", colour=1), ["/document/colour"]),
+        (_document(text=5), ["/document/text"]),
+        (_document(text=["x"]), ["/document/text"]),
+        (_document(text=True), ["/document/text"]),
+        (_document(text="x", id=17), ["/document/id"]),
+        (_document(text=""), ["/document/text"]),
+        (_document(text=" \n\t "), ["/document/text"]),
+        (_document(text="a\x00b"), ["/document/text"]),
+        (_document(text="x", id=""), ["/document/id"]),
+        (_document(text="x", id="i" * 1_001), ["/document/id"]),
+        (_document(), ["/document"]),
+        (_document(id="only"), ["/document"]),
+        (_document(text="x", features={"f": 1}), ["/document"]),
+        (_document(features={}), ["/document/features"]),
+        (_document(features=[1]), ["/document/features"]),
+        (_document(features={"f": "1"}), ["/document/features/f"]),
+        (_document(features={"f": True}), ["/document/features/f"]),
+        (_document(features={"f": None}), ["/document/features/f"]),
+        (_document(features={"f": 1e39}), ["/document/features/f"]),
+        (_document(features={"f": 10**400}), ["/document/features/f"]),
+        (_document(features={"a/b~c": "1"}), ["/document/features/a~1b~0c"]),
+        ({"document": {"text": "x"}, "metadata": None}, ["/metadata"]),
+        ({"document": {"text": "x"}, "metadata": [1]}, ["/metadata"]),
+        ({"document": {"text": "x"}, "metadata": {"a": "\x00"}}, ["/metadata/a"]),
+        ({"document": {"text": "x"}, "metadata": {"big": "m" * MOST_METADATA_BYTES}}, ["/metadata"]),
+    ],
+)
+def test_a_bad_body_is_refused_with_a_pointer_to_each_fault(
+    service: Service, body: Any, pointers: list[str]
+) -> None:
+    response = service.post("/v1/predictions", by="client", json=body)
+    assert_problem(response, 422, "invalid-request", *pointers)
+    assert service.database.contents.predictions == {}
+
+
+def test_deeply_nested_metadata_is_refused(service: Service) -> None:
+    nested: Any = 1
+    for _ in range(60):
+        nested = {"a": nested}
+    body = {"document": {"text": "x"}, "metadata": nested}
+    response = service.post("/v1/predictions", by="client", json=body)
+    problem = assert_problem(response, 422, "invalid-request", "/metadata" + "/a" * 20)
+    assert "nested" in problem["errors"][0]["detail"]
+
+
+def test_an_infinite_number_in_metadata_is_refused(service: Service) -> None:
+    response = service.post(
+        "/v1/predictions",
+        by="client",
+        content='{"document": {"text": "x"}, "metadata": {"m": 1e999}}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert_problem(response, 422, "invalid-request", "/metadata/m")
+
+
+def test_control_characters_other_than_nul_are_kept(service: Service) -> None:
+    response = service.predict("a\x01\x1b[31m\u2028b")
+    assert response.status_code == 201
+    stored = service.database.contents.predictions[response.json()["id"]]
+    assert stored.document.text == "a\x01\x1b[31m\u2028b"
+
+
+def test_a_problem_lists_a_bounded_number_of_faults(service: Service) -> None:
+    body = _document(features={f"f{i}": None for i in range(1_000)})
+    response = service.post("/v1/predictions", by="client", json=body)
+    assert len(response.json()["errors"]) == 50
+
+
+def test_a_text_over_the_limit_is_refused(service: Service) -> None:
+    def post(text: str) -> httpx.Response:
+        return service.post("/v1/predictions", by="client", json=_document(text=text))
+
+    assert post("ä" * 500).status_code == 201
+    assert_problem(post("ä" * 501), 413, "document-too-large")
+
+
+def test_without_a_model_nothing_is_stored(service: Service) -> None:
+    service.predictors.predictor = None
+    response = service.predict()
+    assert_problem(response, 503, "model-unavailable")
+    assert int(response.headers["retry-after"]) > 0
+    assert service.database.contents.predictions == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "status"), [("client", 201), ("reviewer", 403), ("lead", 403), ("admin", 201)]
+)
+def test_clients_and_administrators_predict(service: Service, role: str, status: int) -> None:
+    response = service.post("/v1/predictions", by=role, json=_document(text="x"))
+    assert response.status_code == status
+    if status == 403:
+        assert_problem(response, 403, "forbidden")
+
+
+def test_the_same_idempotency_key_and_body_give_the_same_prediction(service: Service) -> None:
+    headers = {"Idempotency-Key": "order-1"}
+    first = service.post(
+        "/v1/predictions",
+        by="client",
+        headers=headers,
+        json={"document": {"id": "d", "text": "x"}, "metadata": {"a": 1, "b": 2}},
+    )
+    # The same request, written in another order.
+    again = service.post(
+        "/v1/predictions",
+        by="client",
+        headers=headers | {"Content-Type": "application/json"},
+        content='{"metadata":{"b":2,"a":1},"document":{"text":"x","id":"d"}}',
+    )
+    assert again.status_code == 201
+    assert again.json() == first.json()
+    assert again.headers["location"] == first.headers["location"]
+    assert len(service.database.contents.predictions) == 1
+    assert len(service.database.contents.reviews) == 1
+
+
+def test_an_idempotency_key_does_not_serve_another_body(service: Service) -> None:
+    headers = {"Idempotency-Key": "order-1"}
+    service.predict("0.1", headers=headers)
+    assert_problem(service.predict("0.2", headers=headers), 422, "idempotency-mismatch")
+
+
+def test_idempotency_keys_belong_to_their_client(service: Service) -> None:
+    service.key("other", Role.CLIENT)
+    headers = {"Idempotency-Key": "order-1"}
+    body = _document(text="x")
+    mine = service.post("/v1/predictions", by="client", json=body, headers=headers)
+    theirs = service.post("/v1/predictions", by="other", json=body, headers=headers)
+    assert mine.json()["id"] != theirs.json()["id"]
+
+
+@pytest.mark.parametrize("key", ["", "  ", "k" * 256])
+def test_an_idempotency_key_that_cannot_be_kept_is_refused(service: Service, key: str) -> None:
+    response = service.predict(headers={"Idempotency-Key": key})
+    assert_problem(response, 422, "invalid-request", "/header/Idempotency-Key")
+
+
+@pytest.mark.parametrize("wanted", [UNKNOWN_ID, "nonsense", "%00", "..", "null"])
+def test_an_unknown_prediction_is_not_found(service: Service, wanted: str) -> None:
+    response = service.get(f"/v1/predictions/{wanted}", by="client")
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_a_client_cannot_know_of_another_clients_prediction(service: Service) -> None:
+    service.key("other", Role.CLIENT)
+    made = service.predict().json()["id"]
+    assert_problem(
+        service.get(f"/v1/predictions/{made}", by="other"), 404, "prediction-not-found"
+    )
+    assert service.get("/v1/predictions", by="other").json()["items"] == []
+    assert service.get(f"/v1/predictions/{made}", by="lead").status_code == 200
+
+
+def test_a_list_is_paged_newest_first(service: Service) -> None:
+    made = [service.predict(f"0.{n}").json()["id"] for n in range(1, 6)]
+    seen: list[str] = []
+    query = "limit=2"
+    while True:
+        page = service.get(f"/v1/predictions?{query}", by="client").json()
+        assert page["limit"] == 2
+        assert len(page["items"]) <= 2
+        seen += [item["id"] for item in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        query = f"limit=2&cursor={page['next_cursor']}"
+    assert seen == made[::-1]
+
+
+def test_a_list_is_filtered(service: Service) -> None:
+    service.fix_threshold(0.5)
+    for text in ("0.4", "0.6", "0.7"):
+        service.predict(text)
+        service.clock.advance(minutes=1)
+
+    def found(**query: str) -> list[str]:
+        response = service.send("GET", "/v1/predictions", by="client", params=query)
+        return [item["document_id"] for item in response.json()["items"]]
+
+    assert found(decision="auto") == ["note 0.7", "note 0.6"]
+    assert found(document_id="note 0.4") == ["note 0.4"]
+    assert found(created_from="2026-01-02T03:05:05.678901Z") == ["note 0.7", "note 0.6"]
+    assert found(created_before="2026-01-02T04:05:05.678901+01:00") == ["note 0.4"]
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("limit=0", "/query/limit"),
+        ("limit=201", "/query/limit"),
+        ("limit=ten", "/query/limit"),
+        ("decision=maybe", "/query/decision"),
+        ("created_from=yesterday", "/query/created_from"),
+        ("created_from=2026-01-02T03:04:05", "/query/created_from"),
+        ("colour=red", "/query/colour"),
+    ],
+)
+def test_a_bad_query_is_refused(service: Service, query: str, pointer: str) -> None:
+    response = service.get(f"/v1/predictions?{query}", by="client")
+    assert_problem(response, 422, "invalid-request", pointer)
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "%00", "ä", "A" * 400, UNKNOWN_ID])
+def test_a_forged_cursor_is_refused(service: Service, cursor: str) -> None:
+    response = service.get(f"/v1/predictions?cursor={cursor}", by="client")
+    assert_problem(response, 422, "invalid-request", "/query/cursor")
+
+
+def test_a_cursor_belongs_to_its_list_and_filters(service: Service) -> None:
+    for text in ("0.1", "0.2", "0.3"):
+        service.predict(text)
+    cursor = service.get("/v1/predictions?limit=1", by="client").json()["next_cursor"]
+    other_filter = service.get(f"/v1/predictions?decision=auto&cursor={cursor}", by="client")
+    assert_problem(other_filter, 422, "invalid-request", "/query/cursor")
+    other_list = service.get(f"/v1/reviews?cursor={cursor}", by="reviewer")
+    assert_problem(other_list, 422, "invalid-request", "/query/cursor")
+    assert service.get(f"/v1/predictions?limit=2&cursor={cursor}", by="client").status_code == 200
+
+
+def test_decisions_are_counted(service: Service) -> None:
+    service.fix_threshold(0.9)
+    service.predict("0.95")
+    service.predict("0.1")
+    service.predict("0.2")
+    text = service.get("/metrics").text
+    assert 'setwise_decisions_total{decision="auto",reason="above_threshold"} 1.0' in text
+    assert 'setwise_decisions_total{decision="review",reason="below_threshold"} 2.0' in text
+
+
+def test_a_model_that_fails_is_a_bare_500(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def active(self) -> Any:
+            raise RuntimeError("secret: note 0.5")
+
+    object.__setattr__(service.verbs.predict, "predictors", Broken())
+    response = service.predict(headers={"X-Request-ID": "trace-7"})
+    problem = assert_problem(response, 500, "internal-error")
+    assert "trace-7" in problem["detail"]
+    assert "secret" not in json.dumps(problem)
+    assert response.headers["x-request-id"] == "trace-7"
+    object.__setattr__(service.verbs.predict, "predictors", FakePredictors())
+    assert service.predict().status_code == 201
