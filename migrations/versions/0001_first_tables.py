@@ -16,7 +16,7 @@ depends_on = None
 
 ID = sa.String(length=36).with_variant(postgresql.UUID(as_uuid=False), "postgresql")
 INSTANT = sa.DateTime(timezone=True)
-JSON = sa.JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
+JSON = sa.JSON(none_as_null=True)
 
 # Rows that are history: written once, then only read.
 UNCHANGING = ("predictions", "annotations", "audit_events", "routing_policies", "model_activations")

@@ -20,7 +20,7 @@ class SqlJobs:
     def enqueue(self, job: Job) -> bool:
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         stored = self._connection.execute(
-            dialect.insert(jobs).on_conflict_do_nothing(),
+            dialect.insert(jobs).on_conflict_do_nothing().returning(jobs.c.id),
             {
                 "id": job.id,
                 "kind": job.kind,
@@ -30,7 +30,7 @@ class SqlJobs:
                 **_changing(job),
             },
         )
-        return stored.rowcount == 1
+        return stored.first() is not None
 
     def get(self, job_id: str) -> Job | None:
         return self._one(select(jobs).where(jobs.c.id == job_id)) if is_id(job_id) else None

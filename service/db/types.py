@@ -3,13 +3,15 @@
 from datetime import UTC, datetime
 
 from sqlalchemy import JSON, DateTime, Dialect, String
-from sqlalchemy.dialects.postgresql import JSONB, UUID
+from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator
 
 Id = String(36).with_variant(UUID(as_uuid=False), "postgresql")
 """A UUID, as text in Python on both; 16 bytes on PostgreSQL. Both order as the text does."""
 
-Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+Json = JSON(none_as_null=True)
+"""Kept as it was written: PostgreSQL's ``jsonb`` would turn 1e300 into an integer of 301 digits and
+lose the order of names, and takes longer to write. A query that needs its operators may cast."""
 
 
 class Instant(TypeDecorator[datetime]):

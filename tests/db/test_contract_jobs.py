@@ -1,0 +1,129 @@
+"""Durable jobs: the fake and both databases behave alike."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from service.domain.work import Job, JobState, RetryRule
+from service.use_cases.ports import Begin
+from tests.fakes import START
+from tests.samples import job
+
+MINUTE = timedelta(minutes=1)
+
+
+def enqueue(begin: Begin, *jobs: Job) -> list[bool]:
+    with begin() as transaction:
+        stored = [transaction.jobs.enqueue(one) for one in jobs]
+        transaction.commit()
+    return stored
+
+
+def claim(begin: Begin, *kinds: str, minutes: float = 0) -> Job | None:
+    with begin() as transaction:
+        found = transaction.jobs.claim(kinds or ("fit",), START + minutes * MINUTE, MINUTE)
+        transaction.commit()
+    return found
+
+
+def save(begin: Begin, changed: Job, token: int | None = None) -> bool:
+    with begin() as transaction:
+        saved = transaction.jobs.save(changed, token=changed.token if token is None else token)
+        transaction.commit()
+    return saved
+
+
+def read(begin: Begin, job_id: str) -> Job | None:
+    with begin(read_only=True) as transaction:
+        return transaction.jobs.get(job_id)
+
+
+def test_a_job_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+    queued = job("fit", key="k", payload={"noise": "none", "rates": [0.25, None]})
+    assert enqueue(begin, queued) == [True]
+    assert read(begin, queued.id) == queued
+    claimed = claim(begin)
+    assert claimed == queued.claimed(START, MINUTE)
+    assert read(begin, queued.id) == claimed
+    told = claimed.continued(START + MINUTE, MINUTE, progress=0.1 + 0.2, message="fold 2 of 5")
+    assert save(begin, told)
+    assert read(begin, queued.id) == told
+    failed = told.failed("boom", START, RetryRule())
+    assert save(begin, failed)
+    assert read(begin, queued.id) == failed
+    again = claim(begin, minutes=9)
+    assert again is not None
+    done = again.succeeded({"brier": 0.05}, START)
+    assert save(begin, done)
+    assert read(begin, queued.id) == done
+
+
+def test_what_is_not_there_is_not_found(begin: Begin) -> None:
+    assert read(begin, "nonsense") is None
+    assert claim(begin) is None
+
+
+def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Begin) -> None:
+    late = job("fit", due_at=START + 2 * MINUTE)
+    early = job("fit", due_at=START + MINUTE)
+    future = job("fit", due_at=START + 9 * MINUTE)
+    other = job("export")
+    enqueue(begin, late, early, future, other)
+    claimed = [claim(begin, "fit", "purge", minutes=3) for _ in range(3)]
+    assert [one and one.id for one in claimed] == [early.id, late.id, None]
+
+
+def test_an_abandoned_job_comes_before_those_that_wait(begin: Begin) -> None:
+    abandoned = job("fit")
+    enqueue(begin, abandoned)
+    claim(begin)
+    enqueue(begin, job("fit"))
+    taken = claim(begin, minutes=1)
+    assert taken is not None
+    assert (taken.id, taken.token, taken.attempt) == (abandoned.id, 2, 2)
+
+
+def test_a_live_job_is_left_to_its_worker(begin: Begin) -> None:
+    enqueue(begin, job("fit"))
+    claim(begin)
+    assert claim(begin, minutes=0.999) is None
+
+
+def test_one_job_of_a_key_is_unfinished_at_a_time(begin: Begin) -> None:
+    first, second, third = (job("fit", key="k") for _ in range(3))
+    assert enqueue(begin, first, second, job("fit"), job("fit")) == [True, False, True, True]
+    claimed = claim(begin)
+    assert claimed is not None
+    assert claimed.key == "k"
+    assert enqueue(begin, second) == [False]
+    save(begin, claimed.succeeded(None, START))
+    assert enqueue(begin, third) == [True]
+
+
+@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.RUNNING])
+def test_a_write_with_a_stale_token_is_refused(begin: Begin, state: JobState) -> None:
+    enqueue(begin, job("fit"))
+    lost = claim(begin)
+    taken = claim(begin, minutes=1)
+    assert lost is not None
+    assert taken is not None
+    late = (
+        lost.succeeded({"from": "the dead"}, START)
+        if state is JobState.SUCCEEDED
+        else lost.continued(START, MINUTE, progress=0.9, message=None)
+    )
+    assert not save(begin, late, token=lost.token)
+    assert read(begin, taken.id) == taken
+
+
+def test_a_job_that_nobody_runs_takes_no_writes(begin: Begin) -> None:
+    queued = job("fit")
+    enqueue(begin, queued)
+    assert not save(begin, replace(queued, message="hello"))
+    claimed = claim(begin)
+    assert claimed is not None
+    done = claimed.succeeded(None, START)
+    assert save(begin, done)
+    assert not save(begin, claimed.failed("late", START, RetryRule()))
+    assert read(begin, queued.id) == done

@@ -1,0 +1,161 @@
+"""Predictions and the audit trail: the fake and both databases behave alike."""
+
+from datetime import timedelta
+
+import pytest
+
+from service.domain.history import Event
+from service.domain.predictions import Decision, Document, Prediction, Reason
+from service.use_cases.ports import (
+    Begin,
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    Page,
+    PredictionFilter,
+)
+from tests.fakes import START
+from tests.samples import CLIENT, OTHER_CLIENT, prediction
+
+MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\x00"]
+
+
+def store(begin: Begin, *made: Prediction) -> None:
+    with begin() as transaction:
+        for one in made:
+            transaction.predictions.add(one)
+        transaction.commit()
+
+
+def listed(begin: Begin, after: str | None = None, limit: int = 50, **wanted: object):
+    with begin(read_only=True) as transaction:
+        return transaction.predictions.page(PredictionFilter(**wanted), after=after, limit=limit)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        Document(id="note-17", text="fever", metadata={"ward": {"beds": [1, 2.5, None, True]}}),
+        Document(features={"bp": 0.1 + 0.2, "tiny": 5e-324, "huge": 1.7e308, "-0": -0.0}),
+        Document(id="é" * 200, text='נפיחות 🤒 \x07 \u202e "quoted" \\ \\u0000 %s :x {y}' * 100),
+        Document(text="null", features=None, metadata={"null": None, "": "", "a.b": {}}),
+    ],
+)
+def test_a_stored_prediction_comes_back_as_it_was(begin: Begin, document: Document) -> None:
+    made = prediction(document=document, created_at=START + timedelta(microseconds=1))
+    store(begin, made)
+    with begin(read_only=True) as transaction:
+        assert transaction.predictions.get(made.id) == made
+
+
+def test_what_is_not_there_is_not_found(begin: Begin) -> None:
+    with begin(read_only=True) as transaction:
+        assert [transaction.predictions.get(name) for name in MISSING] == [None] * len(MISSING)
+
+
+def test_nothing_is_stored_without_a_commit(begin: Begin) -> None:
+    with begin() as transaction:
+        transaction.predictions.add(prediction())
+    assert listed(begin) == Page((), None)
+
+
+def test_nothing_is_stored_when_the_work_fails(begin: Begin) -> None:
+    def fail() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert listed(begin) == Page((), None)
+
+
+def test_a_transaction_sees_what_it_wrote(begin: Begin) -> None:
+    made = prediction()
+    with begin() as transaction:
+        transaction.predictions.add(made)
+        assert transaction.predictions.get(made.id) == made
+
+
+def test_pages_go_newest_first_without_gaps_or_repeats(begin: Begin) -> None:
+    made = [prediction() for _ in range(7)]
+    store(begin, *made)
+    seen, after = [], None
+    while True:
+        page = listed(begin, after, limit=3)
+        seen += page.items
+        after = page.next_after
+        if after is None:
+            break
+    assert seen == made[::-1]
+
+
+def test_a_full_last_page_is_the_last(begin: Begin) -> None:
+    store(begin, *(prediction() for _ in range(3)))
+    assert listed(begin, limit=3).next_after is None
+
+
+def test_filters_narrow_a_list_and_combine(begin: Begin) -> None:
+    auto = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    later = START + timedelta(hours=1)
+    first = prediction(document=Document(id="d-1", text="x"))
+    second = prediction(document=Document(id="d-2", text="x"), **auto)
+    third = prediction(client_id=OTHER_CLIENT.id, created_at=later, **auto)
+    store(begin, first, second, third)
+    assert listed(begin, decision=Decision.AUTO).items == (third, second)
+    assert listed(begin, client_id=CLIENT.id).items == (second, first)
+    assert listed(begin, client_id=CLIENT.id, decision=Decision.AUTO).items == (second,)
+    assert listed(begin, document_id="d-1").items == (first,)
+    assert listed(begin, created_from=later).items == (third,)
+    assert listed(begin, created_before=later).items == (second, first)
+    assert listed(begin, client_id="system").items == ()
+
+
+def test_predictions_are_counted_by_decision_and_reason(begin: Begin) -> None:
+    with begin(read_only=True) as transaction:
+        assert transaction.predictions.counts() == {}
+    auto = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    store(begin, prediction(), prediction(), prediction(**auto))
+    with begin(read_only=True) as transaction:
+        assert transaction.predictions.counts() == {
+            (Decision.REVIEW, Reason.BELOW_THRESHOLD): 2,
+            (Decision.AUTO, Reason.ABOVE_THRESHOLD): 1,
+        }
+
+
+def test_a_request_is_found_again_by_its_client_and_key(begin: Begin) -> None:
+    made = prediction()
+    with begin() as transaction:
+        transaction.predictions.add(made, idempotency=IdempotencyKey("k", "digest"))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.predictions.replayed(CLIENT.id, "k") == (made, "digest")
+        assert transaction.predictions.replayed(CLIENT.id, "K") is None
+        assert transaction.predictions.replayed(OTHER_CLIENT.id, "k") is None
+
+
+def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(begin: Begin) -> None:
+    first, late, others = prediction(), prediction(), prediction(client_id=OTHER_CLIENT.id)
+    key = IdempotencyKey("k", "digest")
+    for one in (first, others):
+        with begin() as transaction:
+            transaction.predictions.add(one, idempotency=key)
+            transaction.commit()
+    with pytest.raises(IdempotencyKeyTaken), begin() as transaction:
+        transaction.predictions.add(late, idempotency=key)
+    assert listed(begin).items == (others, first)
+
+
+def test_events_are_listed_newest_first(begin: Begin) -> None:
+    events = [
+        Event(one.id, START, "system", "system", "policy.changed", "v2", request_id, {"a": [1.5]})
+        for one, request_id in ((prediction(), None), (prediction(), "r-1"), (prediction(), "r-2"))
+    ]
+    with begin() as transaction:
+        for event in events:
+            transaction.audit_trail.add(event)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        page = transaction.audit_trail.page(after=None, limit=2)
+        assert page.items == (events[2], events[1])
+        rest = transaction.audit_trail.page(after=page.next_after, limit=2)
+        assert (rest.items, rest.next_after) == ((events[0],), None)
