@@ -13,13 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from models.base.linear import LinearFit, elastic_net_path, fit_elastic_net
+from models.base.linear import LinearFit, fit_elastic_net
+from models.base.penalty import choose_penalty
 from models.base.scaling import FeatureWeighting, Scheme, as_rows
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
-# Penalties tried by alpha="auto", strongest first; features are weighted, so the range is shared.
-ALPHA_PATH = np.geomspace(3e-3, 3e-6, 13)
+# A single row leaves nothing to choose a penalty on.
+_ALPHA_WITHOUT_VALIDATION = 1e-3
 # Above this share of non-zero coefficients rows of a dense matrix are read faster than lists.
 _DENSE_SHARE = 0.2
 _DENSE_BYTES = 256 * 2**20
@@ -41,10 +42,10 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     alpha : "auto", float or array-like of shape (n_labels,)
-        Penalty strength as in `fit_elastic_net`. ``"auto"`` takes the one with the lowest
-        validation log-loss, shared by all labels.
+        Penalty strength as in `fit_elastic_net`. ``"auto"`` chooses each label's for the
+        log-loss on validation rows, see `choose_penalty`.
     l1_ratio : float
-        Share of the L1 norm in the penalty, in [0, 1].
+        Share of the L1 norm in the penalty, in [0, 1]; around the default is best on text.
     weighting : {"auto", "idf", "deviation", "none"}
         Weighting of features before the fit, see `FeatureWeighting`.
     tol, max_iter : float, int
@@ -92,7 +93,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
     coef_: sp.csc_array
     intercept_: NDArray[np.float64]
     weighting_: FeatureWeighting
-    n_iter_: NDArray[np.int32]
+    n_iter_: NDArray[np.int64]
     valid_loss_: NDArray[np.float64]
     n_features_in_: int
     classes_: NDArray[np.int64]
@@ -101,7 +102,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         self,
         *,
         alpha: Literal["auto"] | float | ArrayLike = "auto",
-        l1_ratio: float = 0.5,
+        l1_ratio: float = 0.7,
         weighting: Scheme = "auto",
         tol: float = 1e-4,
         max_iter: int = 50,
@@ -164,9 +165,9 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         if validation is not None:
             held_out = self.weighting_.transform(validation[0]), as_labels(validation[1])
         if isinstance(self.alpha, str):
-            alpha: float | ArrayLike = self._choose_alpha(weighted, targets, weight, held_out)
+            alpha, start = self._choose_alpha(weighted, targets, weight, held_out)
         else:
-            alpha = self.alpha
+            alpha, start = np.asarray(self.alpha, dtype=np.float64), None
         fit = fit_elastic_net(
             weighted,
             targets,
@@ -175,6 +176,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
             sample_weight=weight,
             X_valid=held_out[0],
             Y_valid=held_out[1],
+            warm_start=start,
             tol=self.tol,
             max_iter=self.max_iter,
             patience=self.patience,
@@ -197,32 +199,34 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         Y: sp.csr_array,
         weight: NDArray[np.float64] | None,
         held_out: tuple[Matrix, Matrix],
-    ) -> float:
+    ) -> tuple[NDArray[np.float64], LinearFit | None]:
+        """Return each label's penalty and, for a fit without validation rows, where to start."""
         if self.alpha != "auto":
             raise ValueError(f'alpha must be a number, one per label or "auto", got {self.alpha!r}')
-        if held_out[0] is None:
+        ends_itself = held_out[0] is None
+        if ends_itself:
             n = X.shape[0]
-            n_valid = round(self.validation_fraction * n)
-            if not 0 < n_valid < n:
-                return float(np.sqrt(ALPHA_PATH[0] * ALPHA_PATH[-1]))
             order = check_random_state(self.random_state).permutation(n)
+            n_valid = min(max(1, round(self.validation_fraction * n)), n - 1)
+            if n_valid < 1:
+                return np.asarray(_ALPHA_WITHOUT_VALIDATION), None
             valid, train = np.sort(order[:n_valid]), np.sort(order[n_valid:])
             held_out = X[valid], Y[valid]
             X, Y = X[train], Y[train]
             weight = None if weight is None else weight[train]
-        path = elastic_net_path(
+        choice = choose_penalty(
             X,
             Y,
             *held_out,
-            alphas=ALPHA_PATH,
             l1_ratio=self.l1_ratio,
             sample_weight=weight,
             tol=self.tol,
             max_iter=self.max_iter,
-            patience=self.patience,
             n_jobs=self.n_jobs,
+            random_state=self.random_state,
         )
-        return float(ALPHA_PATH[np.argmin(path.valid_loss.sum(axis=0))])
+        usable = ends_itself and choice.fit.coef.shape[0] == Y.shape[1]
+        return choice.alpha, choice.fit if usable else None
 
     def _keep(self, fit: LinearFit, n_features: int) -> None:
         self.alpha_ = fit.alpha
@@ -317,13 +321,14 @@ def as_labels(Y: Matrix) -> sp.csr_array:
         Y = np.asarray(Y)
         if Y.ndim != 2:
             raise ValueError(f"Y must have shape (n_samples, n_labels), got {Y.ndim} dimension(s)")
-    values = Y.data if sp.issparse(Y) else Y
-    if not ((values == 0) | (values == 1)).all():
-        raise ValueError("Y must hold 0 and 1 only")
-    labels = sp.csr_array(Y, dtype=np.uint8)
-    if not labels.has_canonical_format or (labels.data == 0).any():
+    labels: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(Y)
+    if not labels.has_canonical_format:
         labels = labels.copy()
         labels.sum_duplicates()
+    if not ((labels.data == 0) | (labels.data == 1)).all():
+        raise ValueError("Y must hold 0 and 1 only")
+    labels = labels.astype(np.uint8)
+    if (labels.data == 0).any():
         labels.eliminate_zeros()
     return labels
 

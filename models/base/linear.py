@@ -5,7 +5,6 @@ label, a mixture one problem per label and component with instance weights.
 """
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from models.base.prox_newton import EARLY, UNFINISHED, Columns, Fits, Rule, fit_problems
+from models.base.prox_newton import (
+    EARLY,
+    UNFINISHED,
+    Fits,
+    Problems,
+    Rule,
+    fit_problems,
+)
+from models.base.quadratic_model import Columns
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -36,9 +43,11 @@ class LinearFit:
     alpha : ndarray of shape (n_problems,)
         Penalty strength each was fitted with.
     objective : ndarray of shape (n_problems,)
-        Penalised weighted mean log-loss on the training rows where the steps ended, in nats.
+        Penalised weighted mean log-loss of the solution on the training rows, in nats.
     n_iter : ndarray of shape (n_problems,), int
         Newton steps taken.
+    best_iter : ndarray of shape (n_problems,), int
+        Newton steps to the solution: fewer than `n_iter` where validation chose an earlier one.
     converged : ndarray of shape (n_problems,), bool
         Whether the steps ended by themselves: at the tolerance or, with validation rows, because
         validation loss no longer fell.
@@ -52,29 +61,11 @@ class LinearFit:
     intercept: NDArray[np.float64]
     alpha: NDArray[np.float64]
     objective: NDArray[np.float64]
-    n_iter: NDArray[np.int32]
+    n_iter: NDArray[np.int64]
+    best_iter: NDArray[np.int64]
     converged: NDArray[np.bool_]
     stopped_early: NDArray[np.bool_]
     valid_loss: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class LinearPath:
-    """Validation losses along a path of penalties.
-
-    Attributes
-    ----------
-    alphas : ndarray of shape (n_problems, n_path)
-        Penalty strengths visited, strongest first.
-    valid_loss : ndarray of shape (n_problems, n_path)
-        Lowest mean validation log-loss of the steps at each, in nats.
-    n_iter : ndarray of shape (n_problems, n_path), int
-        Newton steps taken at each.
-    """
-
-    alphas: NDArray[np.float64]
-    valid_loss: NDArray[np.float64]
-    n_iter: NDArray[np.int32]
 
 
 def usable_cores() -> int:
@@ -95,9 +86,9 @@ def fit_elastic_net(
     Y_valid: Matrix | None = None,
     warm_start: LinearFit | None = None,
     tol: float = TOLERANCE,
-    max_iter: int = 100,
-    max_sweeps: int = 10,
-    patience: int = 3,
+    max_iter: int | ArrayLike = 100,
+    max_sweeps: int = 3,
+    patience: int | None = 3,
     n_jobs: int | None = None,
 ) -> LinearFit:
     r"""Minimise the elastic-net logistic objective of every column of `Y`.
@@ -120,16 +111,18 @@ def fit_elastic_net(
     sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
         Finite weights, not negative, shared or per problem.
     X_valid, Y_valid : optional
-        Validation rows. With them each problem keeps the step with the lowest validation
-        log-loss and ends after `patience` steps without a lower one.
+        Validation rows. Each problem keeps the step with the lowest validation log-loss.
     warm_start : LinearFit, optional
         Where to start, of the same problems and features.
     tol : float
         Steps end when the objective is within about this share of the intercept-only loss.
-    max_iter, max_sweeps : int
-        Newton steps, and coordinate-descent sweeps per step, at most.
-    patience : int
-        See `X_valid`.
+    max_iter : int or array-like of shape (n_problems,)
+        Newton steps at most.
+    max_sweeps : int
+        Coordinate-descent sweeps per step at most.
+    patience : int or None
+        Steps without a lower validation loss after which a problem ends; None runs to the
+        tolerance, keeps the last step and merely measures the validation loss there.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
 
@@ -159,112 +152,54 @@ def fit_elastic_net(
     >>> fit.coef.toarray().round(3), fit.intercept.round(3)
     (array([[1.508]]), array([-2.261]))
     """
-    problem = _Problem.check(X, Y, sample_weight, X_valid, Y_valid)
-    alphas = _check_alpha(alpha, problem.n_problems)[:, None]
-    rule = _check_rule(tol, max_iter, patience, max_sweeps)
-    fits = _solve(problem, alphas, l1_ratio, warm_start, rule, n_jobs)
-    status = fits.status[:, 0]
-    return LinearFit(
-        coef=sp.csr_array(
-            (fits.values, fits.indices, fits.indptr), shape=(problem.n_problems, problem.n_features)
-        ),
-        intercept=fits.intercept,
-        alpha=alphas[:, 0],
-        objective=fits.objective[:, 0],
-        n_iter=fits.n_iter[:, 0],
-        converged=status != UNFINISHED,
-        stopped_early=status == EARLY,
-        valid_loss=fits.held_out[:, 0],
+    features = as_features(X, "X")
+    n, d = features.shape
+    targets = as_targets(Y, n, "Y")
+    size = targets.shape[1]
+    if (X_valid is None) != (Y_valid is None):
+        raise ValueError("give both X_valid and Y_valid, or neither")
+    valid = as_features(np.zeros((0, d)) if X_valid is None else X_valid, "X_valid")
+    n_valid = valid.shape[0]
+    valid_targets = as_targets(
+        np.zeros((0, size)) if Y_valid is None else Y_valid, n_valid, "Y_valid"
     )
-
-
-def elastic_net_path(
-    X: Matrix,
-    Y: Matrix,
-    X_valid: Matrix,
-    Y_valid: Matrix,
-    *,
-    alphas: ArrayLike,
-    l1_ratio: float,
-    sample_weight: ArrayLike | None = None,
-    tol: float = TOLERANCE,
-    max_iter: int = 100,
-    max_sweeps: int = 10,
-    patience: int = 3,
-    n_jobs: int | None = None,
-) -> LinearPath:
-    """Measure validation loss along penalties, each fit started where the one before ended.
-
-    Parameters
-    ----------
-    alphas : array-like of shape (n_path,) or (n_problems, n_path)
-        Penalty strengths, strongest first.
-
-    Others as in `fit_elastic_net`.
-
-    Returns
-    -------
-    LinearPath
-    """
-    problem = _Problem.check(X, Y, sample_weight, X_valid, Y_valid)
-    grid = np.asarray(alphas, dtype=np.float64)
-    grid = np.ascontiguousarray(np.broadcast_to(grid, (problem.n_problems, grid.shape[-1])))
-    rule = _check_rule(tol, max_iter, patience, max_sweeps)
-    fits = _solve(problem, grid, l1_ratio, None, rule, n_jobs)
-    return LinearPath(alphas=grid, valid_loss=fits.held_out, n_iter=fits.n_iter)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Checked arrays in the types the compiled code expects."""
-
-    X: Columns
-    Y: Columns
-    weights: NDArray[np.float64]
-    X_valid: Columns
-    Y_valid: Columns
-    n_valid: int
-    n_features: int
-    n_problems: int
-
-    @classmethod
-    def check(
-        cls,
-        X: Matrix,
-        Y: Matrix,
-        sample_weight: ArrayLike | None,
-        X_valid: Matrix | None,
-        Y_valid: Matrix | None,
-    ) -> "_Problem":
-        features = as_features(X, "X")
-        n, d = features.shape
-        targets = _as_targets(Y, n, "Y")
-        n_problems = targets.shape[1]
-        if (X_valid is None) != (Y_valid is None):
-            raise ValueError("give both X_valid and Y_valid, or neither")
-        if X_valid is None:
-            valid = sp.csc_array((0, d), dtype=np.float32)
-            valid_targets = sp.csc_array((0, n_problems), dtype=np.float64)
-        else:
-            valid = as_features(X_valid, "X_valid")
-            valid_targets = _as_targets(Y_valid, valid.shape[0], "Y_valid")
-            if valid.shape[1] != d or valid_targets.shape[1] != n_problems:
-                raise ValueError(
-                    f"validation has {valid.shape[1]} features and {valid_targets.shape[1]} "
-                    f"problems, training {d} and {n_problems}"
-                )
-            if valid.shape[0] == 0:
-                raise ValueError("X_valid has no rows")
-        return cls(
-            X=_columns(features),
-            Y=_columns(targets),
-            weights=_check_weights(sample_weight, n, n_problems),
-            X_valid=_columns(valid),
-            Y_valid=_columns(valid_targets),
-            n_valid=valid.shape[0],
-            n_features=d,
-            n_problems=n_problems,
+    if valid.shape[1] != d or valid_targets.shape[1] != size:
+        raise ValueError(
+            f"validation has {valid.shape[1]} features and {valid_targets.shape[1]} problems, "
+            f"training {d} and {size}"
         )
+    if not 0.0 <= l1_ratio <= 1.0:
+        raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio}")
+    if (patience is not None and patience < 1) or max_sweeps < 1:
+        raise ValueError("patience and max_sweeps must be at least 1")
+    alphas = _per_problem(alpha, size, "alpha")
+    start, start_intercept = _as_start(warm_start, size, d)
+    problems = Problems(
+        X=_columns(features),
+        Y=_columns(targets),
+        weights=_check_weights(sample_weight, n, size),
+        l1=alphas * l1_ratio,
+        l2=alphas * (1.0 - l1_ratio),
+        max_iter=_per_problem(max_iter, size, "max_iter").astype(np.int64),
+        start=start,
+        start_intercept=start_intercept,
+        X_valid=_columns(valid),
+        Y_valid=_columns(valid_targets),
+        n_valid=n_valid,
+    )
+    rule = Rule(float(tol), int(patience or 0), int(max_sweeps))
+    fits = _join(_in_threads(problems, rule, size, n_jobs))
+    return LinearFit(
+        coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),
+        intercept=fits.intercept,
+        alpha=alphas,
+        objective=fits.objective,
+        n_iter=fits.n_iter,
+        best_iter=fits.best_iter,
+        converged=fits.status != UNFINISHED,
+        stopped_early=fits.status == EARLY,
+        valid_loss=fits.valid_loss,
+    )
 
 
 def as_features(X: Matrix, name: str) -> sp.csc_array:
@@ -280,21 +215,30 @@ def as_features(X: Matrix, name: str) -> sp.csc_array:
             f"{name} holds NaN, infinity or a value beyond 3.4e38: "
             "replace it or rescale the feature"
         )
-    columns.sum_duplicates()
-    return columns
+    return _canonical(columns, X)
 
 
-def _as_targets(Y: Matrix, n: int, name: str) -> sp.csc_array:
+def as_targets(Y: Matrix, n: int, name: str) -> sp.csc_array:
+    """Return `Y` as a float64 csc_array of shape (n, n_problems), refusing values beyond [0, 1]."""
     if not sp.issparse(Y):
         Y = np.asarray(Y)
         Y = Y[:, None] if Y.ndim == 1 else Y
     targets = sp.csc_array(Y, dtype=np.float64)
-    targets.sum_duplicates()
+    targets = _canonical(targets, Y)
     if targets.shape[0] != n:
         raise ValueError(f"{name} has {targets.shape[0]} rows, its features {n}")
     if not ((targets.data >= 0.0) & (targets.data <= 1.0)).all():
         raise ValueError(f"{name} holds a target outside [0, 1]")
     return targets
+
+
+def _canonical(matrix: sp.csc_array, source: Matrix) -> sp.csc_array:
+    if matrix.has_canonical_format:
+        return matrix
+    if sp.issparse(source):
+        matrix = matrix.copy()  # the caller's arrays may be shared
+    matrix.sum_duplicates()
+    return matrix
 
 
 def _check_weights(weight: ArrayLike | None, n: int, n_problems: int) -> NDArray[np.float64]:
@@ -310,87 +254,50 @@ def _check_weights(weight: ArrayLike | None, n: int, n_problems: int) -> NDArray
     return np.ascontiguousarray(weights.reshape(n, -1).T)
 
 
-def _check_alpha(alpha: float | ArrayLike, n_problems: int) -> NDArray[np.float64]:
-    alphas = np.asarray(alpha, dtype=np.float64)
-    if alphas.shape not in {(), (n_problems,)}:
-        raise ValueError(f"alpha has shape {alphas.shape}; expected one number or ({n_problems},)")
-    if not (np.isfinite(alphas) & (alphas >= 0.0)).all():
-        raise ValueError("alpha must be finite and not negative")
-    return np.broadcast_to(alphas, (n_problems,)).copy()
-
-
-def _check_rule(tol: float, max_iter: int, patience: int, max_sweeps: int) -> Rule:
-    if min(max_iter, patience, max_sweeps) < 1:
-        raise ValueError("max_iter, patience and max_sweeps must be at least 1")
-    # A model is minimised to a hundredth of what its first sweep gains.
-    return Rule(float(tol), int(max_iter), int(patience), int(max_sweeps), 1e-2)
+def _per_problem(value: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
+    values = np.asarray(value, dtype=np.float64)
+    if values.shape not in {(), (size,)}:
+        raise ValueError(f"{name} has shape {values.shape}; expected one number or ({size},)")
+    if not (np.isfinite(values) & (values >= 0.0)).all():
+        raise ValueError(f"{name} must be finite and not negative")
+    return np.broadcast_to(values, (size,)).copy()
 
 
 def _columns(matrix: sp.csc_array) -> Columns:
+    # numba compiles one version: values of targets and starts stay float64, features float32.
     return Columns(
-        matrix.indptr.astype(np.int64, copy=False),
-        matrix.indices.astype(np.int32, copy=False),
+        matrix.indptr.astype(np.uint64),
+        matrix.indices.astype(np.int32, copy=False).view(np.uint32),
         matrix.data,
     )
 
 
-def _solve(
-    problem: _Problem,
-    alphas: NDArray[np.float64],
-    l1_ratio: float,
-    warm_start: LinearFit | None,
-    rule: Rule,
-    n_jobs: int | None,
-) -> Fits:
-    if not 0.0 <= l1_ratio <= 1.0:
-        raise ValueError(f"l1_ratio must be in [0, 1], got {l1_ratio}")
-    size = problem.n_problems
+def _as_start(
+    warm_start: LinearFit | None, size: int, d: int
+) -> tuple[Columns, NDArray[np.float64]]:
     if warm_start is None:
-        start = Columns(np.zeros(size + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
-        start_intercept = np.full(size, np.nan)
-    else:
-        if warm_start.coef.shape != (size, problem.n_features):
-            raise ValueError(
-                f"warm_start has coefficients of shape {warm_start.coef.shape}; "
-                f"expected ({size}, {problem.n_features})"
-            )
-        coef = warm_start.coef
-        start = Columns(coef.indptr.astype(np.int64), coef.indices.astype(np.int32), coef.data)
-        start_intercept = warm_start.intercept
-    l1 = alphas * l1_ratio
-    l2 = alphas * (1.0 - l1_ratio)
-
-    def run(bounds: tuple[int, int]) -> Fits:
-        solved: Fits = fit_problems(
-            problem.X,
-            problem.Y,
-            problem.weights,
-            problem.X_valid,
-            problem.Y_valid,
-            problem.n_valid,
-            start,
-            start_intercept,
-            l1,
-            l2,
-            bounds[0],
-            bounds[1],
-            rule,
+        return _columns(sp.csc_array((d, size), dtype=np.float64)), np.full(size, np.nan)
+    if warm_start.coef.shape != (size, d):
+        raise ValueError(
+            f"warm_start has coefficients of shape {warm_start.coef.shape}; expected ({size}, {d})"
         )
-        return solved
-
-    return _join(in_threads(run, size, n_jobs))
+    return _columns(warm_start.coef.T), warm_start.intercept
 
 
-def in_threads(run: Callable[[tuple[int, int]], Fits], size: int, n_jobs: int | None) -> list[Fits]:
-    """Run over consecutive ranges of ``size`` problems, on threads, in order."""
+def _in_threads(problems: Problems, rule: Rule, size: int, n_jobs: int | None) -> list[Fits]:
+    """Fit consecutive ranges of problems on threads, and return them in order."""
     threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
-    threads = min(threads, size)
-    chunk = max(1, -(-size // (max(1, threads) * _CHUNKS_PER_THREAD)))
-    ranges = [(first, min(first + chunk, size)) for first in range(0, size, chunk)]
-    if threads <= 1:
-        return [run(bounds) for bounds in ranges]
+    chunk = max(1, -(-size // (threads * _CHUNKS_PER_THREAD)))
+    starts = range(0, size, chunk)
+
+    def run(first: int) -> Fits:
+        fits: Fits = fit_problems(problems, first, min(first + chunk, size), rule)
+        return fits
+
+    if min(threads, len(starts)) <= 1:
+        return [run(first) for first in starts]
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(run, ranges))
+        return list(pool.map(run, starts))
 
 
 def _join(parts: list[Fits]) -> Fits:

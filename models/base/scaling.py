@@ -46,7 +46,7 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> FeatureWeighting("idf").fit_transform(np.eye(3) + np.eye(3, k=1)).toarray().round(2)
-    array([[0.79, 0.61, 0.  ],
+    array([[0.8 , 0.61, 0.  ],
            [0.  , 0.71, 0.71],
            [0.  , 0.  , 1.  ]], dtype=float32)
     """
@@ -130,7 +130,7 @@ def as_rows(X: Matrix) -> sp.csr_array:
         if X.ndim != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: reshape X")
     with np.errstate(over="ignore"):
-        rows = sp.csr_array(X, dtype=np.float32)
+        rows: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(X).astype(np.float32)
     if not np.isfinite(rows.data).all():
         raise ValueError(
             "X holds NaN, infinity or a value beyond 3.4e38: replace it or rescale the feature"
@@ -159,7 +159,7 @@ def _choose(rows: sp.csr_array) -> Literal["idf", "deviation", "none"]:
 
 def _row_sums(rows: sp.csr_array, values: NDArray[np.float64]) -> NDArray[np.float64]:
     of_row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    return np.bincount(of_row, weights=values, minlength=rows.shape[0])
+    return np.bincount(of_row, weights=values, minlength=rows.shape[0]).astype(np.float64)
 
 
 def _inverse_deviation(rows: sp.csr_array) -> NDArray[np.float64]:

@@ -1,0 +1,166 @@
+"""Choice of the penalty strength on validation rows, by one path of warm-started fits."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from models.base.linear import LinearFit, Matrix, as_features, as_targets, fit_elastic_net
+
+# Strengths fall by this factor: validation loss is flat at that scale.
+RATIO = 2.0
+MAX_LENGTH = 24
+# The path ends once this many strengths in a row did not lower the summed validation loss.
+PATIENCE = 2
+# The loss of all problems together counts for each one like this many validation positives of its
+# own. Measured on six data sets: with none, small sets overfit their validation rows; with the
+# shared strength alone, text loses up to one per cent of log-loss.
+PRIOR_POSITIVES = 30.0
+# A path of more problems is run on a sample of them; the others take what is best for the sample.
+MAX_PROBLEMS = 1000
+_BLOCK = 256  # problems whose products with the features are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class PenaltyChoice:
+    """Penalty strengths chosen on validation rows.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n_problems,)
+        The choice for each problem.
+    path : ndarray of shape (n_path,)
+        Strengths visited, strongest first.
+    valid_loss : ndarray of shape (n_path, n_visited)
+        Mean validation log-loss of each visited problem, in nats.
+    fit : LinearFit
+        Fit of the visited problems at the strength that is best for them together.
+    """
+
+    alpha: NDArray[np.float64]
+    path: NDArray[np.float64]
+    valid_loss: NDArray[np.float64]
+    fit: LinearFit
+
+
+def choose_penalty(
+    X: Matrix,
+    Y: Matrix,
+    X_valid: Matrix,
+    Y_valid: Matrix,
+    *,
+    l1_ratio: float,
+    tol: float,
+    sample_weight: ArrayLike | None = None,
+    max_iter: int = 100,
+    n_jobs: int | None = None,
+    random_state: int | np.random.RandomState | None = 0,
+) -> PenaltyChoice:
+    """Choose each problem's penalty strength for the log-loss on validation rows.
+
+    Strengths fall geometrically from where (almost) no coefficient is left, each fit starting
+    where the one before ended, until the summed loss rises. A problem then takes the strength with
+    its lowest loss, relative to the best shared strength, after the loss of all problems together
+    was added with the weight of `PRIOR_POSITIVES` positives: rare labels follow the crowd,
+    frequent ones decide for themselves.
+
+    Parameters
+    ----------
+    X, Y, l1_ratio, tol, sample_weight, max_iter, n_jobs
+        See `models.base.linear.fit_elastic_net`; one weight per row.
+    X_valid, Y_valid : array-like or sparse
+        Validation rows, at least one.
+    random_state : int, RandomState or None
+        Draws the sample of more than `MAX_PROBLEMS` problems.
+
+    Returns
+    -------
+    PenaltyChoice
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 5))
+    >>> Y = X[:, [0]] + rng.normal(size=(400, 1)) > 0
+    >>> choice = choose_penalty(X[:300], Y[:300], X[300:], Y[300:], l1_ratio=0.5, tol=1e-6)
+    >>> bool(choice.alpha[0] < choice.path[0])
+    True
+    """
+    features, valid = as_features(X, "X"), as_features(X_valid, "X_valid")
+    targets = as_targets(Y, features.shape[0], "Y")
+    valid_targets = as_targets(Y_valid, valid.shape[0], "Y_valid")
+    if valid.shape[0] == 0:
+        raise ValueError("X_valid has no rows to choose a penalty on")
+    n_problems = targets.shape[1]
+    visited = np.arange(n_problems)
+    if n_problems > MAX_PROBLEMS:
+        visited = np.sort(
+            check_random_state(random_state).choice(n_problems, MAX_PROBLEMS, replace=False)
+        )
+        targets, valid_targets = targets[:, visited], valid_targets[:, visited]
+    strength = _emptying_penalty(features, targets, sample_weight, max(l1_ratio, 0.1))
+    path: list[float] = []
+    fits: list[LinearFit] = []
+    best = 0
+    while len(path) < MAX_LENGTH and len(path) - best <= PATIENCE:
+        strength /= RATIO
+        fits.append(
+            fit_elastic_net(
+                features,
+                targets,
+                alpha=strength,
+                l1_ratio=l1_ratio,
+                sample_weight=sample_weight,
+                X_valid=valid,
+                Y_valid=valid_targets,
+                patience=None,
+                warm_start=fits[-1] if fits else None,
+                tol=tol,
+                max_iter=max_iter,
+                n_jobs=n_jobs,
+            )
+        )
+        path.append(strength)
+        if fits[-1].valid_loss.sum() < fits[best].valid_loss.sum():
+            best = len(path) - 1
+    losses = np.array([fit.valid_loss for fit in fits])
+    positives = np.asarray(valid_targets.sum(axis=0), dtype=np.float64).ravel()
+    alpha = np.full(n_problems, path[best])
+    alpha[visited] = np.array(path)[_settle(losses, best, positives)]
+    return PenaltyChoice(alpha, np.array(path), losses, fits[best])
+
+
+def _settle(
+    losses: NDArray[np.float64], best: int, positives: NDArray[np.float64]
+) -> NDArray[np.intp]:
+    """Return each problem's place on the path."""
+    tiny = np.finfo(np.float64).tiny
+    own = losses / np.maximum(losses[best], tiny)
+    shared = losses.sum(axis=1) / max(losses[best].sum(), tiny)
+    place: NDArray[np.intp] = np.argmin(positives * own + PRIOR_POSITIVES * shared[:, None], axis=0)
+    return place
+
+
+def _emptying_penalty(
+    X: sp.csc_array, Y: sp.csc_array, sample_weight: ArrayLike | None, l1_ratio: float
+) -> float:
+    """Bound the strength above which no problem has a coefficient."""
+    n = X.shape[0]
+    weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    total = weight.sum()
+    if total <= 0.0:
+        return 1.0
+    share = weight / total
+    mean = np.asarray(X.T @ share)
+    largest = 0.0
+    for first in range(0, Y.shape[1], _BLOCK):
+        block = Y[:, first : first + _BLOCK].multiply(share[:, None])
+        rate = np.asarray(block.sum(axis=0)).ravel()
+        product = sp.coo_array(X.T.astype(np.float64) @ sp.csc_array(block))
+        j, p = product.coords
+        slopes = np.abs(product.data - mean[j] * rate[p])
+        # Entries that are not stored have a product of zero.
+        largest = max(largest, slopes.max(initial=0.0), np.abs(mean).max() * rate.max())
+    return float(largest / l1_ratio) if largest > 0.0 else 1.0
