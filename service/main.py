@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api import admin, health, predictions, problems, reference, reviews
+from service.api import admin, health, predictions, problems, reference, reviews, schemas
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
 from service.telemetry import RequestTelemetry, configure_logging
@@ -77,8 +77,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the
             ),
             routes=app.routes,
         )
-        schemas = document["components"]["schemas"]
-        schemas |= problems.schemas("#/components/schemas/{model}")
+        parts = document["components"]["schemas"]
+        parts |= problems.schemas("#/components/schemas/{model}")
+        # FastAPI leaves null out, in examples too, which then lack what their schema demands.
+        for name, examples in schemas.examples().items():
+            parts[name]["examples"] = examples
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -42,7 +42,7 @@ class ProblemKind:
     status: HTTPStatus
     title: str
     meaning: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def type(self) -> str:

@@ -26,8 +26,8 @@ _CANDIDATES = [
 _MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
 
 
-def _with(*examples: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
-    return {"examples": list(examples)}
+def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
+    return {"examples": list(shown)}
 
 
 class RequestBody(BaseModel):
@@ -541,3 +541,13 @@ class ModelPage(AnswerBody):
     items: list[Model]
     next_cursor: None = None
     limit: int
+
+
+def examples() -> dict[str, object]:
+    """Return the examples of every body that has some, by its name."""
+    bodies = (body for base in (RequestBody, AnswerBody) for body in base.__subclasses__())
+    return {
+        body.__name__: extra["examples"]
+        for body in bodies
+        if isinstance(extra := body.model_config.get("json_schema_extra"), dict)
+    }

@@ -43,18 +43,19 @@ class Service:
         path: str,
         *,
         by: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         **content: Any,
     ) -> httpx.Response:
         """Send one request, with the key of the caller named ``by``."""
         sent = dict(headers or {})
         if by is not None:
             sent["Authorization"] = f"Bearer {self.secrets[by]}"
+        encoded = {k: v.encode() if isinstance(v, str) else v for k, v in sent.items()}
 
         async def call() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                return await client.request(method, path, headers=sent, **content)
+                return await client.request(method, path, headers=encoded, **content)
 
         return asyncio.run(call())
 

@@ -108,7 +108,10 @@ def _document(**members: Any) -> dict[str, Any]:
         ({"document": {"text": "x"}, "metadata": None}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": [1]}, ["/metadata"]),
         ({"document": {"text": "x"}, "metadata": {"a": "\x00"}}, ["/metadata/a"]),
-        ({"document": {"text": "x"}, "metadata": {"big": "m" * MOST_METADATA_BYTES}}, ["/metadata"]),
+        (
+            {"document": {"text": "x"}, "metadata": {"big": "m" * MOST_METADATA_BYTES}},
+            ["/metadata"],
+        ),
     ],
 )
 def test_a_bad_body_is_refused_with_a_pointer_to_each_fault(
@@ -231,9 +234,7 @@ def test_an_unknown_prediction_is_not_found(service: Service, wanted: str) -> No
 def test_a_client_cannot_know_of_another_clients_prediction(service: Service) -> None:
     service.key("other", Role.CLIENT)
     made = service.predict().json()["id"]
-    assert_problem(
-        service.get(f"/v1/predictions/{made}", by="other"), 404, "prediction-not-found"
-    )
+    assert_problem(service.get(f"/v1/predictions/{made}", by="other"), 404, "prediction-not-found")
     assert service.get("/v1/predictions", by="other").json()["items"] == []
     assert service.get(f"/v1/predictions/{made}", by="lead").status_code == 200
 

@@ -1,0 +1,137 @@
+"""What is no JSON, no JSON in disguise, or too much of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Service, assert_problem
+
+JSON = {"Content-Type": "application/json"}
+LIMIT = 3 * 1_000 + 256_000
+
+
+def _post(service: Service, content: bytes | str, **headers: str) -> Any:
+    given = JSON | {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.post("/v1/predictions", by="client", content=content, headers=given)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b'{"document": {"text": "x"}',
+        b"{'document': 1}",
+        b'{"document": {"text": "x"},}',
+        b"\xff\xfe",
+        b'{"document": {"text": "\xed\xa0\x80"}}',  # a surrogate, in what claims to be UTF-8
+        b'{"document": {"text": "\\ud800"}}',
+        b'{"document": {"text": "a\x00b"}}',
+        b'{"document": {"text": "a\nb"}}',
+        b'{"document": {"features": {"f": NaN}}}',
+        b'{"document": {"features": {"f": Infinity}}}',
+        b'{"document": {"features": {"f": -Infinity}}}',
+        b'{"document": {"text": "x"}, "metadata": {"m": NaN}}',
+        b'{"document": {"features": {"f": 1' + b"0" * 5_000 + b"}}}",
+        b'{"document": ' + b"[" * 100_000,
+        b"[" * 500 + b"]" * 500,
+        b'\xef\xbb\xbf{"document": {"text": "byte order mark"}}',
+        b" ",
+    ],
+    ids=lambda content: repr(content[:40]),
+)
+def test_malformed_json_is_refused(service: Service, content: bytes) -> None:
+    assert_problem(_post(service, content), 422, "malformed-json")
+
+
+def test_an_escaped_nul_is_a_fault_of_its_field(service: Service) -> None:
+    response = _post(service, '{"document": {"text": "a\\u0000b"}}')
+    assert_problem(response, 422, "invalid-request", "/document/text")
+
+
+def test_a_missing_body_is_refused(service: Service) -> None:
+    assert_problem(_post(service, b""), 422, "invalid-request", "")
+    response = service.post("/v1/predictions", by="client")
+    assert_problem(response, 422, "invalid-request", "")
+
+
+@pytest.mark.parametrize(
+    "media_type", ["text/plain", "application/x-www-form-urlencoded", "json", "", ";", "text/json"]
+)
+def test_another_media_type_is_refused(service: Service, media_type: str) -> None:
+    response = _post(service, '{"document": {"text": "x"}}', Content_Type=media_type)
+    assert_problem(response, 415, "unsupported-media-type")
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/json",
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        "application/a+json",
+    ],
+)
+def test_json_by_any_name_is_read(service: Service, media_type: str) -> None:
+    response = _post(service, '{"document": {"text": "x"}}', Content_Type=media_type)
+    assert response.status_code == 201
+
+
+def test_a_body_over_the_limit_is_refused_by_its_declared_length(service: Service) -> None:
+    response = _post(service, b" " * (LIMIT + 1))
+    assert_problem(response, 413, "body-too-large")
+    assert response.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("length", ["-1", "ten", "²", "1" * 5_000])
+def test_a_nonsensical_length_is_refused(service: Service, length: str) -> None:
+    status, body = _converse(service, [b"{}"], content_length=length.encode("latin-1"))
+    assert (status, body["type"]) == (413, "/problems/body-too-large")
+
+
+def test_a_chunked_body_is_refused_once_it_passes_the_limit(service: Service) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 10_000
+            yield b" " * 10_000
+
+    response = service.post("/v1/predictions", by="client", content=endless(), headers=JSON)
+    assert_problem(response, 413, "body-too-large")
+    assert sent <= LIMIT + 20_000
+
+
+def _converse(
+    service: Service, chunks: list[bytes], *, content_length: bytes
+) -> tuple[int, dict[str, Any]]:
+    """Speak ASGI by hand, for headers that no HTTP client would send."""
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": "/v1/predictions",
+        "raw_path": b"/v1/predictions",
+        "query_string": b"",
+        "headers": [
+            (b"content-type", b"application/json"),
+            (b"content-length", content_length),
+        ],
+    }
+    pending = list(chunks)
+    answered: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        body = pending.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(pending)}
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    asyncio.run(service.app(scope, receive, send))
+    body = b"".join(message.get("body", b"") for message in answered)
+    return answered[0]["status"], json.loads(body)

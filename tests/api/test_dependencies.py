@@ -1,0 +1,101 @@
+"""Who calls, and for how long that is trusted."""
+
+import pytest
+
+from service.api.dependencies import Callers
+from service.domain.errors import Unauthenticated
+from service.domain.people import SYSTEM, Caller, Role
+from tests.api.conftest import Service, assert_problem
+
+CALLS = [
+    ("POST", "/v1/predictions"),
+    ("GET", "/v1/predictions"),
+    ("GET", "/v1/predictions/x"),
+    ("GET", "/v1/reviews"),
+    ("POST", "/v1/reviews/claim"),
+    ("GET", "/v1/reviews/x"),
+    ("POST", "/v1/reviews/x/heartbeat"),
+    ("POST", "/v1/reviews/x/release"),
+    ("POST", "/v1/reviews/x/skip"),
+    ("POST", "/v1/reviews/x/complete"),
+    ("GET", "/v1/labels"),
+    ("GET", "/v1/admin/policy"),
+    ("PUT", "/v1/admin/policy"),
+    ("GET", "/v1/admin/models"),
+    ("POST", "/v1/admin/models/x/activate"),
+]
+
+
+def test_the_list_of_calls_above_is_complete(service: Service) -> None:
+    documented = {
+        (method.upper(), path.replace("{prediction_id}", "x").replace("{task_id}", "x"))
+        for path, operations in service.app.openapi()["paths"].items()
+        for method in operations
+        if path.startswith("/v1")
+    }
+    assert {(m, p.replace("{model_id}", "x")) for m, p in documented} == set(CALLS)
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer ", "Bearer wrong", "Basic Og==", "Bearer \x7f"]
+)
+def test_a_call_without_a_good_key_is_refused(
+    service: Service, method: str, path: str, header: str | None
+) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    response = service.send(method, path, headers=headers)
+    assert_problem(response, 401, "unauthenticated")
+    assert response.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_revoked_key_is_refused(service: Service) -> None:
+    key_id = service.key("leaver", Role.CLIENT)
+    assert service.get("/v1/predictions", by="leaver").status_code == 200
+    service.verbs.revoke_key(SYSTEM, key_id)
+    assert_problem(service.get("/v1/predictions", by="leaver"), 401, "unauthenticated")
+
+
+class Keys:
+    """A key store that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.revoked = False
+
+    def __call__(self, secret: str) -> Caller:
+        self.asked += 1
+        if self.revoked or secret != "good":
+            raise Unauthenticated("no")
+        return Caller("id", "name", Role.CLIENT)
+
+
+def test_a_caller_is_trusted_for_the_given_time_and_no_longer() -> None:
+    keys, now = Keys(), [0.0]
+    callers = Callers(keys, trusted_s=3, clock=lambda: now[0])
+    assert callers.known("good") is None
+    assert callers.find("good").id == "id"
+    keys.revoked = True
+    now[0] = 2.9
+    assert callers.known("good") is not None
+    now[0] = 3.0
+    assert callers.known("good") is None
+    with pytest.raises(Unauthenticated):
+        callers.find("good")
+    assert keys.asked == 2
+
+
+def test_a_refusal_is_not_remembered() -> None:
+    keys = Keys()
+    callers = Callers(keys, trusted_s=3)
+    with pytest.raises(Unauthenticated):
+        callers.find("bad")
+    assert callers.known("bad") is None
+
+
+def test_the_memory_of_callers_is_bounded() -> None:
+    callers = Callers(lambda secret: Caller(secret, "", Role.CLIENT), trusted_s=60)
+    for n in range(10_050):
+        callers.find(str(n))
+    assert callers.known("49") is None
+    assert callers.known("50") is not None

@@ -1,0 +1,110 @@
+"""The OpenAPI document: complete, and true."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from service.api.problems import ALL_KINDS
+from service.main import create_app
+
+DOCUMENT: dict[str, Any] = create_app().openapi()
+METHODS = {"get", "put", "post", "delete", "patch"}
+
+
+def _operations() -> Iterator[Any]:
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            assert method in METHODS
+            yield pytest.param(path, operation, id=f"{method} {path}")
+
+
+def _validator(schema: dict[str, Any]) -> Draft202012Validator:
+    whole = {**schema, "components": DOCUMENT["components"]}
+    return Draft202012Validator(whole)
+
+
+def test_the_document_is_openapi_3_1() -> None:
+    assert DOCUMENT["openapi"].startswith("3.1")
+    assert DOCUMENT["info"]["version"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    def references(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                yield node["$ref"]
+            for value in node.values():
+                yield from references(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from references(value)
+
+    names = {reference.removeprefix("#/components/schemas/") for reference in references(DOCUMENT)}
+    assert names
+    assert names <= set(DOCUMENT["components"]["schemas"])
+
+
+def test_every_schema_is_one() -> None:
+    for schema in DOCUMENT["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n, s in DOCUMENT["components"]["schemas"].items() if "examples" in s)
+)
+def test_every_example_of_a_schema_is_valid(name: str) -> None:
+    schema = DOCUMENT["components"]["schemas"][name]
+    for example in schema["examples"]:
+        _validator(schema).validate(example)
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_every_body_has_an_example(path: str, operation: dict[str, Any]) -> None:
+    bodies = [operation.get("requestBody"), *operation["responses"].values()]
+    for body in filter(None, bodies):
+        for media_type, content in body.get("content", {}).items():
+            if media_type != "application/json":
+                continue
+            name = content["schema"]["$ref"].rpartition("/")[2]
+            schema = DOCUMENT["components"]["schemas"][name]
+            shown = "examples" in schema or "items" in schema["properties"]
+            assert shown or path in {"/healthz", "/readyz"}, name
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_every_problem_shown_is_valid_and_known(path: str, operation: dict[str, Any]) -> None:
+    known = {kind.slug: kind for kind in ALL_KINDS}
+    for status, response in operation["responses"].items():
+        if status.startswith("2"):
+            continue
+        (content,) = response["content"].items()
+        media_type, body = content
+        assert media_type == "application/problem+json"
+        assert body["examples"]
+        for slug, example in body["examples"].items():
+            assert str(int(known[slug].status)) == status
+            _validator(body["schema"]).validate(example["value"])
+
+
+@pytest.mark.parametrize(("path", "operation"), list(_operations()))
+def test_every_call_says_what_can_go_wrong(path: str, operation: dict[str, Any]) -> None:
+    statuses = set(operation["responses"])
+    assert "500" in statuses
+    assert operation["description"]
+    assert operation["tags"]
+    if path.startswith("/v1"):
+        assert operation["security"] == [{"key": []}]
+        assert {"401", "403", "503"} <= statuses
+    if "requestBody" in operation:
+        assert {"413", "415", "422"} <= statuses
+    if operation.get("parameters"):
+        assert "422" in statuses
+
+
+def test_operation_ids_are_unique() -> None:
+    ids = [
+        operation["operationId"] for ops in DOCUMENT["paths"].values() for operation in ops.values()
+    ]
+    assert len(set(ids)) == len(ids)

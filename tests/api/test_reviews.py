@@ -1,0 +1,330 @@
+"""The review queue over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from service.domain.people import Role
+from tests.api.conftest import Service, assert_problem
+
+UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"
+
+
+@pytest.fixture
+def task(service: Service) -> dict[str, Any]:
+    """Return a task that the caller ``reviewer`` holds."""
+    service.predict("0.41")
+    response = service.post("/v1/reviews/claim", by="reviewer")
+    assert response.status_code == 200
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def _complete(
+    service: Service, task: dict[str, Any], labels: list[str], *, by: str = "reviewer", **body: Any
+) -> Any:
+    return service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by=by,
+        headers={"If-Match": f'"{task["version"]}"'},
+        json={"labels": labels, **body},
+    )
+
+
+def test_a_claimed_task_shows_all_that_a_reviewer_needs(service: Service) -> None:
+    service.post(
+        "/v1/predictions",
+        by="client",
+        json={"document": {"id": "note-17", "text": "0.41"}, "metadata": {"site": "north"}},
+    )
+    response = service.post("/v1/reviews/claim", by="reviewer")
+    body = response.json()
+    assert response.headers["etag"] == f'"{body["version"]}"'
+    assert body == {
+        "id": body["id"],
+        "prediction_id": next(iter(service.database.contents.predictions)),
+        "document": {
+            "id": "note-17",
+            "text": "0.41",
+            "features": None,
+            "metadata": {"site": "north"},
+        },
+        "kind": "review",
+        "reason": "no_threshold",
+        "state": "leased",
+        "candidates": [
+            {"labels": ["a", "b"], "confidence": 0.41},
+            {"labels": ["a"], "confidence": 0.05125},
+            {"labels": [], "confidence": 0.0},
+        ],
+        "marginals": [
+            {"label": "a", "probability": 0.98},
+            {"label": "b", "probability": 0.7},
+            {"label": "old-code", "probability": 0.125},
+        ],
+        "lease": {"holder": body["lease"]["holder"], "expires_at": "2026-01-02T03:19:05.678901Z"},
+        "version": 2,
+        "created_at": "2026-01-02T03:04:05.678901Z",
+    }
+
+
+def test_an_empty_queue_has_no_content(service: Service) -> None:
+    response = service.post("/v1/reviews/claim", by="reviewer")
+    assert response.status_code == 204
+    assert response.content == b""
+
+
+def test_two_reviewers_never_hold_the_same_task(service: Service, task: dict[str, Any]) -> None:
+    service.key("second", Role.REVIEWER)
+    assert service.post("/v1/reviews/claim", by="second").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("labels", "agreed"), [(["b", "a"], True), (["a"], False), ([], False), (["old-code"], False)]
+)
+def test_completing_records_the_labels(
+    service: Service, task: dict[str, Any], labels: list[str], agreed: bool
+) -> None:
+    response = _complete(service, task, labels, comment="seen")
+    assert response.status_code == 200
+    annotation = service.database.contents.annotations[task["id"]]
+    assert response.json() == {
+        "id": task["id"],
+        "state": "completed",
+        "labels": sorted(labels),
+        "agreed": agreed,
+        "annotation_id": annotation.id,
+    }
+    assert annotation.comment == "seen"
+    read = service.get(f"/v1/reviews/{task['id']}", by="reviewer")
+    assert read.json()["state"] == "completed"
+    assert read.headers["etag"] == response.headers["etag"]
+
+
+def test_completing_needs_the_version(service: Service, task: dict[str, Any]) -> None:
+    response = service.post(
+        f"/v1/reviews/{task['id']}/complete", by="reviewer", json={"labels": ["a"]}
+    )
+    assert_problem(response, 428, "version-required")
+
+
+@pytest.mark.parametrize("tag", ['"1"', '"99"', '"abc"', 'W/"2"', '"-2"', '"²"'])
+def test_completing_with_another_version_is_refused(
+    service: Service, task: dict[str, Any], tag: str
+) -> None:
+    response = service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by="reviewer",
+        headers={"If-Match": tag.encode()},
+        json={"labels": ["a"]},
+    )
+    assert_problem(response, 412, "stale-version")
+    assert service.database.contents.annotations == {}
+
+
+@pytest.mark.parametrize("tag", ["*", '"2", "3"', '""'])
+def test_a_tag_that_names_no_version_is_refused(
+    service: Service, task: dict[str, Any], tag: str
+) -> None:
+    response = service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by="reviewer",
+        headers={"If-Match": tag},
+        json={"labels": ["a"]},
+    )
+    assert_problem(response, 422, "invalid-request", "/header/If-Match")
+
+
+def test_a_reviewer_who_lost_the_lease_cannot_complete(
+    service: Service, task: dict[str, Any]
+) -> None:
+    service.key("second", Role.REVIEWER)
+    service.clock.advance(minutes=16)
+    taken = service.post("/v1/reviews/claim", by="second").json()
+    assert taken["id"] == task["id"]
+    assert_problem(_complete(service, task, ["a"]), 412, "stale-version")
+    # Not even with the present version.
+    assert_problem(_complete(service, taken, ["a"]), 409, "lease-lost")
+    assert _complete(service, taken, ["a"], by="second").status_code == 200
+
+
+def test_a_completed_task_stays_as_it_is(service: Service, task: dict[str, Any]) -> None:
+    assert _complete(service, task, ["a"]).status_code == 200
+    assert_problem(_complete(service, task, ["b"]), 409, "review-already-decided")
+    assert service.database.contents.annotations[task["id"]].labels == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({}, ["/labels"]),
+        ({"labels": "a"}, ["/labels"]),
+        ({"labels": [1]}, ["/labels/0"]),
+        ({"labels": ["a", None]}, ["/labels/1"]),
+        ({"labels": ["a", "zebra"]}, ["/labels/1"]),
+        ({"labels": ["a", "b", "a"]}, ["/labels/2"]),
+        ({"labels": ["a"], "comment": 1}, ["/comment"]),
+        ({"labels": ["a"], "comment": "c\x00"}, ["/comment"]),
+        ({"labels": ["a"], "notes": ""}, ["/notes"]),
+    ],
+)
+def test_a_bad_completion_is_refused(
+    service: Service, task: dict[str, Any], body: Any, pointers: list[str]
+) -> None:
+    response = service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by="reviewer",
+        headers={"If-Match": f'"{task["version"]}"'},
+        json=body,
+    )
+    assert_problem(response, 422, "invalid-request", *pointers)
+
+
+def test_a_heartbeat_keeps_the_task_at_its_version(service: Service, task: dict[str, Any]) -> None:
+    service.clock.advance(minutes=10)
+    response = service.post(f"/v1/reviews/{task['id']}/heartbeat", by="reviewer")
+    assert response.status_code == 200
+    assert response.headers["etag"] == f'"{task["version"]}"'
+    assert response.json()["lease"]["expires_at"] == "2026-01-02T03:29:05.678901Z"
+    service.clock.advance(minutes=10)
+    assert _complete(service, task, ["a"]).status_code == 200
+
+
+def test_a_released_task_waits_again(service: Service, task: dict[str, Any]) -> None:
+    response = service.post(f"/v1/reviews/{task['id']}/release", by="reviewer")
+    assert (response.json()["state"], response.json()["lease"]) == ("waiting", None)
+    assert response.headers["etag"] == f'"{task["version"] + 1}"'
+    assert service.post("/v1/reviews/claim", by="reviewer").json()["id"] == task["id"]
+
+
+def test_a_task_skipped_twice_goes_to_a_lead(service: Service, task: dict[str, Any]) -> None:
+    service.key("second", Role.REVIEWER)
+    address = f"/v1/reviews/{task['id']}/skip"
+    first = service.post(address, by="reviewer", json={"reason": "unreadable"})
+    assert (first.status_code, first.json()["state"]) == (200, "waiting")
+    assert service.post("/v1/reviews/claim", by="reviewer").status_code == 204
+    assert service.post("/v1/reviews/claim", by="second").json()["id"] == task["id"]
+    second = service.post(address, by="second", json={"reason": "unreadable, really"})
+    assert second.json()["state"] == "skipped"
+    service.key("third", Role.REVIEWER)
+    assert service.post("/v1/reviews/claim", by="third").status_code == 204
+    assert service.post("/v1/reviews/claim", by="lead").json()["id"] == task["id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/reason"),
+        ({"reason": ""}, "/reason"),
+        ({"reason": 5}, "/reason"),
+        ({"reason": "r" * 501}, "/reason"),
+        ({"reason": "x", "to": "me"}, "/to"),
+    ],
+)
+def test_a_skip_needs_a_reason(
+    service: Service, task: dict[str, Any], body: Any, pointer: str
+) -> None:
+    response = service.post(f"/v1/reviews/{task['id']}/skip", by="reviewer", json=body)
+    assert_problem(response, 422, "invalid-request", pointer)
+
+
+@pytest.mark.parametrize("action", ["heartbeat", "release", "skip"])
+def test_only_the_holder_acts_on_a_task(
+    service: Service, task: dict[str, Any], action: str
+) -> None:
+    service.key("second", Role.REVIEWER)
+    body = {"json": {"reason": "mine now"}} if action == "skip" else {}
+    response = service.post(f"/v1/reviews/{task['id']}/{action}", by="second", **body)
+    assert_problem(response, 409, "lease-lost")
+
+
+@pytest.mark.parametrize("wanted", [UNKNOWN_ID, "nonsense", "%00"])
+@pytest.mark.parametrize("action", ["", "/heartbeat", "/release", "/skip", "/complete"])
+def test_an_unknown_task_is_not_found(service: Service, wanted: str, action: str) -> None:
+    body = {"/skip": {"reason": "why"}, "/complete": {"labels": []}}.get(action)
+    response = service.send(
+        "POST" if action else "GET",
+        f"/v1/reviews/{wanted}{action}",
+        by="reviewer",
+        headers={"If-Match": '"1"'},
+        **({"json": body} if body else {}),
+    )
+    assert_problem(response, 404, "review-not-found")
+
+
+def test_nobody_hoards_tasks(service: Service) -> None:
+    for n in range(11):
+        service.predict(f"0.{n + 1}")
+    for _ in range(10):
+        assert service.post("/v1/reviews/claim", by="reviewer").status_code == 200
+    assert_problem(service.post("/v1/reviews/claim", by="reviewer"), 409, "too-many-leases")
+
+
+def test_the_queue_is_listed_and_filtered(service: Service) -> None:
+    service.fix_threshold(0.9)
+    for text in ("0.1", "unknown", "0.3"):
+        service.predict(text)
+    service.post("/v1/reviews/claim", by="reviewer")
+
+    def found(**query: str) -> list[str]:
+        response = service.send("GET", "/v1/reviews", by="reviewer", params=query)
+        return [item["document"]["text"] for item in response.json()["items"]]
+
+    assert found() == ["0.1", "unknown", "0.3"]
+    assert found(state="waiting") == ["unknown", "0.3"]
+    assert found(state="leased") == ["0.1"]
+    assert found(reason="out_of_domain") == ["unknown"]
+    page = service.get("/v1/reviews?limit=2", by="reviewer").json()
+    rest = service.get(f"/v1/reviews?limit=2&cursor={page['next_cursor']}", by="reviewer").json()
+    assert [item["document"]["text"] for item in rest["items"]] == ["0.3"]
+    assert rest["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"), [("state=lost", "/query/state"), ("reason=x", "/query/reason")]
+)
+def test_a_bad_filter_is_refused(service: Service, query: str, pointer: str) -> None:
+    response = service.get(f"/v1/reviews?{query}", by="reviewer")
+    assert_problem(response, 422, "invalid-request", pointer)
+
+
+def test_a_client_sees_no_reviews(service: Service) -> None:
+    for method, path in [
+        ("GET", "/v1/reviews"),
+        ("POST", "/v1/reviews/claim"),
+        ("GET", f"/v1/reviews/{UNKNOWN_ID}"),
+        ("GET", "/v1/labels"),
+    ]:
+        assert_problem(service.send(method, path, by="client"), 403, "forbidden")
+
+
+def test_labels_are_searched_the_closest_first(service: Service) -> None:
+    assert service.predictors.predictor is not None
+    service.predictors.predictor.labels = ("XJ1", "J10", "J1", "K2", "j11")
+
+    def found(query: str) -> list[str]:
+        items = service.get(f"/v1/labels?query={query}", by="reviewer").json()["items"]
+        return [item["label"] for item in items]
+
+    assert found("j1") == ["J1", "J10", "j11", "XJ1"]
+    assert found("%20J1%20") == ["J1", "J10", "j11", "XJ1"]
+    assert found("") == ["XJ1", "J10", "J1", "K2", "j11"]
+    assert found("zebra") == []
+
+
+def test_matching_labels_are_paged(service: Service) -> None:
+    assert service.predictors.predictor is not None
+    service.predictors.predictor.labels = tuple(f"L{n}" for n in range(5))
+    first = service.get("/v1/labels?query=l&limit=3", by="reviewer").json()
+    assert [item["label"] for item in first["items"]] == ["L0", "L1", "L2"]
+    address = f"/v1/labels?query=l&limit=3&cursor={first['next_cursor']}"
+    rest = service.get(address, by="reviewer").json()
+    assert [item["label"] for item in rest["items"]] == ["L3", "L4"]
+    assert rest["next_cursor"] is None
+    foreign = service.get(f"/v1/labels?query=k&cursor={first['next_cursor']}", by="reviewer")
+    assert_problem(foreign, 422, "invalid-request", "/query/cursor")
+
+
+def test_without_a_model_there_are_no_labels(service: Service) -> None:
+    service.predictors.predictor = None
+    assert_problem(service.get("/v1/labels", by="reviewer"), 503, "model-unavailable")

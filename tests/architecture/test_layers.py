@@ -1,0 +1,28 @@
+"""The rules of who may know whom."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_imports_point_inwards() -> None:
+    """The contracts in ``pyproject.toml`` hold; its output names the import that breaks one."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_only_wiring_names_concrete_classes_of_the_edges() -> None:
+    """The verbs are built in one place."""
+    concrete = ("Transactions(", "FolderOrObjectStore(", "ModelRegistry(", "Callers(", "Worker(")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "service").rglob("*.py")
+        for name in concrete
+        if f" {name}" in path.read_text() and f"class {name}" not in path.read_text()
+    }
+    assert found == {"service/wiring.py"}

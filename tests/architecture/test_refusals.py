@@ -1,0 +1,23 @@
+"""Every refusal of the domain has its answer over HTTP."""
+
+from http import HTTPStatus
+
+import pytest
+
+from service.api.problems import PROBLEMS
+from service.domain.errors import ServiceError
+
+
+def _refusals(root: type[ServiceError]) -> set[type[ServiceError]]:
+    children = root.__subclasses__()
+    return set(children).union(*(_refusals(child) for child in children))
+
+
+def test_every_refusal_has_a_problem_of_its_own() -> None:
+    assert set(PROBLEMS) == _refusals(ServiceError)
+
+
+@pytest.mark.parametrize("refusal", PROBLEMS, ids=lambda refusal: refusal.__name__)
+def test_a_refusal_is_never_a_fault_of_the_server(refusal: type[ServiceError]) -> None:
+    status = PROBLEMS[refusal].status
+    assert 400 <= status < 500 or status is HTTPStatus.SERVICE_UNAVAILABLE
