@@ -5,12 +5,14 @@ from array import array
 from pathlib import Path
 
 import numpy as np
+from numba import njit
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from models.corpus.lines import ContentHash, DataError, Progress, decode, read_lines
 
 # Possessive quantifiers: a line of any length is judged in one pass, without backtracking.
-_PLAIN_FEATURES = re.compile(rb"(?:[ \t]++[0-9]{1,18}+:[-+.0-9eE]++)*+[ \t\r\n]*+")
+_PLAIN_FEATURES = re.compile(rb"(?: ++[0-9]{1,18}+:[-+.0-9eE]++)*+ *+")
 _PLAIN_LABELS = re.compile(rb"[0-9]{1,18}+(?:,[0-9]{1,18}+)*+")
 _INDEX = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(
@@ -19,6 +21,10 @@ _NUMBER = re.compile(
 )
 _MAX_FEATURES = 2**31 - 1  # column indices are int32
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
+_POWERS = 10.0 ** np.arange(23)  # all exact
+_LINE_FEED, _SPACE, _PLUS, _MINUS, _POINT, _COLON = b"\n +-.:"
+_ZERO, _NINE, _LARGE_E, _SMALL_E = b"09Ee"
+_BLOCK = 1 << 20  # bytes parsed at a time
 _ORDER = "number features from 1, in ascending order, each once"
 
 
@@ -60,37 +66,37 @@ def read_svmlight(
     """
     limit = _MAX_FEATURES if n_features is None else n_features
     parser = _Parser(path, n_labels, limit)
-    indices, values, indptr = array("i"), array("f"), array("q", [0])
+    rows = _Rows(parser, limit)
     label_sets: list[tuple[int, ...]] = []
     # Equal label fields share one tuple: a million documents have few distinct sets.
     known_sets: dict[bytes, tuple[int, ...]] = {b"": ()}
-    for number, line in read_lines(path, progress=progress, content=content):
-        if b"#" in line:
-            line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
-            if not line.strip():
-                continue
-        label_field, body = _split_labels(line)
-        if not label_field and not body:
-            raise parser.error(
-                number, "an empty line", "start a document without labels with a space"
-            )
-        labels = known_sets.get(label_field)
-        if labels is None:
-            labels = known_sets[label_field] = parser.labels(number, label_field)
-        label_sets.append(labels)
-        row_indices, row_values = parser.features(number, body)
-        indices.extend(row_indices)
-        values.extend(row_values)
-        indptr.append(len(indices))
+    try:
+        for number, line in read_lines(path, progress=progress, content=content):
+            if b"#" in line:
+                line = line.partition(b"#")[0]  # noqa: PLW2901 - the rest is a comment
+                if not line.strip():
+                    continue
+            label_field, body = _split_labels(line)
+            if not label_field and not body:
+                cure = "start a document without labels with a space"
+                raise parser.error(number, "an empty line", cure)
+            labels = known_sets.get(label_field)
+            if labels is None:
+                labels = known_sets[label_field] = parser.labels(number, label_field)
+            label_sets.append(labels)
+            rows.add(number, body)
+    except DataError:
+        rows.flush()  # a fault among the rows still waiting is on an earlier line
+        raise
     if not label_sets:
         raise DataError(path, None, "the file holds no documents", "give one document a line")
-    return _matrix(indices, values, indptr, n_features), label_sets
+    return rows.matrix(n_features), label_sets
 
 
 def _split_labels(line: bytes) -> tuple[bytes, bytes]:
     """Split a line into the label field and the rest, which keeps its leading space."""
-    line = line.rstrip(b"\r\n")
-    if line[:1] in (b" ", b"\t"):
+    line = line.rstrip(b"\r\n").replace(b"\t", b" ")
+    if line[:1] == b" ":
         return b"", line
     label_field, space, rest = line.partition(b" ")
     if b":" in label_field:  # the leading space of an empty label set was lost
@@ -98,21 +104,169 @@ def _split_labels(line: bytes) -> tuple[bytes, bytes]:
     return label_field, space + rest
 
 
-def _matrix(
-    indices: "array[int]", values: "array[float]", indptr: "array[int]", n_features: int | None
-) -> csr_array:
-    columns = np.frombuffer(indices, dtype=np.int32)
-    if n_features is None:
-        n_features = int(columns.max()) + 1 if len(columns) else 0
-    rows = np.frombuffer(indptr, dtype=np.int64)
-    if rows[-1] <= np.iinfo(np.int32).max:
-        rows = rows.astype(np.int32)
-    matrix = csr_array(
-        (np.frombuffer(values, dtype=np.float32), columns, rows),
-        shape=(len(indptr) - 1, n_features),
-    )
-    matrix.has_sorted_indices = True  # the parser refused anything else
-    return matrix
+class _Rows:
+    """Collects rows and parses them a block at a time."""
+
+    def __init__(self, parser: "_Parser", limit: int) -> None:
+        self._parser = parser
+        self._limit = limit
+        self._numbers: list[int] = []
+        self._bodies: list[bytes] = []
+        self._waiting = 0
+        self._columns, self._values = array("i"), array("f")
+        self._counts: list[NDArray[np.int64]] = []
+
+    def add(self, number: int, body: bytes) -> None:
+        self._numbers.append(number)
+        self._bodies.append(body)
+        self._waiting += len(body)
+        if self._waiting >= _BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Parse the rows that wait; those that are not plain one by one, in Python."""
+        text = b"".join(body + b"\n" for body in self._bodies)
+        n = len(self._bodies)
+        most = text.count(b":")
+        columns, values = np.empty(most, np.int32), np.empty(most, np.float32)
+        counts = np.zeros(n, np.int64)
+        content = np.frombuffer(text, np.uint8)
+        row = position = filled = 0
+        while row < n:
+            row, position, filled = _parse(
+                content, position, row, self._limit, columns, values, filled, counts
+            )
+            if row < n:
+                body = self._bodies[row]
+                row_columns, row_values = self._parser.features(self._numbers[row], body)
+                end = filled + len(row_columns)
+                columns[filled:end], values[filled:end] = row_columns, row_values
+                counts[row] = len(row_columns)
+                row, position, filled = row + 1, position + len(body) + 1, end
+        self._columns.frombytes(columns[:filled].tobytes())
+        self._values.frombytes(values[:filled].tobytes())
+        self._counts.append(counts)
+        self._numbers, self._bodies, self._waiting = [], [], 0
+
+    def matrix(self, n_features: int | None) -> csr_array:
+        """Return all rows; without `n_features` the largest index tells the width."""
+        self.flush()
+        columns = np.frombuffer(self._columns, dtype=np.int32)
+        if n_features is None:
+            n_features = int(columns.max()) + 1 if len(columns) else 0
+        counts = np.concatenate(self._counts)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        if indptr[-1] <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        matrix = csr_array(
+            (np.frombuffer(self._values, dtype=np.float32), columns, indptr),
+            shape=(len(counts), n_features),
+        )
+        matrix.has_sorted_indices = True  # the parser refused anything else
+        return matrix
+
+
+# The compiled functions read plain numbers only: at most 15 digits and a power of ten up to 22, so
+# that one multiplication or division rounds as exactly as Python does. The rest is left to Python.
+
+
+@njit(cache=True, nogil=True)
+def _parse(  # noqa: PLR0917 - compiled functions take arguments by position
+    content: NDArray[np.uint8],
+    position: int,
+    row: int,
+    limit: int,
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    filled: int,
+    counts: NDArray[np.int64],
+) -> tuple[int, int, int]:  # pragma: no cover - compiled
+    """Parse rows up to the first that is not plain: the row, position and count to go on from."""
+    while row < len(counts):
+        end, count = _parse_row(content, position, limit, columns[filled:], values[filled:])
+        if end < 0:
+            break
+        counts[row] = count
+        filled += count
+        position = end
+        row += 1
+    return row, position, filled
+
+
+@njit(cache=True, nogil=True)
+def _parse_row(
+    content: NDArray[np.uint8],
+    start: int,
+    limit: int,
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    """Return where the next row starts and how many features this has, or -1 if it is not plain."""
+    at = start
+    previous = 0
+    count = 0
+    while True:
+        while content[at] == _SPACE:
+            at += 1
+        if content[at] == _LINE_FEED:
+            return at + 1, count
+        index, digits, at = _parse_digits(content, at, 10)
+        if at == start or digits == 0 or content[at] != _COLON or not previous < index <= limit:
+            return -1, 0
+        value, at = _parse_number(content, at + 1)
+        if at < 0 or not (content[at] == _SPACE or content[at] == _LINE_FEED):
+            return -1, 0
+        columns[count] = index - 1
+        values[count] = value
+        previous = index
+        count += 1
+
+
+@njit(cache=True, nogil=True)
+def _parse_number(
+    content: NDArray[np.uint8], at: int
+) -> tuple[float, int]:  # pragma: no cover - compiled
+    """Return the decimal number here and where it ends, or -1 if it is not plain."""
+    negative = content[at] == _MINUS
+    if negative or content[at] == _PLUS:
+        at += 1
+    mantissa, digits, at = _parse_digits(content, at, 16)
+    power = 0
+    if content[at] == _POINT:
+        fraction, places, at = _parse_digits(content, at + 1, 16)
+        if digits + places <= 15:
+            mantissa = mantissa * 10**places + fraction
+        digits += places
+        power = -places
+    if not 0 < digits <= 15:
+        return 0.0, -1
+    if content[at] == _SMALL_E or content[at] == _LARGE_E:
+        at += 1
+        falling = content[at] == _MINUS
+        if falling or content[at] == _PLUS:
+            at += 1
+        exponent, places, at = _parse_digits(content, at, 3)
+        if places == 0:
+            return 0.0, -1
+        power += -exponent if falling else exponent
+    if not -22 <= power <= 22:
+        return 0.0, -1
+    value = mantissa * _POWERS[power] if power >= 0 else mantissa / _POWERS[-power]
+    return (-value if negative else value), at
+
+
+@njit(cache=True, nogil=True)
+def _parse_digits(
+    content: NDArray[np.uint8], at: int, most: int
+) -> tuple[int, int, int]:  # pragma: no cover - compiled
+    """Return the whole number here, how many digits it has (at most `most`), and where it ends."""
+    number = 0
+    digits = 0
+    while digits < most and _ZERO <= content[at] <= _NINE:
+        number = number * 10 + int(content[at]) - _ZERO
+        digits += 1
+        at += 1
+    return number, digits, at
 
 
 class _Parser:

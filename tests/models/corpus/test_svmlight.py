@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
@@ -113,6 +113,38 @@ def test_what_is_written_is_read_back_exactly(tmp_path_factory, rows):
             expected[row, index - 1] = value
     np.testing.assert_array_equal(X.toarray(), expected)
     assert labels == [tuple(sorted(found)) for found, _ in rows]
+
+
+NUMBERS = st.from_regex(
+    r"[-+]?([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})([eE][-+]?[0-9]{1,3})?", fullmatch=True
+)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=5))
+def test_every_way_to_write_a_number_reads_as_python_does(tmp_path_factory, numbers):
+    values = np.array([float(number) for number in numbers])
+    assume(np.all(np.abs(values) <= np.finfo(np.float32).max))
+    row = " ".join(f"{index}:{number}" for index, number in enumerate(numbers, 1))
+    path = write(tmp_path_factory.mktemp("numbers"), f"0 1:1\n0\t{row}\n0 1:2\n")
+    X, _ = read_svmlight(path, n_labels=1)
+    np.testing.assert_array_equal(X[[1]].toarray().ravel(), values.astype(np.float32))
+    assert X[[2]].nnz == 1
+
+
+def test_the_first_fault_is_told_whichever_field_it_is_in(tmp_path):
+    for later in ("9 1:1", "", "0 1:x"):
+        with pytest.raises(DataError, match="line 2: feature index 0"):
+            read_svmlight(write(tmp_path, f"0 1:1\n0 0:1\n{later}\n"), n_labels=1)
+
+
+def test_rows_that_need_a_closer_look_keep_their_place(tmp_path):
+    lines = [
+        f"0 {i % 7 + 1}:{i}" + ("e-0" if i % 3 else ".0000000000000000") for i in range(50_000)
+    ]
+    X, labels = read_svmlight(write(tmp_path, "\n".join(lines) + "\n"), n_labels=1)
+    assert len(labels) == X.shape[0] == 50_000
+    assert np.array_equal(X.indices, np.arange(50_000) % 7)
+    assert np.array_equal(X.data, np.arange(50_000, dtype=np.float32))
 
 
 @pytest.mark.data
