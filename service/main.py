@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api import admin, health, predictions, problems, reference, reviews, schemas
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
+from service.dashboard.pages import pages
 from service.telemetry import RequestTelemetry, configure_logging
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the
 
 def serving(application: "Application") -> FastAPI:
     """Return the application that serves a whole, finished service."""
-    return create_app(application.edge, lifespan=application.running)
+    return create_app(
+        application.edge, lifespan=application.running, dashboard=pages(application.verbs)
+    )
 
 
 def serve(

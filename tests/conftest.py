@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.database"]
+pytest_plugins = ["tests.database", "tests.trained"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -151,14 +151,11 @@ def _verified(folder: str | Path) -> "SetPredictor":
 
 
 def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
+    made = ("method", "training", "metrics")
     return {
         "kind": predictor.kind,
         "n_labels": len(predictor.label_names),
         "n_features": len(predictor.feature_names),
         "calibrator_version": predictor.calibrator_version,
-        **{
-            key: predictor.manifest[key]
-            for key in ("training", "metrics")
-            if key in predictor.manifest
-        },
+        **{key: predictor.manifest[key] for key in made if key in predictor.manifest},
     }
