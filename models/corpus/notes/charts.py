@@ -16,9 +16,9 @@ from models.corpus.notes.codes import Code
 from models.corpus.notes.phrases import Register, say
 
 # Shares of the ways in which a code of this visit is told; the rest is told by signs alone.
-_NAMED, _VAGUE, _QUERIED = 0.88, 0.04, 0.03
+_NAMED, _VAGUE, _QUERIED = 0.90, 0.04, 0.03
 # The same for a condition carried along; the rest shows in its medicines or results.
-_CARRIED_NAMED, _CARRIED_VAGUE = 0.92, 0.03
+_CARRIED_NAMED, _CARRIED_VAGUE = 0.94, 0.03
 
 # NAME stands for the code's name.
 _RULED_OUT: dict[Register, tuple[str, ...]] = {
@@ -70,6 +70,8 @@ _HERITABLE = frozenset(
 )  # fmt: skip
 _MEMORABLE = frozenset({"CIR-21", "CIR-50", "CIR-51", "CIR-52", "RES-14", "REN-10", "DIG-21",
                         "DIG-24", "DIG-40", "REN-42", "REN-43", "NEU-11", "SKN-10"})  # fmt: skip
+# What an author thinks of and rules out: events, hardly ever long-standing conditions.
+_EVENTS = frozenset(code.id for code in CODES if code.weight > code.background)
 _CARRIED = frozenset(code.id for code in CODES if code.wording.medicines)
 
 
@@ -181,17 +183,20 @@ class _ChartWriter:
     def distract(self) -> None:
         """Mention codes that do not apply."""
         chart, rng = self.chart, self.rng
-        for _ in range(self._number((0.65, 0.28, 0.07))):
-            chart.ruled_out.append(self.about(self.stranger(near=0.7), _RULED_OUT[self.register]))
+        for _ in range(self._number((0.72, 0.23, 0.05))):
+            rival = self.stranger(near=0.7, among=_EVENTS)
+            chart.ruled_out.append(self.about(rival, _RULED_OUT[self.register]))
         for _ in range(self._number((0.35, 0.3, 0.25, 0.1))):
             self._deny()
-        if rng.random() < 0.08:
+        if rng.random() < 0.06:
             condition = self.about(self.stranger(among=_HERITABLE), _IN_FAMILY)
             chart.family.append(f"{self.pick(_RELATIVES)} {condition}")
         if rng.random() < 0.06:
             chart.background.append(self.about(self.stranger(among=_MEMORABLE), _PAST))
         if rng.random() < 0.03:
-            chart.impression.append(self.about(self.stranger(near=0.7), _UNCONFIRMED))
+            chart.impression.append(
+                self.about(self.stranger(near=0.7, among=_EVENTS), _UNCONFIRMED)
+            )
         if rng.random() < 0.02:
             chart.medicines.append(self.pick(self.stranger(among=_CARRIED).wording.medicines))
 
@@ -265,7 +270,7 @@ class _ChartWriter:
             if code.id not in self.touched
             and not code.social
             and (among is None or code.id in among)
-            and (among is not None or code.ages[0] - 5 <= age <= code.ages[1])
+            and (among is _HERITABLE or code.ages[0] - 5 <= age <= code.ages[1])
         ]
         if self.rng.random() < near:
             chapters = {code.chapter for code in self.case.codes}
