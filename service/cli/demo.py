@@ -1,0 +1,301 @@
+"""``setwise demo``: the whole service on generated notes, in one command.
+
+Everything lies in one folder. A second run finds the model, the database and the keys there and
+goes on with them; what is missing, because an earlier run was cut short, is made up for.
+"""
+
+# ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.console import CommandError, Report, note, progress, say
+from service.cli.welcome import shown, welcome
+
+if TYPE_CHECKING:
+    from models.predictor import SetPredictor
+    from service.domain.people import Caller
+    from service.settings import Settings
+    from service.use_cases.verbs import Verbs
+    from service.wiring import Application
+
+commands = typer.Typer()
+
+HOST = "127.0.0.1"
+THRESHOLD = 0.9
+
+TRAINING_NOTES, TRAINING_SEED = 4000, 1
+TEST_NOTES, TEST_SEED = 1000, 2
+# The notes that come in are of another stream than those that were learnt.
+INCOMING_NOTES, INCOMING_SEED = 240, 3
+REVIEWED_NOTES = 45
+# A later run tops the queue up, so that there is always something to review.
+LEAST_WAITING, TOP_UP = 20, 60
+
+
+@commands.command()
+def demo(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where everything is kept; `demo` in SETWISE_DATA_DIR by default."),
+    ] = None,
+) -> None:
+    """Try it all on generated notes."""
+    _refuse_port_in_use(port)
+    from service import main
+    from service.wiring import build
+
+    settings = _settings(data_dir)
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{settings.data_dir}: cannot be used: {error.strerror}") from error
+    with progress("demo") as report:
+        model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
+        report(0.8, "fill the queue")
+        with closing(build(settings)) as built:
+            secrets = _prepared(built, model, _part(report, 0.8, 1.0))
+    # Put together afresh: an application runs once.
+    served = build(settings)
+    try:
+        main.serve(
+            served,
+            host=HOST,
+            port=port,
+            started=lambda url: _greet(
+                welcome(url, secrets, settings.data_dir, command=Path(sys.argv[0]))
+            ),
+        )
+    except KeyboardInterrupt:
+        pass  # the way to end a demo
+    except OSError as error:
+        raise _cannot_listen(port, error) from error
+    finally:
+        served.close()
+    say(f"\nStopped. {shown(settings.data_dir)} keeps everything; the next demo goes on from it.")
+
+
+def _settings(data_dir: Path | None) -> "Settings":
+    """Return settings that keep the demo by itself, away from any real database."""
+    from service.settings import Settings
+    from service.telemetry import configure_logging
+
+    own: dict[str, object] = {
+        "data_dir": data_dir or Settings.read().data_dir / "demo",
+        "database_url": "",
+        "artifact_url": "",
+        "pepper": None,
+        "embedded_worker": True,
+    }
+    if "SETWISE_LOG_LEVEL" not in os.environ:
+        own["log_level"] = "warning"  # a line for each request would bury the welcome
+    settings = Settings.read(**own)
+    configure_logging(settings.log_level, settings.log_format)
+    return settings
+
+
+def _refuse_port_in_use(port: int) -> None:
+    """Find out before a minute of training, not after it."""
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError as error:
+        raise _cannot_listen(port, error) from error
+
+
+def _cannot_listen(port: int, error: OSError) -> CommandError:
+    return CommandError(
+        f"cannot listen on {HOST} port {port}: {error.strerror}; choose another --port"
+    )
+
+
+def _greet(text: str) -> None:
+    say(text)
+    sys.stdout.flush()  # a pipe would keep it until the end
+
+
+def _part(report: Report, start: float, end: float) -> Report:
+    """Return a report that fills the part of the bar from ``start`` to ``end``."""
+
+    def scaled(fraction: float, message: str = "") -> None:
+        report(start + (end - start) * fraction, message)
+
+    return scaled
+
+
+# The model
+
+
+def _trained(folder: Path, report: Report) -> Path:
+    """Return the folder of the demo's model, fitted unless an intact one is there."""
+    from models.artifacts import ArtifactError, save, verify_artifact
+
+    target = folder / "model"
+    if target.exists():
+        try:
+            verify_artifact(target)
+        except ArtifactError as error:
+            note(f"setwise: the model is trained again: {error}")
+        else:
+            return target
+    report(0.0, "write notes")
+    predictor = _fit(folder / "notes", report)
+    save(predictor, target, overwrite=True)
+    return target
+
+
+def _fit(notes: Path, report: Report) -> "SetPredictor":
+    from models.corpus.datasets import read_dataset
+    from models.corpus.notes import generate_notes, write_jsonl
+    from models.training import TrainingOptions, train
+
+    notes.mkdir(exist_ok=True)
+    write_jsonl(generate_notes(TRAINING_NOTES, seed=TRAINING_SEED), notes / "train.jsonl")
+    write_jsonl(generate_notes(TEST_NOTES, seed=TEST_SEED), notes / "test.jsonl")
+    return train(read_dataset(notes, "train"), TrainingOptions(), progress=report)
+
+
+# The database
+
+
+def _prepared(built: "Application", model: Path, report: Report) -> dict[str, str]:
+    """Fill the database and return the keys by role."""
+    from service.db import migrate
+
+    migrate.upgrade(built.engine)
+    _serve_model(built.verbs, model)
+    keys = Keyring(built.settings.data_dir / "demo-keys.json", built.verbs)
+    secrets = keys.opened()
+    built.registry.start()
+    try:
+        _fill(built.verbs, keys, secrets, report)
+    finally:
+        built.registry.stop()
+    return secrets
+
+
+def _serve_model(verbs: "Verbs", folder: Path) -> None:
+    from models.predictor import SetPredictor
+    from service.domain.people import SYSTEM
+
+    version = SetPredictor.load(folder).version
+    known = verbs.list_models(SYSTEM)
+    if all(model.version != version for model in known):
+        added = verbs.add_model(SYSTEM, str(folder))
+        verbs.activate_model(SYSTEM, added.id)
+    elif not any(model.active for model in known):  # an earlier run ended between the two
+        found = next(model for model in known if model.version == version)
+        verbs.activate_model(SYSTEM, found.id)
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """The demo's own keys. Keys are shown once; a demo must show them again, so it keeps them.
+
+    Attributes
+    ----------
+    path : Path
+        A file that only its owner may read.
+    """
+
+    path: Path
+    verbs: "Verbs"
+
+    def opened(self) -> dict[str, str]:
+        """Return a working key for each role, made where there is none."""
+        from service.domain.errors import Unauthenticated
+        from service.domain.people import SYSTEM, Role
+
+        kept = self._kept()
+        secrets = {}
+        for role in Role:
+            secret = kept.get(role.value, "")
+            try:
+                self.verbs.authenticate(secret)
+            except Unauthenticated:
+                _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
+            secrets[role.value] = secret
+        if secrets != kept:
+            self._keep(secrets)
+        return secrets
+
+    def annotator(self, name: str) -> "Caller":
+        """Return a generated reviewer as the service knows them; nobody holds their key."""
+        from service.domain.people import SYSTEM, Caller, Role
+
+        keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
+        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, Role.REVIEWER)[0]
+        return Caller(id=key.id, name=key.name, role=key.role)
+
+    def _kept(self) -> dict[str, str]:
+        try:
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return {str(role): str(secret) for role, secret in kept.items()}
+
+    def _keep(self, secrets: Mapping[str, str]) -> None:
+        draft = self.path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a descriptor
+            json.dump(secrets, file, indent=2)
+        draft.replace(self.path)
+
+
+# The history
+
+
+def _fill(verbs: "Verbs", keys: Keyring, secrets: Mapping[str, str], report: Report) -> None:
+    """Let documents come in and some be reviewed; a later run only tops the queue up."""
+    from service.domain.people import SYSTEM
+    from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+
+    if verbs.get_policy(SYSTEM).version == FIRST_POLICY_VERSION:
+        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD)
+        verbs.change_policy(SYSTEM, change, FIRST_POLICY_VERSION)
+    client = verbs.authenticate(secrets["client"])
+    counts = verbs.summary(SYSTEM)
+    if counts.predictions < INCOMING_NOTES:
+        _post(verbs, client, counts.predictions, INCOMING_NOTES - counts.predictions, report)
+    elif counts.waiting < LEAST_WAITING:
+        _post(verbs, client, counts.predictions, TOP_UP, report)
+    if counts.completed == 0:
+        _review(verbs, keys)
+
+
+def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) -> None:
+    from models.corpus.notes import generate_notes
+    from service.domain.predictions import Document
+
+    for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
+        verbs.predict(client, Document(written.id, written.text, metadata=written.metadata))
+        report((place + 1) / n, "fill the queue")
+
+
+def _review(verbs: "Verbs", keys: Keyring) -> None:
+    """Let the three generated annotators settle the first tasks, each as well as they can."""
+    from models.corpus.notes import ANNOTATORS, annotate, generate_notes
+
+    truth = {written.id: written for written in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
+    for turn in range(REVIEWED_NOTES):
+        annotator = ANNOTATORS[turn % len(ANNOTATORS)]
+        reviewer = keys.annotator(f"{annotator.name} (generated)")
+        task = verbs.claim_review(reviewer)
+        if task is None:
+            return
+        written = truth.get(task.prediction.document.id or "")
+        if written is None:  # somebody else's document, posted between two runs
+            verbs.release_review(reviewer, task.id)
+            return
+        labels = annotate(written, annotator, Random(written.id))  # noqa: S311 - keeps no secret
+        verbs.complete_review(reviewer, task.id, labels, None, task.version)

@@ -1,0 +1,94 @@
+"""What ``setwise demo`` tells a newcomer: addresses, keys and calls that work when pasted."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+_CLEAR_NOTE = (
+    "68F PC: fever and a cough with green sputum for 3 days. PMH: hypertension. "
+    "O/E: coarse crackles at the right base. CXR: right lower zone consolidation. "
+    "Imp: community-acquired pneumonia. Plan: oral co-amoxiclav and clarithromycin."
+)
+_VAGUE_NOTE = (
+    "58M chest infection again, on inhalers. ?heart failure. Smoking history. Home, r/v 1/52."
+)
+
+
+def welcome(url: str, secrets: Mapping[str, str], folder: Path, *, command: Path) -> str:
+    """Return the text.
+
+    Parameters
+    ----------
+    secrets : mapping
+        A key for each role.
+    folder : Path
+        Where the demo keeps everything.
+    command : Path
+        The `setwise` that runs, which need not be on the search path.
+    """
+    keys = "\n".join(f"  {role:<9} {secret}" for role, secret in secrets.items())
+    setwise, notes = shlex.quote(shown(command)), shlex.quote(shown(folder / "notes"))
+    return f"""
+Setwise is running.
+
+  Overview  {url}/
+  API       {url}/docs
+  Data      {shown(folder)} (notes, model, database)
+
+Keys, kept in {shown(folder / "demo-keys.json")}, which only you can read:
+{keys}
+
+Try in another terminal:
+
+# A clear note: sent automatically.
+{_post_call(url, secrets["client"], _CLEAR_NOTE)}
+
+# A vague one: waits for a person.
+{_post_call(url, secrets["client"], _VAGUE_NOTE)}
+
+# Claim the oldest task in the queue, and accept the likeliest labels.
+{_review_calls(url, secrets["reviewer"])}
+
+# See the threshold in force. (PUT changes it.)
+curl -s {url}/v1/admin/policy -H 'Authorization: Bearer {secrets["admin"]}'
+
+# Train a model of your own on the same notes, and judge it.
+{setwise} train {notes} --out my-model
+{setwise} evaluate my-model {notes}
+
+Ctrl-C stops the demo."""
+
+
+def _post_call(url: str, secret: str, text: str) -> str:
+    body = shlex.quote(json.dumps({"document": {"text": text}}))
+    return (
+        f"curl -s {url}/v1/predictions -H 'Authorization: Bearer {secret}' \\\n"
+        f"  -H 'Content-Type: application/json' -d {body}"
+    )
+
+
+def _review_calls(url: str, secret: str) -> str:
+    labels = 'json.dumps({"labels": task["candidates"][0]["labels"]})'
+    return "\n".join(
+        (
+            f"auth='Authorization: Bearer {secret}'",
+            f'task=$(curl -s -X POST {url}/v1/reviews/claim -H "$auth"); printf "%s\\n" "$task"',
+            "id=" + _of_task('task["id"]'),
+            "version=" + _of_task('task["version"]'),
+            "labels=" + _of_task(labels),
+            f'curl -s {url}/v1/reviews/$id/complete -H "$auth" -H "If-Match: $version" \\',
+            """  -H 'Content-Type: application/json' -d "$labels\"""",
+        )
+    )
+
+
+def _of_task(expression: str) -> str:
+    """Return shell code that reads something from the claimed task; jq may not be there."""
+    program = f"import json, sys; task = json.load(sys.stdin); print({expression})"
+    return f"""$(printf %s "$task" | python3 -c '{program}')"""
+
+
+def shown(path: Path) -> str:
+    """Shorten a path that lies under the current folder."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
