@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
 
-from service.cli.console import CommandError, print_json, print_table, progress
+from service.cli.console import CommandError, Report, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -141,10 +141,11 @@ def evaluate(
     )
     if dataset.kind != predictor.kind:
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
-    _predict_dataset(predictor, dataset.take(range(1)))  # loads compiled code: not timed
-    started_at = time.perf_counter()
-    predictions = _predict_dataset(predictor, dataset)
-    predict_seconds = time.perf_counter() - started_at
+    _predict_rows(predictor, dataset, slice(0, 1))  # loads compiled code: not timed
+    with progress("evaluate") as report:
+        started_at = time.perf_counter()
+        predictions = _predict_dataset(predictor, dataset, report)
+        predict_seconds = time.perf_counter() - started_at
     metrics = evaluate_predictions(
         dataset.Y,
         predictions.chosen(),
@@ -162,21 +163,19 @@ def evaluate(
         print_table(_automation_table(metrics))
 
 
-def _predict_dataset(predictor: "SetPredictor", dataset: "Dataset") -> "SetPredictions":
+def _predict_dataset(
+    predictor: "SetPredictor", dataset: "Dataset", report: Report
+) -> "SetPredictions":
     import numpy as np
 
     from models.predictor import SetPredictions
     from models.sets.candidates import concatenate
 
     parts: list[SetPredictions] = []
-    with progress("evaluate") as report:
-        for start in range(0, dataset.n, _EVALUATED_AT_ONCE):
-            rows = slice(start, start + _EVALUATED_AT_ONCE)
-            if dataset.texts is not None:
-                parts.append(predictor.predict_texts(dataset.texts[rows]))
-            elif dataset.X is not None:
-                parts.append(predictor.predict(dataset.X[rows]))
-            report(min(1.0, (start + _EVALUATED_AT_ONCE) / dataset.n))
+    for start in range(0, dataset.n, _EVALUATED_AT_ONCE):
+        end = min(start + _EVALUATED_AT_ONCE, dataset.n)
+        parts.append(_predict_rows(predictor, dataset, slice(start, end)))
+        report(end / dataset.n)
     return SetPredictions(
         predictor.label_names,
         concatenate([part.candidates for part in parts]),
@@ -184,6 +183,14 @@ def _predict_dataset(predictor: "SetPredictor", dataset: "Dataset") -> "SetPredi
         np.concatenate([part.marginals for part in parts]),
         np.concatenate([part.known_features for part in parts]),
     )
+
+
+def _predict_rows(predictor: "SetPredictor", dataset: "Dataset", rows: slice) -> "SetPredictions":
+    if dataset.texts is not None:
+        return predictor.predict_texts(dataset.texts[rows])
+    if dataset.X is None:
+        raise ValueError("the data set holds neither texts nor vectors")
+    return predictor.predict(dataset.X[rows])
 
 
 def _metrics_table(metrics: "Metrics") -> "Table":
