@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csc_array, issparse, sparray
+from scipy.sparse import csc_array, sparray, spmatrix
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -57,7 +57,10 @@ class LabelCalibrator(BaseEstimator):
         return len(self.knot_indptr_) - 1
 
     def fit(
-        self, logits: ArrayLike, Y: ArrayLike | sparray, sample_weight: ArrayLike | None = None
+        self,
+        logits: ArrayLike,
+        Y: ArrayLike | sparray | spmatrix,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit one curve a label, on rows that the scorer was not fitted on.
 
@@ -77,7 +80,7 @@ class LabelCalibrator(BaseEstimator):
         if not 0.0 <= self.isotonic_share < 1.0:
             raise ValueError(f"isotonic_share must lie in [0, 1); it is {self.isotonic_share}")
         logits = np.asarray(logits, dtype=np.float64)
-        truth = csc_array(Y if issparse(Y) else np.asarray(Y))
+        truth = csc_array(Y if isinstance(Y, sparray | spmatrix) else np.asarray(Y))
         if logits.ndim != 2 or truth.shape != logits.shape:
             raise ValueError(
                 f"logits and Y must be matrices of one shape, not {logits.shape} and {truth.shape}"
@@ -90,7 +93,8 @@ class LabelCalibrator(BaseEstimator):
         for label in range(logits.shape[1]):
             scores = np.clip(logits[:, label], -LOGIT_LIMIT, LOGIT_LIMIT)
             outcome = np.zeros(n)
-            outcome[truth.indices[truth.indptr[label] : truth.indptr[label + 1]]] = 1.0
+            held = slice(truth.indptr[label], truth.indptr[label + 1])
+            outcome[truth.indices[held]] = truth.data[held]
             curves.append(IsotonicCurve.fit(scores, outcome, weight))
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
@@ -158,9 +162,8 @@ def _calibrate(
                         low = middle
                     else:
                         high = middle
-                slope = (knot_values[high] - knot_values[low]) / (
-                    knot_logits[high] - knot_logits[low]
-                )
-                value = knot_values[low] + slope * (raw - knot_logits[low])
+                # A share of the way: a slope would overflow between knots that nearly touch.
+                way = (raw - knot_logits[low]) / (knot_logits[high] - knot_logits[low])
+                value = knot_values[low] + way * (knot_values[high] - knot_values[low])
             out[i, label] = 1.0 / (1.0 + np.exp(-((1.0 - share) * raw + share * value)))
     return out

@@ -109,9 +109,9 @@ def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
     split: list[float] = []
     queue = [0]
     while len(feature) < len(queue):
-        column, condition, below, above = _read_node(tree, queue[len(feature)], n_dense)
-        if column >= n_columns or len(queue) > 2 * len(tree["left_children"]):
-            raise ValueError("a tree of the XGBoost model has nodes or columns out of range")
+        column, condition, below, above = _read_node(tree, queue[len(feature)], n_dense, n_columns)
+        if len(queue) > 2 * len(tree["left_children"]):
+            raise ValueError("a tree of the XGBoost model loops")
         feature.append(column)
         split.append(condition)
         child.append(len(queue) if column >= 0 else 0)
@@ -125,7 +125,9 @@ def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
     )
 
 
-def _read_node(tree: Mapping[str, Any], node: int, n_dense: int) -> tuple[int, float, int, int]:
+def _read_node(
+    tree: Mapping[str, Any], node: int, n_dense: int, n_columns: int
+) -> tuple[int, float, int, int]:
     """Return a node's column (-1 for a leaf), split or value, and the nodes below and above.
 
     For a label indicator, absent means missing and goes the default way; present means 1.
@@ -138,7 +140,7 @@ def _read_node(tree: Mapping[str, Any], node: int, n_dense: int) -> tuple[int, f
         if below < 0 or above < 0:
             return -1, float(condition), -1, -1
         column = int(tree["split_indices"][node])
-        if column < 0:
+        if not 0 <= column < n_columns:
             raise ValueError("a tree of the XGBoost model has columns out of range")
         if column < n_dense:
             return column, float(condition), below, above

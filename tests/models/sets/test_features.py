@@ -1,0 +1,122 @@
+"""Set features: values, state, and which rows they come from."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from models.sets.evidence import Evidence
+from models.sets.features import (
+    GROUPS,
+    PriorFeatures,
+    SetFeatures,
+    SetFeatureTable,
+    concatenate_tables,
+)
+from models.sets.search import k_best_sets
+
+Y = csr_array(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8))
+X = csr_array(np.eye(4, dtype=np.float32))
+
+
+def described(P, k=4, features=None):
+    P = np.asarray(P)
+    candidates = k_best_sets(P, k, allow_empty=True)
+    evidence = Evidence(csr_array((len(P), 4), dtype=np.float32), np.zeros_like(P), P)
+    return candidates, (features or SetFeatures().fit(X, Y)).transform(evidence, candidates)
+
+
+def test_the_papers_features_of_a_hand_made_case():
+    candidates, table = described([[0.8, 0.3, 0.1]])
+    assert table.names == ("score", "log_score", "cardinality", "log_prior")
+    assert table.monotone == (1, 1, 0, 1)
+    assert [tuple(candidates.labels_of(s)) for s in range(4)] == [(0,), (0, 1), (), (0, 2)]
+    np.testing.assert_allclose(table.column("score"), [0.504, 0.216, 0.126, 0.056], rtol=1e-6)
+    np.testing.assert_allclose(
+        table.column("log_score"), np.log([0.504, 0.216, 0.126, 0.056]), rtol=1e-6
+    )
+    assert table.column("cardinality").tolist() == [1, 2, 0, 2]
+    np.testing.assert_allclose(
+        table.column("log_prior"), np.log1p([5000.0, 0.0, 2500.0, 0.0]), rtol=1e-6
+    )
+
+
+def test_explicit_columns_hold_dense_zeros_and_label_indicators():
+    _, table = described([[0.8, 0.3, 0.1]])
+    matrix = table.to_csr()
+    assert matrix.shape == (4, 7)
+    assert np.diff(matrix.indptr).tolist() == [5, 6, 4, 6]  # four dense ones, zeros included
+    assert matrix.toarray()[:, 4:].tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 0, 1]]
+    assert (matrix.toarray()[:, :4] == table.dense).all()
+
+
+def test_prior_of_a_set_does_not_depend_on_how_often_the_data_are_repeated():
+    candidates, _ = described([[0.8, 0.3, 0.1]])
+    evidence = Evidence(X, np.zeros((1, 3)), np.zeros((1, 3)))
+    once = PriorFeatures().fit(X, Y).transform(evidence, candidates)
+    thrice = PriorFeatures().fit(X, csr_array(np.tile(Y.toarray(), (3, 1))))
+    assert (once == thrice.transform(evidence, candidates)).all()
+
+
+def test_scores_too_small_for_a_float_leave_every_column_finite():
+    _, table = described(np.full((1, 3000), 0.5), features=SetFeatures().fit(X, wide(3000)))
+    assert np.isfinite(table.dense).all()
+    assert table.column("score").max() == 0.0
+
+
+def wide(n_labels):
+    return csr_array((4, n_labels), dtype=np.uint8)
+
+
+def test_take_and_concatenate_undo_each_other():
+    _, table = described([[0.8, 0.3, 0.1], [0.4, 0.4, 0.4]])
+    rows = np.arange(len(table))
+    again = concatenate_tables([table.take(rows[:3]), table.take(rows[3:])])
+    assert (again.to_csr().toarray() == table.to_csr().toarray()).all()
+    assert again.sizes.tolist() == table.sizes.tolist()
+
+
+def test_tables_with_other_columns_do_not_concatenate():
+    _, table = described([[0.8, 0.3, 0.1]])
+    other = SetFeatureTable(("a",), (0,), table.dense[:, :1], table.set_indptr, table.labels, 3)
+    with pytest.raises(ValueError, match="columns agree"):
+        concatenate_tables([table, other])
+
+
+def test_an_unknown_column_is_named():
+    _, table = described([[0.8, 0.3, 0.1]])
+    with pytest.raises(ValueError, match="no set feature is named 'rank'"):
+        table.column("rank")
+
+
+def test_an_unknown_group_is_named():
+    with pytest.raises(ValueError, match="unknown feature group 'rank'"):
+        SetFeatures(("score", "rank")).fit(X, Y)
+
+
+def test_transforming_before_fitting_is_refused():
+    with pytest.raises(NotFittedError):
+        SetFeatures().transform(Evidence(X, np.zeros((1, 3)), np.zeros((1, 3))), None)
+
+
+def test_state_rebuilds_equal_features():
+    features = SetFeatures().fit(X, Y)
+    again = SetFeatures.from_state(*features.get_state())
+    rows = [[0.8, 0.3, 0.1], [0.5, 0.5, 0.5]]
+    assert (described(rows, features=again)[1].dense == described(rows)[1].dense).all()
+    assert again.names == features.names
+
+
+def test_a_clone_forgets_what_was_fitted():
+    assert not hasattr(clone(SetFeatures().fit(X, Y)), "groups_")
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_every_group_gives_the_columns_it_names(name):
+    group = GROUPS[name]().fit(X, Y)
+    candidates, _ = described([[0.8, 0.3, 0.1]])
+    columns = group.transform(Evidence(X, np.zeros((1, 3)), np.zeros((1, 3))), candidates)
+    assert columns.shape == (len(candidates), len(group.names))
+    assert columns.dtype == np.float32
+    assert len(group.monotone) == len(group.names)
