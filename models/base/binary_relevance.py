@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from models.base.linear import LinearFit, fit_elastic_net
 from models.base.penalty import choose_penalty
-from models.base.scaling import FeatureWeighting, Scheme, as_rows
+from models.base.scaling import FeatureWeighting, Scheme, check_sample_weight, checked_rows
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -69,6 +69,8 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         Coefficients of the weighted features.
     intercept_ : ndarray of shape (n_labels,), float64
     weighting_ : FeatureWeighting
+    weights_ : Weights
+        Coefficients and intercepts as `score_row` reads them.
     n_iter_ : ndarray of shape (n_labels,), int
     valid_loss_ : ndarray of shape (n_labels,)
         Mean log-loss on the validation rows, in nats; infinite without any.
@@ -93,6 +95,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
     coef_: sp.csc_array
     intercept_: NDArray[np.float64]
     weighting_: FeatureWeighting
+    weights_: Weights
     n_iter_: NDArray[np.int64]
     valid_loss_: NDArray[np.float64]
     n_features_in_: int
@@ -154,12 +157,16 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             Once, if labels were still moving after `max_iter` steps.
         """
-        rows = as_rows(X)
+        rows = checked_rows(self, X, reset=True)
         targets = as_labels(Y)
         if targets.shape[0] != rows.shape[0]:
             raise ValueError(f"X has {rows.shape[0]} rows, Y {targets.shape[0]}")
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.weighting_ = FeatureWeighting(self.weighting).fit(rows)
+        weight = None
+        if sample_weight is not None:
+            weight = check_sample_weight(sample_weight, rows.shape[0])
+            counted = weight > 0.0
+            rows, targets, weight = rows[counted], targets[counted], weight[counted]
+        self.weighting_ = FeatureWeighting(self.weighting).fit(rows, sample_weight=weight)
         weighted = self.weighting_.transform(rows)
         held_out: tuple[Matrix, Matrix] = (None, None)
         if validation is not None:
@@ -182,7 +189,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
             patience=self.patience,
             n_jobs=self.n_jobs,
         )
-        self._keep(fit, rows.shape[1])
+        self._keep(fit)
         unfinished = int(np.count_nonzero(~fit.converged))
         if unfinished:
             warnings.warn(
@@ -228,15 +235,22 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         usable = ends_itself and choice.fit.coef.shape[0] == Y.shape[1]
         return choice.alpha, choice.fit if usable else None
 
-    def _keep(self, fit: LinearFit, n_features: int) -> None:
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    def _keep(self, fit: LinearFit) -> None:
         self.alpha_ = fit.alpha
         self.coef_ = sp.csc_array(fit.coef.astype(np.float32))
         self.intercept_ = fit.intercept
         self.n_iter_ = fit.n_iter
         self.valid_loss_ = fit.valid_loss
-        self.n_features_in_ = n_features
         self.classes_ = np.arange(len(fit.intercept))
-        self._weights = _by_feature(self.coef_, self.intercept_)
+        self.weights_ = _by_feature(self.coef_, self.intercept_)
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
         """Return the logit of every label.
@@ -251,9 +265,9 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
             Log-odds in nats, always finite.
         """
         check_is_fitted(self)
-        rows = self.weighting_.transform(X)
+        rows = self.weighting_.transform(checked_rows(self, X, reset=False))
         logits = np.empty((rows.shape[0], len(self.intercept_)))
-        score_rows(rows.indptr, rows.indices, rows.data, self._weights, logits)
+        score_rows(rows.indptr, rows.indices, rows.data, self.weights_, logits)
         return logits
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
@@ -305,7 +319,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         model.valid_loss_ = arrays["valid_loss"]
         model.n_features_in_ = d
         model.classes_ = np.arange(n_labels)
-        model._weights = _by_feature(model.coef_, model.intercept_)
+        model.weights_ = _by_feature(model.coef_, model.intercept_)
         return model
 
 

@@ -5,9 +5,10 @@ from typing import Any, Literal, Self
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 Scheme = Literal["auto", "idf", "deviation", "none"]
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
@@ -59,22 +60,32 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
     def __init__(self, scheme: Scheme = "auto") -> None:
         self.scheme = scheme
 
-    def fit(self, X: Matrix, y: object = None) -> Self:
-        """Learn the factors from the rows of `X`, shape (n_samples, n_features)."""
+    def fit(self, X: Matrix, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the factors.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight two counts as two rows.
+        """
         del y
-        rows = as_rows(X)
-        if rows.shape[0] == 0:
-            raise ValueError("cannot weight features without a single row")
+        rows = checked_rows(self, X, reset=True)
         if self.scheme not in {"auto", "idf", "deviation", "none"}:
             raise ValueError(f"scheme must be auto, idf, deviation or none, got {self.scheme!r}")
-        self.n_features_in_ = rows.shape[1]
         self.scheme_ = _choose(rows) if self.scheme == "auto" else self.scheme
         self.unit_rows_ = self.scheme_ == "idf"
+        n = rows.shape[0]
+        weight = np.ones(n) if sample_weight is None else check_sample_weight(sample_weight, n)
+        of_value = np.repeat(weight, np.diff(rows.indptr))
         if self.scheme_ == "idf":
-            present = np.bincount(rows.indices[rows.data != 0.0], minlength=rows.shape[1])
-            self.scale_ = np.log((1.0 + rows.shape[0]) / (1.0 + present)) + 1.0
+            present = np.bincount(
+                rows.indices, weights=of_value * (rows.data != 0.0), minlength=rows.shape[1]
+            )
+            self.scale_ = np.log((1.0 + weight.sum()) / (1.0 + present)) + 1.0
         elif self.scheme_ == "deviation":
-            self.scale_ = _inverse_deviation(rows)
+            self.scale_ = _inverse_deviation(rows, of_value, weight.sum())
         else:
             self.scale_ = np.ones(rows.shape[1])
         return self
@@ -93,16 +104,17 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
             large for float32.
         """
         check_is_fitted(self)
-        rows = as_rows(X)
-        if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input"
-            )
+        rows = checked_rows(self, X, reset=False)
         values = weight_rows(rows.indptr, rows.indices, rows.data, self.scale_, self.unit_rows_)
         if not np.isfinite(values).all():
             raise ValueError("X holds a value too large beside those of training: rescale it")
         return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
     @classmethod
     def from_state(
@@ -115,6 +127,31 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
         weighting.unit_rows_ = scheme == "idf"
         weighting.n_features_in_ = len(weighting.scale_)
         return weighting
+
+
+def check_sample_weight(weight: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return row weights of shape (n,), refusing negative ones and a sum of zero."""
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape}; expected ({n},)")
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise ValueError("sample_weight holds a negative or non-finite weight")
+    if n > 0 and not weights.any():
+        raise ValueError("every sample_weight is zero")
+    return weights
+
+
+def checked_rows(estimator: BaseEstimator, X: Matrix, *, reset: bool) -> sp.csr_array:
+    """Check `X` by the conventions of scikit-learn and return it as `as_rows` does.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Learns the number and names of the features when `reset`, else compares them.
+    """
+    with np.errstate(over="ignore"):  # what float32 cannot hold is refused by name just after
+        checked = validate_data(estimator, X, accept_sparse="csr", dtype=np.float32, reset=reset)
+    return as_rows(checked)
 
 
 def as_rows(X: Matrix) -> sp.csr_array:
@@ -130,13 +167,13 @@ def as_rows(X: Matrix) -> sp.csr_array:
         if X.ndim != 2:
             raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: reshape X")
     with np.errstate(over="ignore"):
-        rows: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(X).astype(np.float32)
+        rows: sp.csr_array[Any, tuple[int, int]] = sp.csr_array(X).astype(np.float32, copy=False)
     if not np.isfinite(rows.data).all():
         raise ValueError(
             "X holds NaN, infinity or a value beyond 3.4e38: replace it or rescale the feature"
         )
     if not rows.has_canonical_format:
-        rows = rows.copy() if rows is X else rows
+        rows = rows.copy()  # the caller's arrays may be shared
         rows.sum_duplicates()
     if rows.indices.dtype != np.int32 or rows.indptr.dtype != np.int32:
         rows = sp.csr_array(
@@ -162,13 +199,18 @@ def _row_sums(rows: sp.csr_array, values: NDArray[np.float64]) -> NDArray[np.flo
     return np.bincount(of_row, weights=values, minlength=rows.shape[0]).astype(np.float64)
 
 
-def _inverse_deviation(rows: sp.csr_array) -> NDArray[np.float64]:
-    n, d = rows.shape
+def _inverse_deviation(
+    rows: sp.csr_array, weight: NDArray[np.float64], total: float
+) -> NDArray[np.float64]:
+    """Return the reciprocal deviation of each column; `weight` is that of each stored value."""
+    d = rows.shape[1]
     values = rows.data.astype(np.float64)
-    mean = np.bincount(rows.indices, weights=values, minlength=d) / n
-    stored = np.bincount(rows.indices, minlength=d)
-    squares = np.bincount(rows.indices, weights=(values - mean[rows.indices]) ** 2, minlength=d)
-    variance = (squares + (n - stored) * mean**2) / n
+    mean = np.bincount(rows.indices, weights=weight * values, minlength=d) / total
+    stored = np.bincount(rows.indices, weights=weight, minlength=d)
+    squares = np.bincount(
+        rows.indices, weights=weight * (values - mean[rows.indices]) ** 2, minlength=d
+    )
+    variance = np.maximum(squares + (total - stored) * mean**2, 0.0) / total
     deviation = np.sqrt(variance)
     spread = deviation > _CONSTANT * np.sqrt(variance + mean**2)
     return np.divide(1.0, deviation, out=np.zeros(d), where=spread)
