@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.database", "tests.trained"]
+pytest_plugins = ["tests.database", "tests.trained", "tests.edge"]
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -88,16 +88,13 @@ class FolderOrObjectStore:
         ModelUnavailable
             If it is not there or not intact.
         """
-        from models.artifacts import ArtifactError
-        from models.predictor import SetPredictor
-
         folder = self._local / location
         try:
-            if self._remote and not folder.is_dir():
+            if self._remote and not _is_sound(folder):
                 self._download(location)
-            return SetPredictor.load(folder)
-        except (ArtifactError, OSError) as error:
-            raise ModelUnavailable(f"The artifact {location} cannot be loaded: {error}") from error
+            return _verified(folder)
+        except (InvalidRequest, OSError) as error:
+            raise ModelUnavailable(f"The model {location} cannot be loaded: {error}") from error
 
     def _keep(self, incoming: Path, location: str) -> None:
         target = self._local / location
@@ -108,9 +105,7 @@ class FolderOrObjectStore:
             # unless somebody damaged it: then the sound copy takes its place.
             if not target.is_dir():
                 raise
-            try:
-                _verified(target)
-            except InvalidRequest:
+            if not _is_sound(target):
                 damaged = self._local / f".incoming-{self._new_id()}"
                 target.rename(damaged)
                 incoming.rename(target)
@@ -133,6 +128,7 @@ class FolderOrObjectStore:
                 target = incoming / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(address, str(target))
+            _verified(incoming)  # half of an artifact must not stay in the cache
             self._keep(incoming, location)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
@@ -146,8 +142,16 @@ def _verified(folder: str | Path) -> "SetPredictor":
         return SetPredictor.load(folder)
     except (ArtifactError, OSError) as error:
         raise InvalidRequest(
-            f"{folder} is not a sound artifact: {error}", [FieldFault("/source", str(error))]
+            f"This is not a sound artifact: {error}", [FieldFault("/source", str(error))]
         ) from error
+
+
+def _is_sound(folder: Path) -> bool:
+    try:
+        _verified(folder)
+    except InvalidRequest:
+        return False
+    return True
 
 
 def _summary(predictor: "SetPredictor") -> Mapping[str, object]:

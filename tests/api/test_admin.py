@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.domain.people import SYSTEM
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 
 POLICY: dict[str, Any] = {
     "target_accuracy": 0.9,

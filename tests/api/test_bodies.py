@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
 LIMIT = 3 * 1_000 + 256_000

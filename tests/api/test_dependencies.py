@@ -5,7 +5,7 @@ import pytest
 from service.api.dependencies import Callers
 from service.domain.errors import Unauthenticated
 from service.domain.people import SYSTEM, Caller, Role
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 
 CALLS = [
     ("POST", "/v1/predictions"),

@@ -5,7 +5,7 @@ import re
 import pytest
 import structlog
 
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 
 
 def test_the_service_lives_whatever_is_missing(service: Service) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from service.domain.people import Role
 from service.domain.predictions import MOST_METADATA_BYTES
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictors
 
 UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"

@@ -6,7 +6,7 @@ import pytest
 
 from service.api.problems import ALL_KINDS, PROBLEMS, ProblemKind
 from service.domain.errors import StorageUnavailable
-from tests.api.conftest import Service, assert_problem
+from tests.edge import Service, assert_problem
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1", "/v1/predictions/", "/v1/predictions/a/b"])

@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-from tests.api.conftest import Service
+from tests.edge import Service
 
 
 class Links(HTMLParser):

@@ -1,4 +1,4 @@
-"""The HTTP interface over fakes, called in process."""
+"""The HTTP interface over fakes, called in process. A pytest plugin."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,0 +1,233 @@
+"""The model that serves, and how it changes."""
+
+import itertools
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from models.predictor import SetPredictor
+from service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
+from service.domain.predictions import Document
+from service.domain.versions import ModelVersion
+from service.inference.registry import (
+    MOST_MARGINALS,
+    RETRY_AFTER_S,
+    LoadedPredictor,
+    ModelRegistry,
+)
+from tests.fakes import START, FakeDatabase, FakeIds
+from tests.trained import Artifacts
+
+
+class Store:
+    """Loads artifacts from where they were trained; some are missing."""
+
+    def __init__(self, artifacts: Artifacts) -> None:
+        self._folders = {"old": artifacts.text, "new": artifacts.other_text}
+        self.loads: list[str] = []
+
+    def load(self, location: str) -> SetPredictor:
+        self.loads.append(location)
+        if location not in self._folders:
+            raise ModelUnavailable(f"{location} vanished")
+        return SetPredictor.load(self._folders[location])
+
+
+class World:
+    """A registry over a fake database, with a clock that is moved by hand."""
+
+    def __init__(self, artifacts: Artifacts, poll_s: float = 0.01) -> None:
+        self.database, self.ids, self.store = FakeDatabase(), FakeIds(), Store(artifacts)
+        self.now = 0.0
+        self.silent = False
+        self.registry = ModelRegistry(
+            self._begin, self.store, poll_s=poll_s, clock=lambda: self.now
+        )
+
+    def _begin(self, *, read_only: bool = False) -> Any:
+        if self.silent:
+            raise StorageUnavailable("asleep")
+        return self.database(read_only=read_only)
+
+    def activate(self, location: str) -> ModelVersion:
+        model = ModelVersion(self.ids(), self.ids(), location, {}, False, START)
+        with self.database() as transaction:
+            transaction.models.add(model)
+            transaction.models.activate(model.id, START, self.ids())
+            transaction.commit()
+        return model
+
+
+@pytest.fixture
+def world(artifacts: Artifacts) -> World:
+    return World(artifacts)
+
+
+def _version(folder: Path) -> str:
+    return SetPredictor.load(folder).version
+
+
+def test_without_an_active_model_nothing_serves(world: World) -> None:
+    world.registry.follow()
+    with pytest.raises(ModelUnavailable, match="setwise model add"):
+        world.registry.active()
+
+
+def test_the_active_model_serves_and_gives_way_to_the_next(
+    world: World, artifacts: Artifacts
+) -> None:
+    world.activate("old")
+    world.registry.follow()
+    before = world.registry.active()
+    world.activate("new")
+    world.registry.follow()
+    after = world.registry.active()
+    assert (before.version, after.version) == (
+        _version(artifacts.text),
+        _version(artifacts.other_text),
+    )
+    # A request that holds the old one finishes with it.
+    assert before.score([Document(text="judge")])[0].model_version == before.version
+
+
+def test_a_model_is_loaded_once(world: World) -> None:
+    world.activate("old")
+    for _ in range(3):
+        world.registry.follow()
+    assert world.store.loads == ["old"]
+
+
+def test_a_model_that_fails_to_load_leaves_the_old_one_serving(world: World) -> None:
+    world.activate("old")
+    world.registry.follow()
+    serving = world.registry.active()
+    world.activate("missing")
+    with structlog.testing.capture_logs() as lines:
+        world.registry.follow()
+        world.registry.follow()
+    assert world.registry.active() is serving
+    assert [line["event"] for line in lines] == ["model.failed"]
+    assert lines[0]["still_serving"] == serving.version
+
+
+def test_a_model_that_failed_is_tried_again_after_a_while(world: World) -> None:
+    world.activate("missing")
+    world.registry.follow()
+    world.now = RETRY_AFTER_S - 1
+    world.registry.follow()
+    assert world.store.loads == ["missing"]
+    world.now = RETRY_AFTER_S
+    world.registry.follow()
+    assert world.store.loads == ["missing", "missing"]
+
+
+def test_another_model_is_loaded_at_once_after_a_failure(world: World) -> None:
+    world.activate("missing")
+    world.registry.follow()
+    world.activate("old")
+    world.registry.follow()
+    assert world.registry.active().labels
+
+
+def test_a_silent_database_leaves_the_model_serving(world: World) -> None:
+    world.activate("old")
+    world.registry.follow()
+    world.silent = True
+    with structlog.testing.capture_logs() as lines:
+        world.registry.follow()
+        world.registry.follow()
+    assert world.registry.active().labels
+    assert [line["event"] for line in lines] == ["model.unknown"]  # said once
+    world.silent = False
+    world.activate("new")
+    world.registry.follow()
+    assert world.store.loads == ["old", "new"]
+
+
+def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:
+    world = World(artifacts)
+    world.activate("old")
+    world.registry.start()
+    stop = threading.Event()
+    seen: list[list[str]] = [[] for _ in range(4)]
+
+    def ask(versions: list[str]) -> None:
+        while not stop.is_set():
+            scored = world.registry.active().score([Document(text="rocket and choir")])
+            versions.append(scored[0].model_version)
+
+    threads = [threading.Thread(target=ask, args=(versions,)) for versions in seen]
+    for thread in threads:
+        thread.start()
+    world.activate("new")
+    deadline = time.monotonic() + 20
+    new = _version(artifacts.other_text)
+    while not all(new in versions for versions in seen) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    world.registry.stop()
+    for versions in seen:
+        switches = sum(a != b for a, b in itertools.pairwise(versions))
+        assert (versions[-1], switches) == (new, 1)
+
+
+def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
+    predictor = SetPredictor.load(artifacts.text)
+    texts = ["the judge heard the violin concert", "wheat and hail in the silo today"]
+    expected = predictor.predict_texts(texts)
+    scored = LoadedPredictor(predictor).score([Document(text=text) for text in texts])
+    for row, one in enumerate(scored):
+        assert [(c.labels, c.confidence, c.score) for c in one.candidates] == expected.ranked(row)
+        assert one.confidence == expected.top_confidence()[row]
+        assert {m.label: m.probability for m in one.marginals} == {
+            label: p for label, p in expected.likely_labels(row) if p >= 0.001
+        }
+        assert [m.probability for m in one.marginals] == sorted(
+            (m.probability for m in one.marginals), reverse=True
+        )
+        assert len(one.marginals) <= MOST_MARGINALS
+        assert not one.out_of_domain
+        assert one.model_version == predictor.version
+        assert one.calibrator_version == predictor.calibrator_version
+
+
+@pytest.mark.parametrize("text", ["zzz", "12345", "!?", "日本語の文章", "\x01\x02"])
+def test_a_text_without_a_known_word_is_out_of_domain(artifacts: Artifacts, text: str) -> None:
+    (scored,) = LoadedPredictor(SetPredictor.load(artifacts.text)).score([Document(text=text)])
+    assert scored.out_of_domain
+
+
+def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:
+    predictor = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    (scored,) = predictor.score([Document(features={"about music": 1.5, "length": 0.2})])
+    assert scored.labels == ("music",)
+    assert not scored.out_of_domain
+    (empty,) = predictor.score([Document(features={"about music": 0.0})])
+    assert empty.out_of_domain
+
+
+def test_unknown_features_are_named(artifacts: Artifacts) -> None:
+    predictor = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    with pytest.raises(InvalidRequest) as refused:
+        predictor.score([Document(features={"length": 1.0, "a/b": 2.0, "colour": 3.0})])
+    assert [fault.pointer for fault in refused.value.faults] == [
+        "/document/features/a~1b",
+        "/document/features/colour",
+    ]
+
+
+def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
+    vectors = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    with pytest.raises(InvalidRequest, match="send features") as refused:
+        vectors.score([Document(text="x")])
+    assert [fault.pointer for fault in refused.value.faults] == ["/document/text"]
+    text = LoadedPredictor(SetPredictor.load(artifacts.text))
+    with pytest.raises(InvalidRequest, match="send text") as refused:
+        text.score([Document(features={"length": 1.0})])
+    assert [fault.pointer for fault in refused.value.faults] == ["/document/features"]

@@ -1,0 +1,160 @@
+"""Artifacts in a folder, and in an object store."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from service.domain.errors import InvalidRequest, ModelUnavailable
+from service.inference.store import FolderOrObjectStore
+from tests.fakes import START, FakeClock, FakeIds
+from tests.trained import Artifacts
+
+
+@pytest.fixture(params=["folder", "object store"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> FolderOrObjectStore:
+    if request.param == "folder":
+        return _store(str(tmp_path / "artifacts"), tmp_path / "cache")
+    fsspec.filesystem("memory").store.clear()
+    return _store("memory://bucket/models", tmp_path / "cache")
+
+
+def _store(url: str, cache: Path) -> FolderOrObjectStore:
+    return FolderOrObjectStore(url, cache=cache, new_id=FakeIds(), now=FakeClock())
+
+
+def _left_over(folder: Path) -> list[Path]:
+    return list(folder.rglob(".incoming-*"))
+
+
+def test_a_sound_artifact_is_kept_and_described(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    model = store.add(str(artifacts.text))
+    loaded = store.load(model.location)
+    assert model.version == loaded.version
+    assert loaded.calibrator_version in model.location
+    assert model.summary["method"] == "br-rerank"
+    assert model.summary["n_labels"] == 6
+    assert (model.active, model.created_at) == (False, START)
+    assert _left_over(tmp_path) == []
+
+
+def test_the_source_is_needed_no_longer(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    shutil.copytree(artifacts.text, source)
+    location = store.add(str(source)).location
+    shutil.rmtree(source)
+    assert store.load(location).label_names == (
+        "court",
+        "finance",
+        "harvest",
+        "music",
+        "space",
+        "storm",
+    )
+
+
+def test_an_artifact_may_be_added_again(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    first = store.add(str(artifacts.text))
+    again = store.add(str(artifacts.text))
+    assert (again.location, again.version) == (first.location, first.version)
+    assert _left_over(tmp_path) == []
+
+
+def test_what_is_no_artifact_is_refused(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    damaged = tmp_path / "damaged"
+    shutil.copytree(artifacts.text, damaged)
+    victim = next(damaged.glob("*.safetensors"))
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.write_bytes(content)
+    (tmp_path / "empty").mkdir()
+    for source in (damaged, tmp_path / "empty", tmp_path / "missing", victim):
+        with pytest.raises(InvalidRequest) as refused:
+            store.add(str(source))
+        assert str(source) in refused.value.detail
+    assert _left_over(tmp_path) == []
+
+
+def test_a_damaged_copy_is_refused_and_mended_by_adding_again(
+    tmp_path: Path, artifacts: Artifacts
+) -> None:
+    store = _store(str(tmp_path), tmp_path)
+    location = store.add(str(artifacts.text)).location
+    victim = next((tmp_path / location).glob("*.safetensors"))
+    victim.write_bytes(b"rubbish")
+    with pytest.raises(ModelUnavailable, match=victim.name):
+        store.load(location)
+    store.add(str(artifacts.text))
+    assert store.load(location).kind == "text"
+    assert _left_over(tmp_path) == []
+
+
+def test_an_artifact_that_vanished_is_unavailable(
+    store: FolderOrObjectStore,
+) -> None:
+    with pytest.raises(ModelUnavailable):
+        store.load("0123456789ab-0123456789ab")
+
+
+def test_a_remote_artifact_is_fetched_once(tmp_path: Path, artifacts: Artifacts) -> None:
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    location = _store("memory://bucket", tmp_path / "here").add(str(artifacts.text)).location
+    elsewhere = _store("memory://bucket", tmp_path / "there")
+    version = elsewhere.load(location).version
+    files.store.clear()
+    assert elsewhere.load(location).version == version
+    assert _left_over(tmp_path) == []
+
+
+def test_half_an_upload_is_no_artifact(tmp_path: Path, artifacts: Artifacts) -> None:
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    location = _store("memory://bucket", tmp_path / "here").add(str(artifacts.text)).location
+    files.rm(f"/bucket/{location}/manifest.json")
+    with pytest.raises(ModelUnavailable):
+        _store("memory://bucket", tmp_path / "there").load(location)
+    assert not (tmp_path / "there" / location).exists()
+
+
+def test_a_damaged_local_copy_of_a_remote_artifact_is_fetched_anew(
+    tmp_path: Path, artifacts: Artifacts
+) -> None:
+    fsspec.filesystem("memory").store.clear()
+    store = _store("memory://bucket", tmp_path)
+    location = store.add(str(artifacts.text)).location
+    next((tmp_path / location).glob("*.safetensors")).write_bytes(b"rubbish")
+    assert store.load(location).kind == "text"
+    assert store.load(location).kind == "text"
+    assert _left_over(tmp_path) == []
+
+
+def test_two_may_add_the_same_artifact_at_once(tmp_path: Path, artifacts: Artifacts) -> None:
+    ids = FakeIds()
+    stores = [
+        FolderOrObjectStore(str(tmp_path), cache=tmp_path, new_id=ids, now=FakeClock())
+        for _ in range(4)
+    ]
+    found: list[str] = []
+    threads = [
+        threading.Thread(target=lambda s=s: found.append(s.add(str(artifacts.text)).location))
+        for s in stores
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert stores[0].load(found[0]).kind == "text"
+    assert _left_over(tmp_path) == []

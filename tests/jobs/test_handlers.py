@@ -1,0 +1,28 @@
+"""What the worker does for each kind of job."""
+
+from service.domain.reviews import ReviewState
+from service.jobs.handlers import tasks
+from service.jobs.worker import Worker
+from service.use_cases import work
+from tests.edge import Service
+from tests.jobs.test_worker import World
+
+
+def test_expired_leases_go_back_to_the_queue(service: Service) -> None:
+    service.predict()
+    service.post("/v1/reviews/claim", by="reviewer")
+    world = World()
+    world.database, world.clock = service.database, service.clock
+    world.ids = service.verbs.expire_leases.new_id  # type: ignore[assignment]
+    worker = Worker(world.verbs(), tasks(service.verbs), poll_s=0.01)
+
+    def states() -> list[ReviewState]:
+        return [task.state for task in service.database.contents.reviews.values()]
+
+    worker.schedule()
+    assert worker.run_one()
+    assert states() == [ReviewState.LEASED]
+    service.clock.advance(minutes=16)
+    assert worker.run_one()
+    assert states() == [ReviewState.WAITING]
+    assert isinstance(world.verbs().repeat, work.RepeatJob)
