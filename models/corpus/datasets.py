@@ -4,7 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from models.corpus.documents import PredictionInput, iter_documents, read_documents
-from models.corpus.lines import ContentHash, DataError, DataWarning, Progress, read_names
+from models.corpus.documents import WORD, PredictionInput, iter_documents, read_documents
+from models.corpus.lines import ContentHash, DataError, DataWarning, Progress, count_of, read_names
+from models.corpus.splits import fold_ids, split_rows
 from models.corpus.svmlight import read_svmlight
 
 __all__ = [
@@ -162,6 +163,8 @@ def read_dataset(
 
 def _file_of(path: Path, part: Part | None) -> Path:
     """Return the data file that `path` means."""
+    if not path.exists():
+        raise DataError(path, None, "no such file", "check the path")
     if not path.is_dir():
         return path
     if part is None:
@@ -269,10 +272,18 @@ def _beside(file: Path, name: str) -> Path | None:
 def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]]) -> None:
     repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
     if repeated:
-        warnings.warn(f"{file}: {repeated} documents repeat a label; merged", DataWarning, 4)
+        warnings.warn(
+            f"{file}: a label is repeated in {count_of(repeated, 'document')}; merged",
+            DataWarning,
+            4,
+        )
     featureless = int(np.count_nonzero(np.diff(X.indptr) == 0))
     if featureless:
-        warnings.warn(f"{file}: {featureless} documents have no features; kept", DataWarning, 4)
+        warnings.warn(
+            f"{file}: there are no features in {count_of(featureless, 'document')}; kept",
+            DataWarning,
+            4,
+        )
 
 
 def _with_unknown(
@@ -285,7 +296,7 @@ def _with_unknown(
     unknown = [name for name in found if name not in known]
     if unknown:
         warnings.warn(
-            f"{file}: {len(unknown)} labels never occurred in training and count as misses: "
+            f"{file}: {count_of(len(unknown), 'label')} unknown to the model, counted as misses: "
             f"{_some(unknown)}",
             DataWarning,
             stacklevel=4,
@@ -304,7 +315,7 @@ def _in_columns_of(
     unknown = [own[index] for index in np.flatnonzero(column < 0)]
     if unknown:
         warnings.warn(
-            f"{file}: {len(unknown)} features are unknown to the model and left out: "
+            f"{file}: {count_of(len(unknown), 'feature')} unknown to the model, left out: "
             f"{_some(unknown)}",
             DataWarning,
             stacklevel=4,
@@ -353,7 +364,8 @@ def check_trainable(dataset: Dataset, path: str | Path) -> None:
     Raises
     ------
     DataError
-        If there are fewer than ``MIN_TRAINING_DOCUMENTS`` documents, or none carries a label.
+        If there are fewer than ``MIN_TRAINING_DOCUMENTS`` documents, none carries a label, or no
+        text holds a word.
 
     Warns
     -----
@@ -364,17 +376,19 @@ def check_trainable(dataset: Dataset, path: str | Path) -> None:
         raise DataError(
             path,
             None,
-            f"only {dataset.n} documents",
+            f"only {count_of(dataset.n, 'document')}",
             f"training needs at least {MIN_TRAINING_DOCUMENTS}, so that the confidence is fitted "
             "on documents the model has not seen",
         )
     if dataset.Y.nnz == 0:
         raise DataError(path, None, "no document carries a label", "give labelled documents")
+    if dataset.texts is not None and not any(WORD.search(text) for text in dataset.texts):
+        raise DataError(path, None, "no document holds a word", "give texts of letters or digits")
     counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
     unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]
     if unused:
         warnings.warn(
-            f"{path}: {len(unused)} labels are on no document and will never be predicted: "
+            f"{path}: {count_of(len(unused), 'label')} on no document, never to be predicted: "
             f"{_some(unused)}",
             DataWarning,
             stacklevel=2,
@@ -385,79 +399,3 @@ def check_trainable(dataset: Dataset, path: str | Path) -> None:
             DataWarning,
             stacklevel=2,
         )
-
-
-def split_rows(
-    n: int, fractions: Sequence[float], random_state: int | np.random.Generator
-) -> tuple[NDArray[np.int64], ...]:
-    """Split row numbers at random.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    fractions : sequence of float
-        Share of each part, each above 0, together at most 1. When they make 1 every row is used.
-    random_state : int or Generator
-        Equal seeds give equal splits.
-
-    Returns
-    -------
-    tuple of ndarray of int64
-        The rows of each part, ascending and disjoint.
-
-    Raises
-    ------
-    ValueError
-        If the fractions are not such shares.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in split_rows(5, (0.6, 0.4), 0)]
-    [[2, 3, 4], [0, 1]]
-    """
-    shares = np.asarray(fractions, dtype=np.float64)
-    if shares.ndim != 1 or not np.all(shares > 0) or shares.sum() > 1 + 1e-9:
-        raise ValueError(f"fractions must be positive and sum to at most 1, not {fractions!r}")
-    order = np.random.default_rng(random_state).permutation(n)
-    bounds = np.concatenate([[0], np.rint(np.cumsum(shares) * n)]).astype(np.int64)
-    return tuple(np.sort(order[start:stop]) for start, stop in pairwise(bounds))
-
-
-def fold_ids(
-    Y: csr_array | int, n_folds: int, random_state: int | np.random.Generator
-) -> NDArray[np.int64]:
-    """Assign rows to folds at random, in parts that differ by at most one row.
-
-    Plain random on purpose: dealing the rows out by label set would make a row's own set occur in
-    the other folds more evenly than it occurs around a new document, and the set's prior is a
-    feature of the calibrator.
-
-    Parameters
-    ----------
-    Y : csr_array of shape (n, L), or int
-        The label matrix, or just the number of rows.
-    n_folds : int
-        From 2 to n.
-    random_state : int or Generator
-        Equal seeds give equal folds.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Fold of each row, in ``[0, n_folds)``.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer rows than folds, or fewer than two folds.
-
-    Examples
-    --------
-    >>> fold_ids(5, 2, random_state=0).tolist()
-    [0, 0, 1, 0, 1]
-    """
-    n = Y if isinstance(Y, int) else Y.shape[0]
-    if not 2 <= n_folds <= n:
-        raise ValueError(f"n_folds must be from 2 to the number of rows ({n}), not {n_folds}")
-    return np.random.default_rng(random_state).permutation(np.arange(n) % n_folds)

@@ -7,11 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.corpus.lines import ContentHash, DataError, DataWarning, Progress, decode, read_lines
+from models.corpus.lines import (
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    count_of,
+    decode,
+    read_lines,
+)
 
 _LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
-_WORD = re.compile(r"\w")
+WORD = re.compile(r"\w")
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _QUOTED = 60  # characters of a foreign value that a message quotes
 
@@ -66,7 +74,7 @@ def read_documents(
         distinct = tuple(dict.fromkeys(labels))
         if len(distinct) < len(labels):
             repeated.add(number)
-        if _WORD.search(text) is None:
+        if WORD.search(text) is None:
             wordless.add(number)
         line.check_metadata()
         documents.ids.append(id_)
@@ -75,9 +83,9 @@ def read_documents(
         documents.annotators.append(line.annotator())
     if not documents.ids:
         raise DataError(path, None, "the file holds no documents", "give one JSON object a line")
-    repeated.warn(path, "{n} documents repeat a label (first on line {first}); merged")
+    repeated.warn(path, "a label is repeated in {documents} (first on line {first}); merged")
     wordless.warn(
-        path, "{n} documents have no words (first on line {first}); kept without features"
+        path, "there are no words in {documents} (first on line {first}); kept without features"
     )
     return documents
 
@@ -166,7 +174,7 @@ class _Tally:
 
     def warn(self, path: str | Path, message: str) -> None:
         if self.count:
-            text = message.format(n=self.count, first=self.first)
+            text = message.format(documents=count_of(self.count, "document"), first=self.first)
             warnings.warn(f"{path}: {text}", DataWarning, stacklevel=4)
 
 

@@ -203,3 +203,14 @@ def read_names(path: str | Path, what: str, *, content: ContentHash | None = Non
     if not lines:
         raise DataError(path, None, "the file is empty", f"give one {what} name a line")
     return list(lines)
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a count with its noun in the right form, for messages.
+
+    Examples
+    --------
+    >>> count_of(1, "label"), count_of(2, "label")
+    ('1 label', '2 labels')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -318,7 +318,11 @@ def _written_whole(path: Path) -> Iterator[TextIO]:
     """Open a file that appears under its name only once it is complete."""
     if path.is_dir():
         raise CommandError(f"{path}: this is a folder; name a file")
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(f"{path}: cannot be written ({reason}); name another file") from error
     partial = Path(name)
     try:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor

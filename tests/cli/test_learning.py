@@ -201,7 +201,7 @@ def test_a_label_that_training_never_saw_is_a_miss_with_a_warning(folder, tmp_pa
     path = write_lines(tmp_path / "a.jsonl", records)
     assert status_of("evaluate", folder / "texts-model", path, "--json") == 0
     out, err = capsys.readouterr()
-    assert "1 labels never occurred in training and count as misses: 'new'" in err
+    assert "1 label unknown to the model, counted as misses: 'new'" in err
     metrics = json.loads(out)
     assert (metrics["n_labels"], metrics["set_accuracy"], metrics["oracle_accuracy"]) == (4, 0, 0)
 
@@ -293,7 +293,7 @@ def test_a_target_that_cannot_be_written_is_refused(folder, tmp_path, capsys):
     path = write_lines(tmp_path / "in.jsonl", notes(1))
     predict = ("predict", folder / "texts-model", path, "--out")
     assert "this is a folder" in refusal(capsys, *predict, tmp_path)
-    assert "No such file or directory" in refusal(capsys, *predict, tmp_path / "no" / "where.jsonl")
+    assert "cannot be written" in refusal(capsys, *predict, tmp_path / "no" / "where.jsonl")
 
 
 # --- the command itself -------------------------------------------------------------------------

@@ -2,19 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from models.corpus.datasets import (
     DataError,
     DataWarning,
     check_trainable,
-    fold_ids,
     read_dataset,
-    split_rows,
 )
 
 
@@ -121,7 +118,7 @@ def test_a_bad_list_of_labels_is_refused(tmp_path, content, fault):
 
 def test_labels_the_model_lacks_come_behind_its_own_and_are_named(tmp_path):
     path = write_texts(tmp_path / "a.jsonl", [["new", "b"], ["a"]])
-    with pytest.warns(DataWarning, match="1 labels never occurred in training .* 'new'"):
+    with pytest.warns(DataWarning, match="1 label unknown to the model, .* 'new'"):
         dataset = read_dataset(path, label_names=("b", "c", "a"))
     assert dataset.label_names == ("b", "c", "a", "new")
     np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 0, 0, 1], [0, 0, 1, 0]])
@@ -134,8 +131,8 @@ def test_vectors_follow_the_labels_and_features_of_the_model(tmp_path):
     with pytest.warns(DataWarning) as seen:
         dataset = read_dataset(path, label_names=("y", "z"), feature_names=("w", "q", "u"))
     assert [str(warning.message).split(": ", 1)[1] for warning in seen] == [
-        "1 labels never occurred in training and count as misses: 'x'",
-        "1 features are unknown to the model and left out: 'v'",
+        "1 label unknown to the model, counted as misses: 'x'",
+        "1 feature unknown to the model, left out: 'v'",
     ]
     assert dataset.label_names == ("y", "z", "x")
     assert dataset.feature_names == ("w", "q", "u")
@@ -149,8 +146,8 @@ def test_vectors_with_oddities_are_kept_with_warnings(tmp_path):
     with pytest.warns(DataWarning) as seen:
         dataset = read_dataset(path)
     assert [str(warning.message).split(": ", 1)[1] for warning in seen] == [
-        "1 documents repeat a label; merged",
-        "1 documents have no features; kept",
+        "a label is repeated in 1 document; merged",
+        "there are no features in 1 document; kept",
     ]
     np.testing.assert_array_equal(dataset.Y.toarray(), [[1, 0], [0, 1]])
 
@@ -177,6 +174,18 @@ def test_documents_without_any_label_are_refused(tmp_path):
         check_trainable(dataset, "a.jsonl")
 
 
+def test_documents_without_any_word_are_refused(tmp_path):
+    dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["a"]] * 10))
+    silent = replace(dataset, texts=("?!",) * 10)
+    with pytest.raises(DataError, match="no document holds a word"):
+        check_trainable(silent, "a.jsonl")
+
+
+def test_a_missing_file_is_called_missing(tmp_path):
+    with pytest.raises(DataError, match="nowhere: no such file"):
+        read_dataset(tmp_path / "nowhere")
+
+
 def test_one_label_set_for_all_is_warned_of(tmp_path):
     dataset = read_dataset(write_texts(tmp_path / "a.jsonl", [["a", "b"]] * 10))
     with pytest.warns(DataWarning, match="every document carries the same label set"):
@@ -185,50 +194,15 @@ def test_one_label_set_for_all_is_warned_of(tmp_path):
 
 def test_labels_without_documents_are_warned_of(tmp_path):
     path = write_vectors(tmp_path / "d", ["0 1:1", "0,1 1:1"] * 5, labels=("x", "y", "z"))
-    with pytest.warns(DataWarning, match="1 labels are on no document .* 'z'"):
+    with pytest.warns(DataWarning, match="1 label on no document, .* 'z'"):
         check_trainable(read_dataset(path), path)
-
-
-@given(st.integers(0, 60), st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 99))
-def test_splits_are_disjoint_sized_and_repeatable(n, weights, seed):
-    fractions = [weight / sum(weights) for weight in weights]
-    parts = split_rows(n, fractions, seed)
-    joined = np.concatenate(parts)
-    assert sorted(joined.tolist()) == list(range(n))
-    for part, fraction in zip(parts, fractions, strict=True):
-        assert abs(len(part) - fraction * n) <= 1
-        assert part.tolist() == sorted(part.tolist())
-    again = split_rows(n, fractions, seed)
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-
-
-@pytest.mark.parametrize("fractions", [(0.5, 0.6), (0.0, 1.0), (-0.5, 0.5)])
-def test_impossible_shares_are_refused(fractions):
-    with pytest.raises(ValueError, match="fractions must be positive and sum to at most 1"):
-        split_rows(10, fractions, 0)
-
-
-@given(st.integers(2, 80), st.data())
-def test_folds_are_balanced_and_repeatable(n, data):
-    n_folds = data.draw(st.integers(2, n))
-    folds = fold_ids(n, n_folds, random_state=3)
-    counts = np.bincount(folds, minlength=n_folds)
-    assert len(counts) == n_folds
-    assert counts.max() - counts.min() <= 1
-    assert np.array_equal(folds, fold_ids(n, n_folds, random_state=3))
-
-
-def test_folds_depend_on_the_seed_and_need_enough_rows():
-    assert not np.array_equal(fold_ids(100, 5, 0), fold_ids(100, 5, 1))
-    with pytest.raises(ValueError, match="from 2 to the number of rows"):
-        fold_ids(3, 4, 0)
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(
     "name", ["bibtex", "medical", "ohsumed", "reuters21578", "scene", "yeast", "tmc2007_500"]
 )
-@pytest.mark.filterwarnings("ignore:.*have no features:models.corpus.datasets.DataWarning")
+@pytest.mark.filterwarnings("ignore:.*no features in:models.corpus.datasets.DataWarning")
 def test_real_data_sets_have_the_sizes_their_makers_state(data_dir, name):
     stated = json.loads((data_dir / name / "meta.json").read_text())
     train = read_dataset(data_dir / name, "train")

@@ -106,7 +106,9 @@ def test_a_file_without_documents_is_refused(tmp_path, content):
 
 def test_a_repeated_label_is_merged_with_one_warning(tmp_path):
     path = write(tmp_path, GOOD, GOOD | {"id": "b", "labels": ["y", "x", "y"]})
-    with pytest.warns(DataWarning, match=r"1 documents repeat a label \(first on line 2\)") as seen:
+    with pytest.warns(
+        DataWarning, match=r"label is repeated in 1 document \(first on line 2\)"
+    ) as seen:
         documents = read_documents(path)
     assert documents.labels[1] == ("y", "x")
     assert len(seen) == 1
@@ -114,7 +116,7 @@ def test_a_repeated_label_is_merged_with_one_warning(tmp_path):
 
 def test_documents_without_words_are_kept_with_one_warning(tmp_path):
     records = [GOOD | {"id": str(i), "text": text} for i, text in enumerate(["", "?!", "ok"])]
-    with pytest.warns(DataWarning, match=r"2 documents have no words \(first on line 1\)") as seen:
+    with pytest.warns(DataWarning, match=r"no words in 2 documents \(first on line 1\)") as seen:
         documents = read_documents(write(tmp_path, *records))
     assert documents.texts == ["", "?!", "ok"]
     assert len(seen) == 1
