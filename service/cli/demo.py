@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.console import CommandError, Report, note, progress, say
-from service.cli.welcome import shown, welcome
+from service.cli.welcome import Examples, shown, welcome
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictor
     from service.domain.people import Caller
     from service.settings import Settings
+    from service.use_cases.ports import Predictor
     from service.use_cases.verbs import Verbs
     from service.wiring import Application
 
@@ -41,6 +42,8 @@ INCOMING_NOTES, INCOMING_SEED = 240, 3
 REVIEWED_NOTES = 45
 # A later run tops the queue up, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
+EXAMPLES, EXAMPLES_SEED = 200, 4
+LONGEST_EXAMPLE = 300  # characters; it is pasted into a terminal
 
 
 @commands.command()
@@ -65,7 +68,7 @@ def demo(
         model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
         report(0.8, "fill the queue")
         with closing(build(settings)) as built:
-            secrets = _prepared(built, model, _part(report, 0.8, 1.0))
+            secrets, examples = _prepared(built, model, _part(report, 0.8, 1.0))
     # Put together afresh: an application runs once.
     served = build(settings)
     try:
@@ -74,7 +77,9 @@ def demo(
             host=HOST,
             port=port,
             started=lambda url: _greet(
-                welcome(url, secrets, settings.data_dir, command=Path(sys.argv[0]))
+                welcome(
+                    url, secrets, settings.data_dir, examples=examples, command=Path(sys.argv[0])
+                )
             ),
         )
     except KeyboardInterrupt:
@@ -114,9 +119,8 @@ def _refuse_port_in_use(port: int) -> None:
 
 
 def _cannot_listen(port: int, error: OSError) -> CommandError:
-    return CommandError(
-        f"cannot listen on {HOST} port {port}: {error.strerror}; choose another --port"
-    )
+    reason = os.strerror(error.errno or 0)
+    return CommandError(f"cannot listen on {HOST} port {port}: {reason}; choose another --port")
 
 
 def _greet(text: str) -> None:
@@ -168,8 +172,8 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
 # The database
 
 
-def _prepared(built: "Application", model: Path, report: Report) -> dict[str, str]:
-    """Fill the database and return the keys by role."""
+def _prepared(built: "Application", model: Path, report: Report) -> tuple[dict[str, str], Examples]:
+    """Fill the database; returns the keys by role, and notes to try."""
     from service.db import migrate
 
     migrate.upgrade(built.engine)
@@ -179,9 +183,21 @@ def _prepared(built: "Application", model: Path, report: Report) -> dict[str, st
     built.registry.start()
     try:
         _fill(built.verbs, keys, secrets, report)
+        return secrets, _examples(built.registry.active())
     finally:
         built.registry.stop()
-    return secrets
+
+
+def _examples(predictor: "Predictor") -> Examples:
+    """Choose the notes to try: the model's surest and least sure of some that are short."""
+    from models.corpus.notes import generate_notes
+    from service.domain.predictions import Document
+
+    texts = [written.text for written in generate_notes(EXAMPLES, seed=EXAMPLES_SEED)]
+    texts = [text for text in texts if len(text) < LONGEST_EXAMPLE and "'" not in text]
+    scored = predictor.score([Document(text=text) for text in texts])
+    ranked = sorted(range(len(texts)), key=lambda place: scored[place].confidence)
+    return Examples(clear=texts[ranked[-1]], vague=texts[ranked[0]])
 
 
 def _serve_model(verbs: "Verbs", folder: Path) -> None:

@@ -3,19 +3,27 @@
 import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-_CLEAR_NOTE = (
-    "68F PC: fever and a cough with green sputum for 3 days. PMH: hypertension. "
-    "O/E: coarse crackles at the right base. CXR: right lower zone consolidation. "
-    "Imp: community-acquired pneumonia. Plan: oral co-amoxiclav and clarithromycin."
-)
-_VAGUE_NOTE = (
-    "58M chest infection again, on inhalers. ?heart failure. Smoking history. Home, r/v 1/52."
-)
+
+@dataclass(frozen=True)
+class Examples:
+    """Notes to try.
+
+    Attributes
+    ----------
+    clear, vague : str
+        One that the model is sure of, and one that it is not.
+    """
+
+    clear: str
+    vague: str
 
 
-def welcome(url: str, secrets: Mapping[str, str], folder: Path, *, command: Path) -> str:
+def welcome(
+    url: str, secrets: Mapping[str, str], folder: Path, *, examples: Examples, command: Path
+) -> str:
     """Return the text.
 
     Parameters
@@ -41,11 +49,11 @@ Keys, kept in {shown(folder / "demo-keys.json")}, which only you can read:
 
 Try in another terminal:
 
-# A clear note: sent automatically.
-{_post_call(url, secrets["client"], _CLEAR_NOTE)}
+# A note that the model is sure of: sent automatically.
+{_post_call(url, secrets["client"], examples.clear)}
 
-# A vague one: waits for a person.
-{_post_call(url, secrets["client"], _VAGUE_NOTE)}
+# One that it is not sure of: waits for a person.
+{_post_call(url, secrets["client"], examples.vague)}
 
 # Claim the oldest task in the queue, and accept the likeliest labels.
 {_review_calls(url, secrets["reviewer"])}

@@ -1,0 +1,191 @@
+"""`setwise demo` as a newcomer runs it: one process, a real port, calls pasted into a shell."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.system
+
+SETWISE = Path(sys.executable).with_name("setwise")
+PATIENCE_S = 300  # training shares its cores with other tests
+
+
+class Demo:
+    """A running demo, started on a free port."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SETWISE_")}
+        # A real installation's settings must not be touched by a demo.
+        environment["SETWISE_DATABASE_URL"] = "postgresql://nobody@127.0.0.1:1/production"
+        environment["SETWISE_ARTIFACT_URL"] = "/nonexistent"
+        self.folder = folder
+        self._log = (folder.parent / f"{folder.name}-stderr").open("a", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [SETWISE, "demo", "--port", "0", "--data-dir", folder],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=environment,
+            cwd=folder.parent,
+        )
+        self.said = self._read_until("Ctrl-C stops the demo.")
+        found = re.search(r"http://127\.0\.0\.1:\d+", self.said)
+        assert found
+        self.url = found.group()
+        self.keys = dict(
+            re.findall(r"^  (client|reviewer|lead|admin) +(sw_\S+)$", self.said, re.MULTILINE)
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        self._log.close()
+
+    @property
+    def stderr(self) -> str:
+        return (self.folder.parent / f"{self.folder.name}-stderr").read_text()
+
+    def _read_until(self, last: str) -> str:
+        assert self.process.stdout is not None
+        said, deadline = "", time.monotonic() + PATIENCE_S
+        while last not in said:
+            assert time.monotonic() < deadline, f"not up in time: {self.stderr}"
+            assert self.process.poll() is None, f"ended early: {self.stderr}"
+            if select.select([self.process.stdout], [], [], 1.0)[0]:
+                said += os.read(self.process.stdout.fileno(), 65536).decode()
+        return said
+
+    def interrupt(self) -> tuple[int, str]:
+        """Press Ctrl-C; returns the exit status and the last words."""
+        self.process.send_signal(signal.SIGINT)
+        said, _ = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+    def get(self, path: str, role: str | None = None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.keys[role]}"} if role else {}
+        return httpx.get(self.url + path, headers=headers, timeout=30)
+
+    def trained_at(self) -> int:
+        return (self.folder / "model" / "manifest.json").stat().st_mtime_ns
+
+    def tiles(self) -> dict[str, int]:
+        found = re.findall(
+            r'class="name">([^<]+)</span>\s*<span class="number">([\d,]+)<', self.get("/").text
+        )
+        return {name: int(number.replace(",", "")) for name, number in found}
+
+
+@pytest.mark.slow
+def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
+    """One test, because each start trains a model."""
+    with Demo(tmp_path / "data") as demo:
+        the_queue_is_filled_and_has_some_history(demo)
+        each_role_has_a_key_that_works(demo)
+        the_keys_are_kept_where_only_their_owner_reads(demo)
+        the_calls_work_when_pasted_into_a_shell(demo)
+        tiles, keys = demo.tiles(), demo.keys
+        trained_at = demo.trained_at()
+        status, said = demo.interrupt()
+        assert status == 0
+        assert "Stopped." in said
+        assert "Traceback" not in demo.stderr
+    with Demo(tmp_path / "data") as second:
+        assert second.keys == keys
+        assert second.tiles() == tiles
+        assert second.trained_at() == trained_at
+        assert second.interrupt()[0] == 0
+
+
+def the_queue_is_filled_and_has_some_history(demo: Demo) -> None:
+    assert demo.get("/readyz").status_code == 200
+    tiles = demo.tiles()
+    assert tiles["Sent automatically"] > 40
+    assert tiles["Waiting"] >= 20
+    assert tiles["Reviewed"] == 45
+    page = demo.get("/").text
+    assert "set by hand, not certified" in page
+    assert "86 labels" in page
+
+
+def each_role_has_a_key_that_works(demo: Demo) -> None:
+    assert demo.keys.keys() == {"client", "reviewer", "lead", "admin"}
+    assert demo.get("/v1/predictions", "client").status_code == 200
+    assert demo.get("/v1/reviews", "reviewer").status_code == 200
+    assert demo.get("/v1/predictions", "lead").status_code == 200
+    assert demo.get("/v1/admin/models", "admin").status_code == 200
+
+
+def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
+    path = demo.folder / "demo-keys.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text()) == demo.keys
+    assert "which only you can read" in demo.said
+
+
+def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
+    pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train a model")[0]
+    pasted = pasted.replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    before = demo.tiles()
+    done = subprocess.run(
+        ["sh", "-eu"], input=pasted, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    clear, vague, task, completed, policy = (
+        json.loads(line) for line in done.stdout.splitlines() if line.strip()
+    )
+    assert clear["decision"] == "auto"
+    assert clear["confidence"] >= clear["threshold"] == 0.9
+    assert vague["decision"] == "review"
+    assert task["state"] == "leased"
+    assert completed["agreed"] is True
+    assert policy["threshold"] == {"mode": "fixed", "value": 0.9, "certificate_id": None}
+    after = demo.tiles()
+    assert after["Sent automatically"] == before["Sent automatically"] + 1
+    assert after["Reviewed"] == before["Reviewed"] + 1
+
+
+def test_a_port_in_use_is_one_line_and_no_training(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [SETWISE, "demo", "--port", port, "--data-dir", tmp_path / "data"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    line = f"setwise: cannot listen on 127.0.0.1 port {port}: Address already in use"
+    assert done.stderr.splitlines() == [f"{line}; choose another --port"]
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_unusable_folder_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = subprocess.run(
+        [SETWISE, "demo", "--port", "0", "--data-dir", tmp_path / "file"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert str(tmp_path / "file") in done.stderr
