@@ -204,7 +204,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         "by_confidence": predictor.reranker.by_confidence,
     }
     parts = {
-        "base": _Part(*predictor.base.get_state()),
+        "base": _base_part(predictor.base),
         "label_calibrator": _Part(*predictor.label_calibrator.get_state()),
         "source": _Part(*predictor.source.get_state()),
         "set_features": _Part(*predictor.features.get_state()),
@@ -217,6 +217,12 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         parts["vectorizer"] = _Part(*predictor.vectorizer.get_state())
     parts["model"] = _Part({"seen": predictor.seen.astype(np.uint8)}, model)
     return parts
+
+
+def _base_part(base: BinaryRelevance) -> _Part:
+    arrays, settings = base.get_state()
+    # Threads belong to the machine: the same model fitted on another one has the same version.
+    return _Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
 
 
 def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:

@@ -22,6 +22,8 @@ from models.sets.reranker import SetReranker
 
 Kind = Literal["text", "vectors"]
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class UnknownFeatures(ValueError):
     """A document names features that the model has never heard of.
@@ -171,7 +173,9 @@ class SetPredictor:
             raise ValueError(
                 f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
             )
-        logits = self.base.decision_function(rows)
+        logits = np.empty((0, len(self.label_names)))
+        if rows.shape[0] > 0:  # estimators refuse to score no rows
+            logits = self.base.decision_function(rows)
         return Evidence(rows, logits, self.label_calibrator.transform(logits))
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
@@ -231,7 +235,7 @@ class SetPredictor:
                 raise UnknownFeatures(unknown)
             for name, value in document.items():
                 number = float(value)
-                if not abs(number) <= np.finfo(np.float32).max:
+                if not abs(number) <= _LARGEST:
                     raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
                 columns.append(self._column[name])
                 values.append(number)

@@ -1,0 +1,56 @@
+"""Small data sets with something to learn, made on the spot."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from models.corpus.datasets import Dataset
+
+WORDS = [
+    "fever cough", "rash itch", "fracture cast", "insulin glucose", "pressure heart", "stone kidney"
+]  # fmt: skip
+
+
+def vectors(n=300, n_labels=5, n_features=12, seed=0):
+    """Return vectors whose labels follow from the first features, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, n_features)) * (rng.random((n, n_features)) < 0.5)
+    chance = 1 / (1 + np.exp(-8 * (X[:, :n_labels] - 0.5)))
+    Y = rng.random((n, n_labels)) < chance
+    Y[Y.sum(axis=1) == 0, 0] = True  # no empty sets
+    return dataset(X, Y)
+
+
+def dataset(X, Y):
+    """Return a data set of vectors from two dense matrices."""
+    X = csr_array(np.asarray(X, dtype=np.float32))
+    Y = csr_array(np.asarray(Y, dtype=np.uint8))
+    return Dataset(
+        kind="vectors",
+        ids=tuple(map(str, range(X.shape[0]))),
+        label_names=tuple(f"label {i}" for i in range(Y.shape[1])),
+        Y=Y,
+        texts=None,
+        X=X,
+        feature_names=tuple(f"f{i}" for i in range(X.shape[1])),
+        fingerprint="0" * 64,
+    )
+
+
+def texts(n=120, seed=0):
+    """Return short texts in which each label has words of its own."""
+    rng = np.random.default_rng(seed)
+    Y = rng.random((n, len(WORDS))) < 0.3
+    Y[Y.sum(axis=1) == 0, 0] = True
+    documents = [
+        " ".join(["note"] + [WORDS[i] for i in rng.permutation(np.flatnonzero(row))]) for row in Y
+    ]
+    return Dataset(
+        kind="text",
+        ids=tuple(map(str, range(n))),
+        label_names=tuple(f"label {i}" for i in range(len(WORDS))),
+        Y=csr_array(Y.astype(np.uint8)),
+        texts=tuple(documents),
+        X=None,
+        feature_names=None,
+        fingerprint="1" * 64,
+    )

@@ -1,0 +1,184 @@
+"""Predictions by name and by matrix, alone and in batches, known and unknown features."""
+
+import dataclasses
+import json
+import warnings
+
+import numpy as np
+import pytest
+import xgboost
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from models.confidence.calibrators import UncalibratedSets
+from models.predictor import UnknownFeatures
+from models.sets.search import k_best_sets
+from models.training import TrainingOptions, TrainingWarning, train
+from tests.models.corpora import texts, vectors
+
+QUICK = TrainingOptions(alpha=1e-3)
+
+
+@pytest.fixture(scope="module")
+def of_vectors():
+    return train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+
+
+@pytest.fixture(scope="module")
+def of_texts():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        return train(texts(), QUICK)
+
+
+def equal(first, second):
+    return (
+        (first.confidence == second.confidence).all()
+        and (first.marginals == second.marginals).all()
+        and (first.known_features == second.known_features).all()
+        and first.candidates.labels.tolist() == second.candidates.labels.tolist()
+        and first.candidates.log_score.tolist() == second.candidates.log_score.tolist()
+    )
+
+
+def test_a_document_alone_gets_bit_for_bit_what_it_gets_in_a_batch(of_vectors):
+    new = vectors(seed=1, n=50)
+    batch = of_vectors.predict(new.X)
+    for row in range(50):
+        alone = of_vectors.predict(new.X[row : row + 1])
+        assert alone.ranked(0) == batch.ranked(row)
+        assert alone.likely_labels(0) == batch.likely_labels(row)
+        assert alone.known_features[0] == batch.known_features[row]
+
+
+def test_equals_the_plain_path_through_scipy_and_xgboost(of_vectors):
+    """The reference: dense algebra, NumPy interpolation, explicit columns, XGBoost's predict."""
+    X = vectors(seed=1, n=60).X
+    base, calibrator = of_vectors.base, of_vectors.label_calibrator
+    logits = base.weighting_.transform(X).toarray() @ base.coef_.toarray().T + base.intercept_
+    marginals = np.empty_like(logits)
+    for label in range(logits.shape[1]):
+        knots = slice(*calibrator.knot_indptr_[label : label + 2])
+        isotonic = np.interp(
+            logits[:, label], calibrator.knot_logits_[knots], calibrator.knot_values_[knots]
+        )
+        marginals[:, label] = expit(0.5 * logits[:, label] + 0.5 * isotonic)
+    candidates = k_best_sets(marginals, 10, allow_empty=False)
+    rows = candidates.to_matrix().toarray()
+    by_set = marginals[candidates.document]
+    log_score = np.where(rows, np.log(by_set), np.log1p(-by_set)).sum(axis=1)
+    seen = {tuple(np.flatnonzero(row)): 0 for row in vectors().Y.toarray()}
+    for row in vectors().Y.toarray():
+        seen[tuple(np.flatnonzero(row))] += 1
+    counts = [seen.get(tuple(candidates.labels_of(s)), 0) for s in range(len(candidates))]
+    columns = np.column_stack(
+        [np.exp(log_score), log_score, rows.sum(axis=1), np.log1p(10_000 * np.array(counts) / 300)]
+    )
+    sparse = np.where(rows == 0, np.nan, 1.0)
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(json.dumps(of_vectors.calibrator.model_), "utf-8"))
+    confidence = booster.predict(xgboost.DMatrix(np.hstack([columns, sparse]), nthread=1))
+
+    found = of_vectors.predict(X)
+    np.testing.assert_allclose(found.marginals, marginals, rtol=1e-5)
+    expected = {
+        (document, tuple(candidates.labels_of(s))): np.clip(confidence[s], 0, 1)
+        for s, document in enumerate(candidates.document)
+    }
+    differing = sum(
+        abs(expected[document, tuple(found.candidates.labels_of(s))] - found.confidence[s]) > 1e-6
+        for s, document in enumerate(found.candidates.document)
+    )
+    # A score that lies within rounding of a split may fall on either side of it.
+    assert differing <= 0.01 * len(found.confidence)
+
+
+def test_named_features_equal_the_matrix(of_vectors):
+    X = vectors(seed=1, n=8).X
+    named = [
+        {f"f{column}": float(X[row, column]) for column in X[[row]].indices} for row in range(8)
+    ]
+    assert equal(of_vectors.predict_features(named), of_vectors.predict(X))
+
+
+def test_features_may_come_in_any_order(of_vectors):
+    document = {"f1": 0.5, "f0": 0.9, "f7": 0.2}
+    backwards = dict(reversed(document.items()))
+    found = of_vectors.predict_features([document, backwards])
+    assert found.ranked(0) == found.ranked(1)
+
+
+def test_unknown_features_are_named(of_vectors):
+    with pytest.raises(UnknownFeatures, match="unknown features: 'g', 'h'") as refusal:
+        of_vectors.predict_features([{"f0": 1.0}, {"g": 1.0, "f1": 0.0, "h": 2.0}])
+    assert refusal.value.names == ("g", "h")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_numbers_without_a_finite_float32_are_refused_by_name(of_vectors, value):
+    with pytest.raises(ValueError, match="feature 'f3'"):
+        of_vectors.predict_features([{"f3": value}])
+
+
+def test_known_features_count_what_training_saw():
+    data = vectors()
+    X = data.X.toarray()
+    X[:, 7] = 0.0  # a column that no training document has
+    predictor = train(dataclasses.replace(data, X=csr_array(X)), QUICK)
+    documents = [{}, {"f7": 1.0}, {"f7": 1.0, "f1": 0.3}, {"f1": 0.0}]
+    assert predictor.predict_features(documents).known_features.tolist() == [0, 0, 1, 0]
+
+
+def test_a_text_without_a_known_word_is_out_of_domain_and_still_gets_sets(of_texts):
+    found = of_texts.predict_texts(["zzz qqq", "fever cough", ""])
+    assert found.known_features.tolist() == [0, 2, 0]
+    assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
+
+
+def test_ranked_sets_carry_names_confidence_and_score(of_texts):
+    found = of_texts.predict_texts(["fever cough rash itch"])
+    best = found.ranked(0)[0]
+    assert best.labels == ("label 0", "label 1")
+    assert best.confidence == found.top_confidence()[0]
+    assert best.score == pytest.approx(np.exp(found.candidates.log_score[0]))
+    assert found.chosen().toarray().tolist() == [[1, 1, 0, 0, 0, 0]]
+    names, chances = zip(*found.likely_labels(0, limit=3), strict=True)
+    assert set(names[:2]) == {"label 0", "label 1"}
+    assert list(chances) == sorted(chances, reverse=True)
+
+
+def test_confidence_falls_along_the_candidates(of_vectors):
+    found = of_vectors.predict(vectors(seed=1).X)
+    for row in range(len(found)):
+        confidences = [ranked.confidence for ranked in found.ranked(row)]
+        assert confidences == sorted(confidences, reverse=True)
+
+
+def test_no_documents_give_no_predictions(of_vectors, of_texts):
+    assert len(of_vectors.predict_features([])) == 0
+    assert len(of_texts.predict_texts([])) == 0
+
+
+def test_another_calibrator_changes_its_version_and_not_the_models(of_vectors):
+    other = of_vectors.with_calibrator(UncalibratedSets())
+    assert other.version == of_vectors.version
+    assert other.calibrator_version != of_vectors.calibrator_version
+    found = other.predict(vectors(seed=1).X)
+    np.testing.assert_allclose(found.confidence, np.exp(found.candidates.log_score), rtol=1e-6)
+
+
+def test_the_wrong_kind_of_document_is_refused(of_vectors, of_texts):
+    with pytest.raises(ValueError, match="send features, not text"):
+        of_vectors.predict_texts(["fever"])
+    with pytest.raises(ValueError, match="send text, not features"):
+        of_texts.predict_features([{"fever": 1.0}])
+
+
+def test_another_number_of_columns_is_refused(of_vectors):
+    with pytest.raises(ValueError, match="this model knows 12"):
+        of_vectors.predict(np.zeros((1, 3)))
+
+
+def test_a_value_that_is_not_finite_is_refused(of_vectors):
+    with pytest.raises(ValueError, match="NaN"):
+        of_vectors.predict(np.full((1, 12), np.nan))
