@@ -201,17 +201,20 @@ def _examples(predictor: "Predictor") -> Examples:
 
 
 def _serve_model(verbs: "Verbs", folder: Path) -> None:
+    """Register the model, and let it serve unless another one was chosen."""
     from models.predictor import SetPredictor
+    from service.domain.errors import DuplicateModel
     from service.domain.people import SYSTEM
 
-    version = SetPredictor.load(folder).version
-    known = verbs.list_models(SYSTEM)
-    if all(model.version != version for model in known):
-        added = verbs.add_model(SYSTEM, str(folder))
-        verbs.activate_model(SYSTEM, added.id)
-    elif not any(model.active for model in known):  # an earlier run ended between the two
-        found = next(model for model in known if model.version == version)
-        verbs.activate_model(SYSTEM, found.id)
+    try:
+        model = verbs.add_model(SYSTEM, str(folder))
+    except DuplicateModel:  # from an earlier run; the store has checked its copy again
+        known = verbs.list_models(SYSTEM)
+        if any(other.active for other in known):
+            return
+        version = SetPredictor.load(folder).version
+        model = next(other for other in known if other.version == version)
+    verbs.activate_model(SYSTEM, model.id)
 
 
 @dataclass(frozen=True)
@@ -237,8 +240,10 @@ class Keyring:
         for role in Role:
             secret = kept.get(role.value, "")
             try:
-                self.verbs.authenticate(secret)
+                works = self.verbs.authenticate(secret).role is role
             except Unauthenticated:
+                works = False
+            if not works:
                 _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
         if secrets != kept:
@@ -257,6 +262,8 @@ class Keyring:
         try:
             kept = json.loads(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
+            return {}
+        if not isinstance(kept, dict):
             return {}
         return {str(role): str(secret) for role, secret in kept.items()}
 

@@ -1,0 +1,229 @@
+"""What the demo does with a folder that it finds: go on, top up, mend; on fakes."""
+
+import json
+import shlex
+import stat
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from models.corpus.notes import ANNOTATORS, CODES, generate_notes
+from service.cli import demo as demo_command
+from service.cli.demo import INCOMING_NOTES, INCOMING_SEED, LEAST_WAITING, REVIEWED_NOTES, TOP_UP
+from service.cli.welcome import Examples, welcome
+from service.domain.people import SYSTEM, Caller, KeyDigest, Role
+from service.domain.predictions import Document, ScoredSet
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.use_cases.administer import (
+    Authenticate,
+    ChangePolicy,
+    CreateKey,
+    GetPolicy,
+    ListKeys,
+    RevokeKey,
+)
+from service.use_cases.predict import ListPredictions, Predict
+from service.use_cases.report import Summary
+from service.use_cases.review import ClaimReview, CompleteReview, ListReviews, ReleaseReview
+from tests.fakes import (
+    FakeClock,
+    FakeDatabase,
+    FakeIds,
+    FakePredictor,
+    FakePredictors,
+    scored_set,
+)
+
+
+class HalfSure(FakePredictor):
+    """Sure of every second note, and knows the codes of all."""
+
+    def __init__(self) -> None:
+        super().__init__(labels=tuple(code.label for code in CODES))
+
+    @staticmethod
+    def _score(text: str) -> ScoredSet:
+        sure = sha256(text.encode()).digest()[0] % 2
+        return scored_set(0.95 if sure else 0.4, labels=(CODES[0].label,))
+
+
+class Service:
+    """The verbs that the demo uses, on a database in memory."""
+
+    def __init__(self) -> None:
+        begin, now, new_id = FakeDatabase(), FakeClock(), FakeIds()
+        predictors, digest = FakePredictors(HalfSure()), KeyDigest(b"pepper")
+        random_parts = iter(f"{number:043}" for number in range(1000))
+        self.verbs = SimpleNamespace(
+            authenticate=Authenticate(begin, digest),
+            create_key=CreateKey(begin, now, new_id, digest, lambda: next(random_parts)),
+            list_keys=ListKeys(begin),
+            revoke_key=RevokeKey(begin, now, new_id),
+            get_policy=GetPolicy(begin),
+            change_policy=ChangePolicy(begin, now, new_id),
+            summary=Summary(begin),
+            predict=Predict(predictors, begin, now, new_id),
+            list_predictions=ListPredictions(begin),
+            claim_review=ClaimReview(begin, now, new_id),
+            release_review=ReleaseReview(begin, now, new_id),
+            list_reviews=ListReviews(begin),
+            complete_review=CompleteReview(begin, now, new_id, predictors),
+        )
+        self.contents = lambda: begin.contents
+
+    def fill(self, folder: Path) -> dict[str, str]:
+        keys = demo_command.Keyring(folder / "keys.json", self.verbs)
+        secrets = keys.opened()
+        demo_command._fill(self.verbs, keys, secrets, lambda fraction, message="": None)
+        return secrets
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+# Keys
+
+
+def keyring(service: Service, folder: Path) -> demo_command.Keyring:
+    return demo_command.Keyring(folder / "keys.json", service.verbs)
+
+
+def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
+    secrets = keyring(service, tmp_path).opened()
+    assert {service.verbs.authenticate(secret).role for secret in secrets.values()} == set(Role)
+    assert keyring(service, tmp_path).opened() == secrets
+    assert len(service.verbs.list_keys(SYSTEM)) == len(Role)
+
+
+def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> None:
+    secrets = keyring(service, tmp_path).opened()
+    path = tmp_path / "keys.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text()) == secrets
+    assert [file.name for file in tmp_path.iterdir()] == ["keys.json"]
+
+
+def test_only_a_revoked_key_is_made_anew(service: Service, tmp_path: Path) -> None:
+    before = keyring(service, tmp_path).opened()
+    revoked = service.verbs.authenticate(before["client"])
+    service.verbs.revoke_key(SYSTEM, revoked.id)
+    after = keyring(service, tmp_path).opened()
+    assert after["client"] != before["client"]
+    assert {role for role in after if after[role] != before[role]} == {"client"}
+    assert service.verbs.authenticate(after["client"]).role is Role.CLIENT
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"client": 5}', "null"])
+def test_a_damaged_file_of_keys_is_replaced(service: Service, tmp_path: Path, content: str) -> None:
+    (tmp_path / "keys.json").write_text(content)
+    secrets = keyring(service, tmp_path).opened()
+    assert json.loads((tmp_path / "keys.json").read_text()) == secrets
+
+
+# History
+
+
+def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None:
+    service.fill(tmp_path)
+    counts = service.verbs.summary(SYSTEM)
+    assert counts.predictions == INCOMING_NOTES
+    assert counts.completed == REVIEWED_NOTES
+    assert counts.auto_sent > 0
+    assert counts.waiting > LEAST_WAITING
+    assert counts.leased == 0
+    names = {key.name for key in service.verbs.list_keys(SYSTEM)}
+    assert names >= {f"{annotator.name} (generated)" for annotator in ANNOTATORS}
+    posted = {prediction.document.id for prediction in service.contents().predictions.values()}
+    assert posted == {n.id for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
+
+
+def test_annotators_answer_near_the_truth_whatever_was_suggested(
+    service: Service, tmp_path: Path
+) -> None:
+    service.fill(tmp_path)
+    truth = {n.id: set(n.labels) for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
+    predictions = service.contents().predictions
+    answers = [
+        set(a.labels) == truth[predictions[a.prediction_id].document.id]
+        for a in service.contents().annotations.values()
+    ]
+    assert len(answers) == REVIEWED_NOTES
+    assert 0.6 < sum(answers) / len(answers) < 1
+
+
+def test_a_second_run_adds_nothing_to_a_long_queue(service: Service, tmp_path: Path) -> None:
+    service.fill(tmp_path)
+    before = service.verbs.summary(SYSTEM)
+    service.fill(tmp_path)
+    assert service.verbs.summary(SYSTEM) == before
+
+
+def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
+    service: Service, tmp_path: Path
+) -> None:
+    service.fill(tmp_path)
+    reviewer = Caller("reviewer", "Ada", Role.REVIEWER)
+    while task := service.verbs.claim_review(reviewer):
+        service.verbs.complete_review(reviewer, task.id, [], None, task.version)
+    service.fill(tmp_path)
+    counts = service.verbs.summary(SYSTEM)
+    assert counts.predictions == INCOMING_NOTES + TOP_UP
+    assert counts.waiting > 0
+    ids = [prediction.document.id for prediction in service.contents().predictions.values()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) -> None:
+    keys = keyring(service, tmp_path)
+    client = service.verbs.authenticate(keys.opened()["client"])
+    demo_command._post(service.verbs, client, 0, 100, lambda fraction, message="": None)
+    service.fill(tmp_path)
+    assert service.verbs.summary(SYSTEM).predictions == INCOMING_NOTES
+    ids = {prediction.document.id for prediction in service.contents().predictions.values()}
+    assert len(ids) == INCOMING_NOTES
+
+
+def test_a_policy_that_somebody_set_stays(service: Service, tmp_path: Path) -> None:
+    change = PolicyChange(0.9, 0.2, False, ThresholdMode.FIXED, 0.7)
+    policy = service.verbs.change_policy(SYSTEM, change, None)
+    service.fill(tmp_path)
+    assert service.verbs.get_policy(SYSTEM) == policy
+
+
+def test_generated_annotators_leave_documents_of_others_alone(
+    service: Service, tmp_path: Path
+) -> None:
+    keys = keyring(service, tmp_path)
+    client = service.verbs.authenticate(keys.opened()["client"])
+    while service.verbs.summary(SYSTEM).waiting == 0:  # the oldest task is somebody else's
+        text = f"of my own {service.verbs.summary(SYSTEM).predictions}"
+        service.verbs.predict(client, Document(text=text))
+    service.fill(tmp_path)
+    counts = service.verbs.summary(SYSTEM)
+    assert counts.completed == counts.leased == 0
+
+
+# The welcome
+
+
+def test_calls_survive_quotes_and_paths_with_spaces() -> None:
+    examples = Examples(clear="won't $HOME `id`\nnext line", vague='says "no"')
+    text = welcome(
+        "http://127.0.0.1:1",
+        {"client": "sw_client_x", "reviewer": "r", "lead": "l", "admin": "a"},
+        Path("/a folder/demo"),
+        examples=examples,
+        command=Path("/with space/setwise"),
+    )
+    calls = [
+        shlex.split(line.partition(" -d ")[2])
+        for line in text.splitlines()
+        if " -d '{" in line or ' -d "{' in line
+    ]
+    documents = [json.loads(call[0])["document"]["text"] for call in calls]
+    assert documents == [examples.clear, examples.vague]
+    assert "'/with space/setwise' train '/a folder/demo/notes' --out my-model" in text
