@@ -104,8 +104,8 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
-        if self.calibrator != "auto" and self.calibrator not in _calibrators(self.seed):
-            names = ", ".join(["auto", *_calibrators(self.seed)])
+        if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
+            names = ", ".join(["auto", *set_calibrators(self.seed)])
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
         if self.n_folds < 2:
             raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
@@ -152,47 +152,85 @@ def train(
     """
     options = options or TrainingOptions()
     report = progress or _silent
-    _check(dataset)
     started = time.monotonic()
+    fitted = fit_base(dataset, options, _part(report, 0.0, 0.88))
+    report(0.88, "set calibrators")
+    chosen = choose_calibrator(fitted.rows, options)
+    report(0.98, "final parts")
+    predictor = assemble(dataset, fitted, chosen, options, seconds=time.monotonic() - started)
+    report(1.0, "done")
+    return predictor
 
+
+class FittedBase(NamedTuple):
+    """Everything before the set calibrator."""
+
+    vectorizer: TextVectorizer | None
+    X: csr_array  # (n_documents, n_features)
+    base: BinaryRelevance  # fitted on all documents
+    rows: CrossFitted
+
+
+def fit_base(
+    dataset: Dataset, options: TrainingOptions, progress: Progress | None = None
+) -> FittedBase:
+    """Fit binary relevance, and cross-fit the rows that set calibrators learn from.
+
+    Raises
+    ------
+    ValueError
+        If there is too little to learn from.
+    """
+    report = progress or _silent
+    _check(dataset)
     report(0.0, "features")
     vectorizer, X = _vectorize(dataset, options)
-    Y = dataset.Y
     report(0.05, "binary relevance on all documents")
     base = BinaryRelevance(
         alpha=options.alpha,
         l1_ratio=options.l1_ratio,
         n_jobs=options.n_jobs,
         random_state=options.seed,
-    ).fit(X, Y)
+    ).fit(X, dataset.Y)
     penalised = clone(base).set_params(alpha=base.alpha_)
-    folds = fold_ids(Y, min(options.n_folds, dataset.n), options.seed)
-    logits = out_of_fold_logits(penalised, X, Y, folds, _part(report, 0.35, 0.85))
-
-    report(0.85, "candidates and their features")
-    source = MarginalCandidates(options.n_candidates)
+    folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
+    logits = out_of_fold_logits(penalised, X, dataset.Y, folds, _part(report, 0.4, 0.95))
+    report(0.95, "candidates and their features")
     rows = cross_fit(
         X,
-        Y,
+        dataset.Y,
         folds,
         logits,
         label_calibrator=LabelCalibrator(),
-        source=source,
+        source=MarginalCandidates(options.n_candidates),
         features=SetFeatures(),
     )
-    report(0.88, "set calibrators")
-    chosen = choose_calibrator(rows, options)
+    return FittedBase(vectorizer, X, base, rows)
 
-    report(0.98, "final parts")
-    predictor = SetPredictor(
+
+def assemble(
+    dataset: Dataset,
+    fitted: FittedBase,
+    chosen: ChosenCalibrator,
+    options: TrainingOptions,
+    *,
+    seconds: float | None = None,
+) -> SetPredictor:
+    """Fit what remains on all documents, and put the predictor together.
+
+    ``seconds`` is what training took so far; the manifest keeps it.
+    """
+    vectorizer, X, base, rows = fitted
+    Y = dataset.Y
+    return SetPredictor(
         kind=dataset.kind,
         label_names=dataset.label_names,
         feature_names=_feature_names(dataset, vectorizer),
         vectorizer=vectorizer,
         seen=seen_features(X),
         base=base,
-        label_calibrator=LabelCalibrator().fit(logits, Y),
-        source=source.fit(X, Y),
+        label_calibrator=LabelCalibrator().fit(rows.logits, Y),
+        source=MarginalCandidates(options.n_candidates).fit(X, Y),
         reranker=SetReranker(
             SetFeatures().fit(X, Y), chosen.calibrator, by_confidence=options.method == "br-rerank"
         ),
@@ -206,7 +244,7 @@ def train(
                 "alpha_chosen": float(base.alpha_[0]),
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
-                "seconds": round(time.monotonic() - started, 3),
+                "seconds": None if seconds is None else round(seconds, 3),
             },
             "data": {
                 "kind": dataset.kind,
@@ -218,8 +256,6 @@ def train(
             "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options.method),
         },
     )
-    report(1.0, "done")
-    return predictor
 
 
 def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCalibrator:
@@ -231,7 +267,7 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     n_documents = rows.candidates.n_documents
     right = int(rows.correct.sum())
     names = _affordable(n_documents, right, len(rows.correct) - right, options.calibrator)
-    contenders = {name: _calibrators(options.seed)[name] for name in names}
+    contenders = {name: set_calibrators(options.seed)[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
     seen = np.arange(len(rows.correct))
     if options.method == "br":
@@ -272,7 +308,7 @@ def cross_validate(
     return out
 
 
-def _calibrators(seed: int) -> dict[str, SetCalibrator]:
+def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
     """Return every set calibrator by name, simplest first."""
     return {
         "uncalibrated": UncalibratedSets(),

@@ -1,0 +1,103 @@
+"""All set calibrators in one table: confidence in binary relevance's own prediction.
+
+Run as ``python benchmarks/bench_calibrators.py [FOLDER] [SEED]``; FOLDER holds ``train`` and
+``test`` parts, without it the Reuters stories of ``SETWISE_TEST_DATA`` are taken. Every calibrator
+learns from the same cross-fitted rows, the most probable set of each training document, as in
+Table 4.1 of the thesis, and is judged on the test part. Binary relevance never predicts the empty
+set where training has none, so no calibrator gains from sets that are trivially wrong. The lines
+below the table are the whole predictor's, with and without reranking.
+"""
+
+import os
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from models.confidence.calibrators import SetCalibrator
+from models.confidence.scoring import score_calibration
+from models.corpus.datasets import Dataset, DataWarning, read_dataset
+from models.metrics import evaluate_predictions
+from models.predictor import SetPredictions, SetPredictor
+from models.sets.reranker import SetReranker
+from models.training import TrainingOptions, assemble, choose_calibrator, fit_base, set_calibrators
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def predict(
+    predictor: SetPredictor, calibrator: SetCalibrator, test: Dataset, *, by_confidence: bool
+) -> SetPredictions:
+    """Predict with another calibrator; ``by_confidence`` reranks."""
+    reranker = SetReranker(predictor.features, calibrator, by_confidence=by_confidence)
+    changed = replace(predictor, reranker=reranker)
+    if test.texts is not None:
+        return changed.predict_texts(test.texts)
+    assert test.X is not None  # a data set holds texts or vectors
+    return changed.predict(test.X)
+
+
+def exactly_right(found: SetPredictions, test: Dataset) -> NDArray[np.bool_]:
+    """Tell which chosen sets are the true ones; labels unknown to the model are always missed."""
+    n_known = len(found.label_names)
+    unlike = csr_array(test.Y[:, :n_known] != found.chosen()).sum(axis=1)
+    return np.asarray(unlike + test.Y[:, n_known:].sum(axis=1) == 0)
+
+
+def main() -> None:
+    data = Path(os.environ.get("SETWISE_TEST_DATA", ROOT.parent / "shared" / "data"))
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else data / "reuters21578"
+    if not folder.is_dir():
+        sys.exit(f"no data at {folder}: give a folder or set SETWISE_TEST_DATA")
+    options = TrainingOptions(seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    train = read_dataset(folder, "train")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # labels that only the test part has
+        test = read_dataset(
+            folder, "test", label_names=train.label_names, feature_names=train.feature_names
+        )
+
+    started = time.perf_counter()
+    fitted = fit_base(train, options)
+    chosen = choose_calibrator(fitted.rows, options)
+    predictor = assemble(train, fitted, chosen, options)
+    seconds = time.perf_counter() - started
+
+    best = fitted.rows.candidates.doc_indptr[:-1]
+    table, correct = fitted.rows.table.take(best), fitted.rows.correct[best]
+    print(f"{folder.name}: {train.n} documents to train, {test.n} to test; {seconds:.1f} s\n")
+    print(f"{'calibrator':22}{'Brier':>9}{'sharpness':>11}{'alignment':>11}   BR's own set")
+    for name, calibrator in set_calibrators(options.seed).items():
+        calibrator.fit(table, correct)
+        found = predict(predictor, calibrator, test, by_confidence=False)
+        right = exactly_right(found, test)
+        scores = score_calibration(found.top_confidence(), right)
+        print(
+            f"{name:22}{scores.brier:9.4f}{scores.sharpness:11.4f}{scores.alignment_error:11.5f}"
+            f"   uncertainty {scores.uncertainty:.4f}"
+        )
+    print(f"\nwhole predictor, calibrator {chosen.name} chosen by cross-validation")
+    for method, by_confidence in (("br", False), ("br-rerank", True)):
+        found = predict(predictor, chosen.calibrator, test, by_confidence=by_confidence)
+        metrics = evaluate_predictions(
+            test.Y, found.chosen(), found.top_confidence(), candidates=found.candidates
+        )
+        print(
+            f"{method:10} set accuracy {metrics.set_accuracy:.4f}  F1 {metrics.instance_f1:.4f}"
+            f"  Brier {metrics.brier:.4f}  alignment {metrics.alignment_error:.5f}"
+            f"  oracle {metrics.oracle_accuracy:.4f}"
+        )
+    foretold = predictor.manifest["metrics"]
+    print(
+        f"foretold   set accuracy {foretold['set_accuracy']:.4f}"
+        f"  F1 {foretold['instance_f1']:.4f}  Brier {foretold['brier']:.4f} by cross-fitting"
+    )
+
+
+if __name__ == "__main__":
+    main()
