@@ -17,8 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -51,35 +50,36 @@ class NoPostgres(Exception):
     """PostgreSQL cannot be had here, and why."""
 
 
-@dataclass(frozen=True)
 class PostgresServer:
     """A server on which tests make databases of their own."""
 
-    admin: URL
+    def __init__(self, admin: URL) -> None:
+        self.admin = admin
 
     def make(self, template: str = "template0") -> URL:
         """Create a database, empty or as a copy of ``template``."""
         name = f"setwise_{uuid.uuid4().hex}"
-        self._run(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
-                sql.Identifier(name), sql.Identifier(template)
+        with self._connect() as connection:
+            connection.execute(
+                sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                    sql.Identifier(name), sql.Identifier(template)
+                )
             )
-        )
         return self.admin.set(database=name)
 
     def drop(self, database: URL) -> None:
         """Drop it, whoever is still connected."""
         assert database.database is not None
-        self._run(
-            sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(
-                sql.Identifier(database.database)
+        with self._connect() as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(
+                    sql.Identifier(database.database)
+                )
             )
-        )
 
-    def _run(self, statement: sql.Composed) -> None:
+    def _connect(self) -> "psycopg.Connection[tuple[object, ...]]":
         address = self.admin.set(drivername="postgresql").render_as_string(hide_password=False)
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(statement)
+        return psycopg.connect(address, autocommit=True)
 
 
 def find_binaries() -> Path:
@@ -116,68 +116,95 @@ def _server_user() -> dict[str, object]:
     raise NoPostgres("PostgreSQL does not run as root, and there is no user postgres or nobody")
 
 
+class LocalPostgres(PostgresServer):
+    """A server of our own, which can be stopped and started again."""
+
+    def __init__(self, binaries: Path, folder: Path, user: dict[str, object]) -> None:
+        port = _free_port()
+        super().__init__(
+            URL.create("postgresql+psycopg", "setwise", None, "127.0.0.1", port, "postgres")
+        )
+        self._binaries = binaries
+        self._folder = folder
+        self._port = str(port)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._popen = {
+            "cwd": folder,
+            "env": {"PATH": os.defpath, "LC_ALL": "C", "HOME": str(folder)},
+            **user,
+        }
+
+    def initialise(self) -> None:
+        """Make an empty cluster that trusts whoever reaches it: it lives behind this machine."""
+        made = subprocess.run(
+            [
+                self._binaries / "initdb",
+                *("-D", self._folder / "data", "-U", "setwise", "-A", "trust", "-E", "UTF8"),
+                *("--locale=C", "--no-sync"),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._popen,
+        )
+        if made.returncode != 0:
+            raise NoPostgres(f"initdb failed: {made.stderr.strip()}")
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        settings = (f"--{name}={value}" for name, value in SERVER_SETTINGS.items())
+        log = self._folder / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    self._binaries / "postgres",
+                    *("-D", self._folder / "data", "-p", self._port, "-k", self._folder),
+                    *settings,
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                **self._popen,
+            )
+        deadline = time.monotonic() + START_PATIENCE_S
+        while True:
+            try:
+                self._connect().close()
+            except psycopg.OperationalError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    self.stop()
+                    raise NoPostgres(f"the server did not start: {log.read_text()}") from error
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End its sessions and stop the server, if it runs."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(START_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+
 @contextmanager
-def run_server(binaries: Path) -> Iterator[PostgresServer]:
+def run_server(binaries: Path) -> Iterator[LocalPostgres]:
     """Start a server on a temporary folder; stop it and remove the folder in the end."""
     user = _server_user()
     # Not pytest's folder: only its owner may enter that, and a socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="setwise-pg-") as name:
-        folder = Path(name)
         if user:
-            os.chown(folder, user["user"], user["group"])
-        environment = {
-            "PATH": os.defpath,
-            "LC_ALL": "C",
-            "TZ": "UTC",
-            "HOME": name,
-        }
-        made = subprocess.run(
-            [
-                binaries / "initdb",
-                *("-D", folder / "data", "-U", "setwise", "-A", "trust", "-E", "UTF8"),
-                *("--locale=C", "--no-sync"),
-            ],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            **user,
-        )
-        if made.returncode != 0:
-            raise NoPostgres(f"initdb failed: {made.stderr.strip()}")
-        port = _free_port()
-        log = folder / "log"
-        with log.open("w") as output:
-            server = subprocess.Popen(
-                [
-                    binaries / "postgres",
-                    *("-D", folder / "data", "-p", str(port), "-k", folder),
-                    *(
-                        word
-                        for key, value in SERVER_SETTINGS.items()
-                        for word in ("-c", f"{key}={value}")
-                    ),
-                ],
-                cwd=folder,
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                **user,
-            )
-            try:
-                admin = URL.create(
-                    "postgresql+psycopg", "setwise", None, "127.0.0.1", port, "postgres"
-                )
-                _wait_until_ready(server, admin, log)
-                yield PostgresServer(admin)
-            finally:
-                server.send_signal(signal.SIGINT)  # "fast": ends sessions, then stops
-                try:
-                    server.wait(START_PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    server.kill()
-                    server.wait()
+            os.chown(name, user["user"], user["group"])
+        server = LocalPostgres(binaries, Path(name), user)
+        server.initialise()
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
 
 
 def _free_port() -> int:
@@ -187,20 +214,6 @@ def _free_port() -> int:
         return port
 
 
-def _wait_until_ready(server: "subprocess.Popen[bytes]", admin: URL, log: Path) -> None:
-    address = admin.set(drivername="postgresql").render_as_string()
-    deadline = time.monotonic() + START_PATIENCE_S
-    while True:
-        try:
-            psycopg.connect(address, connect_timeout=2).close()
-        except psycopg.OperationalError as error:
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise NoPostgres(f"the server did not start: {log.read_text()}") from error
-            time.sleep(0.05)
-        else:
-            return
-
-
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Return a server for this session; with several workers, each has its own."""
@@ -208,18 +221,14 @@ def postgres_server() -> Iterator[PostgresServer]:
     if given:
         yield PostgresServer(make_url(given).set(drivername="postgresql+psycopg"))
         return
-    try:
-        binaries = find_binaries()
-        running = run_server(binaries)
-        server = running.__enter__()
-    except NoPostgres as reason:
-        if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
-            pytest.fail(str(reason))
-        pytest.skip(str(reason))
-    try:
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(run_server(find_binaries()))
+        except NoPostgres as reason:
+            if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
+                pytest.fail(str(reason))
+            pytest.skip(str(reason))
         yield server
-    finally:
-        running.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="session")
@@ -299,6 +308,26 @@ def empty_engine(empty_database_url: str) -> Iterator[Engine]:
     engine = create(empty_database_url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def module_engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """Return an engine that the tests of a module share; each undoes what it adds."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            path = tmp_path_factory.mktemp("module") / "setwise.db"
+            shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+            url = f"sqlite:///{path}"
+        else:
+            server = request.getfixturevalue("postgres_server")
+            database = server.make(request.getfixturevalue("postgres_template"))
+            stack.callback(server.drop, database)
+            url = database.render_as_string(hide_password=False)
+        engine = create(url)
+        stack.callback(engine.dispose)
+        yield engine
 
 
 @pytest.fixture(params=["fake", "sqlite", "postgresql"])

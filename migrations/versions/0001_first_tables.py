@@ -381,8 +381,9 @@ def _audit_trail_and_jobs() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_jobs")),
     )
     op.create_index("ix_jobs_due", "jobs", ["due_at", "id"], **where("state = 'queued'"))
-    op.create_index("ix_jobs_expiry", "jobs", ["lease_expires_at"], **where("state = 'running'"))
-    op.create_index(op.f("ix_jobs_kind_id"), "jobs", ["kind", "id"])
+    op.create_index(
+        "ix_jobs_expiry", "jobs", ["lease_expires_at", "id"], **where("state = 'running'")
+    )
     op.create_index(
         "uq_jobs_key", "jobs", ["key"], unique=True, **where("state IN ('queued', 'running')")
     )

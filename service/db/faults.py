@@ -40,15 +40,23 @@ _POSTGRES_REASONS = {
 
 
 def translate(engine: Engine) -> None:
-    """Let every statement on ``engine`` raise `StorageUnavailable` where that is what it means."""
+    """Make errors on ``engine`` fit to be raised and logged.
+
+    Where the database does not answer they become `StorageUnavailable`, and no message quotes rows.
+    """
 
     @event.listens_for(engine, "handle_error")
-    def _raise_unavailable(context: ExceptionContext) -> None:
-        reason = why_unavailable(context.original_exception)
+    def _on_error(context: ExceptionContext) -> None:
+        error = context.original_exception
+        # A pooled connection that fails its ping is replaced; there is nothing to report yet.
+        reason = None if context.is_pre_ping else why_unavailable(error)
         if reason is not None:
-            raise StorageUnavailable(
-                f"The database is not available: {reason}."
-            ) from context.original_exception
+            raise StorageUnavailable(f"The database is not available: {reason}.") from error
+        if isinstance(error, psycopg.Error) and error.diag.message_detail is not None:
+            # PostgreSQL's detail quotes the row, with the document in it.
+            error.args = (error.diag.message_primary,)
+            if context.sqlalchemy_exception is not None:
+                context.sqlalchemy_exception.args = error.args
 
 
 def why_unavailable(error: BaseException) -> str | None:

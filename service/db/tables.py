@@ -290,8 +290,7 @@ jobs = Table(
         "finished_has_end",
         "(state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)",
     ),
-    Index(None, "kind", "id"),
     _partial("uq_jobs_key", "key", where=UNFINISHED, unique=True),
     _partial("ix_jobs_due", "due_at", "id", where=QUEUED),
-    _partial("ix_jobs_expiry", "lease_expires_at", where=RUNNING),
+    _partial("ix_jobs_expiry", "lease_expires_at", "id", where=RUNNING),
 )

@@ -1,0 +1,287 @@
+"""Many people and programs at once, on real databases: nothing is given, sent or stored twice."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from service.db import tables
+from service.db.clock import utc_now
+from service.db.identity import new_id
+from service.db.unit_of_work import Transactions
+from service.domain.errors import (
+    IdempotencyMismatch,
+    LastAdmin,
+    LeaseLost,
+    StaleVersion,
+    TooManyLeases,
+)
+from service.domain.people import SYSTEM, Caller, Role
+from service.domain.predictions import Document, Prediction
+from service.domain.reviews import ReviewState
+from service.domain.routing import FIRST_POLICY_VERSION
+from service.use_cases.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
+from service.use_cases.ports import Begin, IdempotencyKey
+from service.use_cases.predict import Predict
+from service.use_cases.report import Summary
+from service.use_cases.review import (
+    ClaimReview,
+    CompleteReview,
+    ExpireLeases,
+    ReleaseReview,
+    SkipReview,
+)
+from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
+from tests.fakes import START, FakeClock, FakePredictors
+from tests.samples import ADMIN, CLIENT, change, task
+
+THREADS = 20
+Result = TypeVar("Result")
+
+
+@pytest.fixture
+def begin(engine: Engine) -> Begin:
+    return Transactions(engine)
+
+
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run ``calls`` on a thread each, all let go at one instant."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Result]) -> Result:
+        barrier.wait(timeout=30)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def fill(begin: Begin, count: int) -> list[str]:
+    tasks = [task() for _ in range(count)]
+    with begin() as transaction:
+        for one in tasks:
+            transaction.predictions.add(one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+    return [one.id for one in tasks]
+
+
+def reviewers(count: int = THREADS) -> list[Caller]:
+    return [Caller(new_id(), f"reviewer {number}", Role.REVIEWER) for number in range(count)]
+
+
+def count(engine: Engine, table: str) -> int:
+    with engine.connect() as connection:
+        return connection.execute(
+            select(func.count()).select_from(tables.metadata.tables[table])
+        ).scalar_one()
+
+
+def test_twenty_claims_at_once_get_twenty_tasks(begin: Begin) -> None:
+    expected = fill(begin, THREADS + 5)[:THREADS]
+    claim = ClaimReview(begin, utc_now, new_id)
+    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert sorted(one.id for one in claimed if one) == expected
+
+
+def test_twenty_reviewers_empty_the_queue_without_meeting(begin: Begin, engine: Engine) -> None:
+    every = fill(begin, 150)
+    held: dict[str, str] = {}
+    guard = threading.Lock()
+    met: list[str] = []
+    claim = ClaimReview(begin, utc_now, new_id)
+    complete = CompleteReview(begin, utc_now, new_id, FakePredictors())
+    release = ReleaseReview(begin, utc_now, new_id)
+    skip = SkipReview(begin, utc_now, new_id)
+
+    def work(who: Caller, number: int) -> list[str]:
+        done = []
+        turn = number
+        while (found := claim(who)) is not None:
+            with guard:
+                if found.id in held:
+                    met.append(found.id)
+                held[found.id] = who.id
+            turn += 1
+            with guard:
+                del held[found.id]  # from here on somebody else may be given it
+            if turn % 7 == 0:
+                release(who, found.id)
+            elif turn % 11 == 0 and not found.skips:
+                skip(who, found.id, "not mine")
+            else:
+                complete(who, found.id, ["a"], None, found.version)
+                done.append(found.id)
+        return done
+
+    done = at_once([lambda who=who, n=n: work(who, n) for n, who in enumerate(reviewers())])
+    settled = [one for part in done for one in part]
+    assert met == []
+    assert Counter(settled).most_common(1)[0][1] == 1
+    # Somebody who had skipped the last ones may have seen an empty queue; nothing is lost.
+    left = Summary(begin)(SYSTEM)
+    assert len(settled) + left.waiting == len(every)
+    assert left.leased == left.skipped == 0
+    assert left.waiting <= 2 * THREADS
+    assert count(engine, "annotations") == len(settled)
+
+
+def test_an_expired_lease_goes_to_one_of_many(begin: Begin) -> None:
+    (only,) = fill(begin, 1)
+    now = FakeClock()
+    claim = ClaimReview(begin, now, new_id)
+    lost = claim(ADMIN)
+    assert lost is not None
+    now.advance(hours=1)
+    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert [one.id for one in claimed if one] == [only]
+    with pytest.raises(StaleVersion):
+        CompleteReview(begin, now, new_id, FakePredictors())(ADMIN, only, [], None, lost.version)
+
+
+def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Begin) -> None:
+    fill(begin, THREADS)
+    claim = ClaimReview(begin, utc_now, new_id, most_leases=3)
+    (who,) = reviewers(1)
+
+    def window() -> str | None:
+        with suppress(TooManyLeases):
+            found = claim(who)
+            return found and found.id
+        return None
+
+    claimed = [one for one in at_once([window] * THREADS) if one]
+    assert len(claimed) == len(set(claimed)) == 3
+
+
+def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Begin) -> None:
+    fill(begin, 30)
+    now = FakeClock()
+    claim = ClaimReview(begin, now, new_id, most_leases=100)
+    for _ in range(30):
+        claim(ADMIN)
+    now.advance(hours=1)
+    reap = ExpireLeases(begin, now, new_id)
+    calls: list[Callable[[], object]] = [reap] * 5
+    calls += [lambda who=who: claim(who) for who in reviewers(15)]
+    results = at_once(calls)
+    claimed = [one.id for one in results[5:] if one]
+    assert len(claimed) == len(set(claimed))
+    # On PostgreSQL a claim passes over what a reaper is just returning, and may find nothing.
+    counts = Summary(begin)(SYSTEM)
+    assert (counts.waiting, counts.leased) == (30 - len(claimed), len(claimed))
+    with begin(read_only=True) as transaction:
+        leased = transaction.reviews.page(
+            state=ReviewState.LEASED, reason=None, after=None, limit=50
+        )
+    assert sorted(claimed) == [one.id for one in leased.items]
+
+
+def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
+    begin: Begin, engine: Engine
+) -> None:
+    predict = Predict(FakePredictors(), begin, utc_now, new_id)
+    key = IdempotencyKey("order-1", "digest")
+
+    def post() -> Prediction:
+        return predict(CLIENT, Document(text="0.4"), idempotency=key)
+
+    answers = at_once([post] * THREADS)
+    assert len({answer.id for answer in answers}) == 1
+    for table in ("predictions", "review_tasks", "audit_events", "idempotency_keys"):
+        assert count(engine, table) == 1
+
+
+def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
+    begin: Begin, engine: Engine
+) -> None:
+    predict = Predict(FakePredictors(), begin, utc_now, new_id)
+
+    def post(text: str) -> str:
+        try:
+            made = predict(CLIENT, Document(text=text), idempotency=IdempotencyKey("k", text))
+        except IdempotencyMismatch:
+            return "refused"
+        assert made.document.text is not None
+        return made.document.text
+
+    answers = at_once([lambda t=t: post(t) for t in ["0.4", "0.5"] * 8])
+    (stored,) = set(answers) - {"refused"}
+    assert Counter(answers) == {stored: 8, "refused": 8}
+    assert count(engine, "predictions") == 1
+
+
+def test_of_many_changes_of_one_policy_one_wins(begin: Begin, engine: Engine) -> None:
+    verb = ChangePolicy(begin, utc_now, new_id)
+
+    def replace(threshold: float) -> bool:
+        with suppress(StaleVersion):
+            verb(ADMIN, change(threshold=threshold), FIRST_POLICY_VERSION)
+            return True
+        return False
+
+    won = at_once([lambda n=n: replace(n / THREADS) for n in range(THREADS)])
+    assert won.count(True) == 1
+    assert count(engine, "routing_policies") == 2
+    assert count(engine, "audit_events") == 1
+
+
+def test_two_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
+    parts = (begin, utc_now, new_id)
+    numbers = iter(range(100))
+    create = CreateKey(*parts, lambda s: s.encode().ljust(32, b"."), lambda: str(next(numbers)))
+    keys = [create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(4)]
+    revoke = RevokeKey(*parts)
+
+    def try_to(key_id: str) -> bool:
+        with suppress(LastAdmin):
+            revoke(SYSTEM, key_id)
+            return True
+        return False
+
+    revoked = at_once([lambda k=k: try_to(k.id) for k in keys])
+    assert revoked.count(True) == 3
+    assert sum(not key.revoked for key in ListKeys(begin)(SYSTEM)) == 1
+
+
+def test_twenty_workers_do_every_job_once(begin: Begin) -> None:
+    enqueue = EnqueueJob(begin, utc_now, new_id)
+    asked = [enqueue("fit") for _ in range(60)]
+    claim, succeed = ClaimJob(begin, utc_now), SucceedJob(begin, utc_now)
+
+    def worker() -> list[str]:
+        done = []
+        while (job := claim(["fit"])) is not None:
+            done.append(succeed(job).id)
+        return done
+
+    done = [one for part in at_once([worker] * THREADS) for one in part]
+    assert sorted(done) == sorted(job.id for job in asked if job)
+
+
+def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off(
+    begin: Begin,
+) -> None:
+    now = FakeClock(START)
+    EnqueueJob(begin, now, new_id)("fit")
+    claim = ClaimJob(begin, now, timedelta(seconds=60))
+    lost = claim(["fit"])
+    assert lost is not None
+    now.advance(seconds=60)
+    (taken,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
+    assert taken.token == 2
+    with pytest.raises(LeaseLost):
+        SucceedJob(begin, now)(lost)
+    SucceedJob(begin, now)(taken)
+
+
+def test_one_of_many_requests_for_the_same_job_is_stored(begin: Begin) -> None:
+    enqueue = EnqueueJob(begin, utc_now, new_id)
+    stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
+    assert sum(job is not None for job in stored) == 1

@@ -1,0 +1,121 @@
+"""A process that is killed without warning: what it acknowledged is there, whole, exactly once."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from service.db.clock import utc_now
+from service.db.engine import create
+from service.db.identity import new_id
+from service.db.unit_of_work import Transactions
+from service.domain.predictions import Document
+from service.use_cases.ports import IdempotencyKey
+from service.use_cases.predict import Predict
+from service.use_cases.work import ClaimJob, EnqueueJob
+from tests.fakes import FakePredictors
+from tests.samples import CLIENT
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = textwrap.dedent(
+    """
+    import sys
+    sys.path.insert(0, sys.argv[2])
+    from service.db.clock import utc_now
+    from service.db.engine import create
+    from service.db.identity import new_id
+    from service.db.unit_of_work import Transactions
+    from service.domain.predictions import Document
+    from service.use_cases.ports import IdempotencyKey
+    from service.use_cases.predict import Predict
+    from tests.fakes import FakePredictors
+    from tests.samples import CLIENT
+
+    predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id)
+    for number in range(100_000):
+        key = IdempotencyKey(f"request-{number}", "digest")
+        made = predict(CLIENT, Document(text="0.4 of " + "x" * 3000), idempotency=key)
+        print(made.id, flush=True)
+    """
+)
+
+
+@pytest.mark.slow
+def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_url: str) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, database_url, ROOT], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    acknowledged = [writer.stdout.readline().strip() for _ in range(50)]
+    writer.send_signal(signal.SIGKILL)  # in the middle of the next ones
+    acknowledged += writer.stdout.read().split()
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGKILL
+
+    engine = create(database_url)
+    with engine.connect() as connection:
+        stored = connection.execute(text("SELECT id FROM predictions ORDER BY id")).scalars()
+        ids = [str(identity) for identity in stored]
+        whole = connection.execute(
+            text(
+                """SELECT count(*) FROM predictions p
+                   JOIN review_tasks t ON t.prediction_id = p.id
+                   JOIN idempotency_keys k ON k.prediction_id = p.id
+                   JOIN audit_events e ON e.subject = CAST(p.id AS TEXT)"""
+            )
+        ).scalar_one()
+    assert set(acknowledged) <= set(ids)
+    assert whole == len(ids)
+    # At most the one under way was stored without its answer, and its client learns of it.
+    assert len(ids) - len(acknowledged) in {0, 1}
+    predict = Predict(FakePredictors(), Transactions(engine), utc_now, new_id)
+    for number, identity in enumerate(ids):
+        again = predict(
+            CLIENT, Document(text="any"), idempotency=IdempotencyKey(f"request-{number}", "digest")
+        )
+        assert again.id == identity
+    engine.dispose()
+
+
+WORKER = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[2])
+    from datetime import timedelta
+    from service.db.clock import utc_now
+    from service.db.engine import create
+    from service.db.unit_of_work import Transactions
+    from service.use_cases.work import ClaimJob
+
+    claim = ClaimJob(Transactions(create(sys.argv[1])), utc_now, timedelta(seconds=1))
+    print(claim(["fit"]).id, flush=True)
+    time.sleep(60)
+    """
+)
+
+
+@pytest.mark.slow
+def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) -> None:
+    engine = create(database_url)
+    begin = Transactions(engine)
+    job = EnqueueJob(begin, utc_now, new_id)("fit")
+    assert job is not None
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, database_url, ROOT], stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline().strip() == job.id
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    claim = ClaimJob(begin, utc_now)
+    taken = None
+    while taken is None:
+        taken = claim(["fit"])
+    assert (taken.id, taken.attempt, taken.token) == (job.id, 2, 2)
+    engine.dispose()

@@ -1,0 +1,275 @@
+"""What happens when a database does not answer: a clear refusal, nothing half done, recovery."""
+
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event, make_url, text
+
+from service.db import migrate
+from service.db.engine import MOST_CONNECTIONS, create, sqlite_path
+from service.db.unit_of_work import Transactions
+from service.domain.errors import StorageUnavailable
+from service.domain.predictions import Document
+from service.use_cases.ports import Begin, PredictionFilter
+from tests.database import PostgresServer, find_binaries, run_server
+from tests.samples import prediction
+
+
+@pytest.fixture
+def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
+    engine = create(sqlite_url, patience_s=0.2)
+    yield engine
+    engine.dispose()
+
+
+def store(begin: Begin, document: Document | None = None) -> str:
+    made = prediction(document=document)
+    with begin() as transaction:
+        transaction.predictions.add(made)
+        transaction.commit()
+    return made.id
+
+
+def stored(begin: Begin) -> list[str]:
+    with begin(read_only=True) as transaction:
+        page = transaction.predictions.page(PredictionFilter(), after=None, limit=200)
+    return [one.id for one in page.items]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "not a URL"),
+        ("", "not a URL"),
+        ("mysql://u:hush@host/db", "kind 'mysql' are not supported"),
+        ("sqlite://", "needs a plain file"),
+        ("sqlite:///:memory:", "needs a plain file"),
+        ("sqlite:///file:x?mode=memory&uri=true", "needs a plain file"),
+        ("postgresql+asyncpg://u:hush@host/db", "driver is psycopg, not 'asyncpg'"),
+    ],
+)
+def test_an_address_that_cannot_serve_is_refused_without_its_password(
+    url: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as refusal:
+        create(url)
+    assert "hush" not in str(refusal.value)
+
+
+def test_a_bare_postgresql_address_gets_the_installed_driver() -> None:
+    assert create("postgresql://u@host/db").driver == "psycopg"
+
+
+def test_sqlite_keeps_what_was_committed_through_a_power_cut(sqlite_engine: Engine) -> None:
+    with sqlite_engine.connect() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+def test_a_missing_file_is_an_error_and_not_an_empty_database(tmp_path: Path) -> None:
+    engine = create(f"sqlite:///{tmp_path / 'gone.db'}")
+    with pytest.raises(StorageUnavailable, match="cannot be opened"):
+        store(Transactions(engine))
+    assert not (tmp_path / "gone.db").exists()
+
+
+def test_a_new_file_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    engine = create(f"sqlite:///{tmp_path / 'deep' / 'er' / 'new.db'}")
+    migrate.upgrade(engine)
+    assert stat.S_IMODE(sqlite_path(engine).stat().st_mode) == 0o600
+    store(Transactions(engine))
+    for beside in sqlite_path(engine).parent.iterdir():
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+    engine.dispose()
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "letter.db"
+    path.write_text("Dear Sir or Madam, " * 500)
+    with pytest.raises(StorageUnavailable, match="not an SQLite database"):
+        store(Transactions(create(f"sqlite:///{path}")))
+
+
+def test_a_lock_held_by_another_program_for_too_long_is_reported_and_passes(
+    sqlite_engine: Engine,
+) -> None:
+    begin = Transactions(sqlite_engine)
+    other = sqlite3.connect(sqlite_path(sqlite_engine), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageUnavailable, match="locked for too long"):
+        store(begin)
+    assert stored(begin) == []  # readers do not wait for a writer
+    other.execute("ROLLBACK")
+    other.close()
+    made = store(begin)
+    assert stored(begin) == [made]
+
+
+def test_a_full_disk_is_reported_stores_nothing_and_passes(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    begin = Transactions(engine)
+    first = store(begin)
+    # SQLite answers a page beyond its limit as it answers a disk without room.
+    with engine.connect() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    engine.dispose()
+    _limit_pages(engine, pages)
+    with pytest.raises(StorageUnavailable, match="disk is full"):
+        store(begin, Document(text="x" * 200_000))
+    assert stored(begin) == [first]
+    _limit_pages(engine, 2**30)
+    engine.dispose()
+    second = store(begin, Document(text="x" * 200_000))
+    assert stored(begin) == [second, first]
+    engine.dispose()
+
+
+def _limit_pages(engine: Engine, pages: int) -> None:
+    @event.listens_for(engine, "connect")
+    def _limit(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_mistake_of_ours_is_not_mistaken_for_a_fault_of_the_database(engine: Engine) -> None:
+    with pytest.raises(Exception, match="no_such_table") as failure, engine.connect() as connection:
+        connection.execute(text("SELECT * FROM no_such_table"))
+    assert not isinstance(failure.value, StorageUnavailable)
+
+
+def test_a_read_only_transaction_cannot_write_on_postgresql(postgres_url: str) -> None:
+    engine = create(postgres_url)
+    begin = Transactions(engine)
+    with (
+        pytest.raises(StorageUnavailable, match="accepts no writes"),
+        begin(read_only=True) as transaction,
+    ):
+        transaction.predictions.add(prediction())
+    store(begin)  # and the connection went back to the pool as it was
+    engine.dispose()
+
+
+def test_a_transaction_is_rolled_back_and_its_connection_free_after_any_error(
+    engine: Engine,
+) -> None:
+    begin = Transactions(engine)
+
+    def fail() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            raise KeyboardInterrupt
+
+    for _ in range(MOST_CONNECTIONS + 5):
+        with pytest.raises(KeyboardInterrupt):
+            fail()
+    assert stored(begin) == []
+
+
+def test_a_commit_outside_a_transaction_is_a_mistake(engine: Engine) -> None:
+    with pytest.raises(RuntimeError, match="not open"):
+        Transactions(engine)().commit()
+
+
+def test_writers_of_one_process_take_turns_instead_of_failing(sqlite_engine: Engine) -> None:
+    # Its patience at SQLite's lock is 0.2 s, yet ten writers of 0.1 s each all get through.
+    begin = Transactions(sqlite_engine)
+
+    def slow() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            time.sleep(0.1)
+            transaction.commit()
+
+    threads = [threading.Thread(target=slow) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(stored(begin)) == 10
+
+
+def test_more_threads_than_connections_wait_and_are_told_when_it_takes_too_long(
+    postgres_url: str,
+) -> None:
+    engine = create(postgres_url, patience_s=0.2)
+    begin = Transactions(engine)
+    opened = [begin(read_only=True) for _ in range(MOST_CONNECTIONS)]
+    for one in opened:
+        one.__enter__()
+    with pytest.raises(StorageUnavailable, match="every connection is in use"):
+        stored(begin)
+    for one in opened:
+        one.__exit__(None, None, None)
+    assert stored(begin) == []
+    engine.dispose()
+
+
+def test_nobody_listening_is_reported(tmp_path: Path) -> None:
+    engine = create("postgresql+psycopg://u:hush@127.0.0.1:1/db", patience_s=1)
+    with pytest.raises(StorageUnavailable, match="does not answer") as refusal:
+        stored(Transactions(engine))
+    assert "hush" not in refusal.value.detail
+
+
+def test_an_unknown_database_is_reported(postgres_server: PostgresServer) -> None:
+    url = postgres_server.admin.set(database="no_such_database")
+    engine = create(url.render_as_string(hide_password=False))
+    with pytest.raises(StorageUnavailable, match="database"):
+        stored(Transactions(engine))
+
+
+def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
+    postgres_url: str, postgres_server: PostgresServer
+) -> None:
+    engine = create(postgres_url)
+    begin = Transactions(engine)
+    first = store(begin)
+
+    def end_sessions() -> None:
+        address = postgres_server.admin.set(drivername="postgresql")
+        with psycopg.connect(address.render_as_string(hide_password=False)) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                [make_url(postgres_url).database],
+            )
+
+    def interrupted() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            end_sessions()
+            transaction.predictions.add(prediction())
+            transaction.commit()
+
+    with pytest.raises(StorageUnavailable):
+        interrupted()
+    assert stored(begin) == [first]
+    end_sessions()  # idle ones in the pool are noticed before they are used
+    assert stored(begin) == [first]
+    engine.dispose()
+
+
+@pytest.mark.slow
+def test_a_server_that_was_away_is_used_again_without_a_restart_of_ours() -> None:
+    engine = None
+    with run_server(find_binaries()) as server:
+        url = server.make()
+        engine = create(url.render_as_string(hide_password=False), patience_s=2)
+        migrate.upgrade(engine)
+        begin = Transactions(engine)
+        first = store(begin)
+        server.stop()
+        for _ in range(3):
+            with pytest.raises(StorageUnavailable):
+                store(begin)
+        server.start()
+        second = store(begin)
+        assert stored(begin) == [second, first]
+        engine.dispose()

@@ -1,0 +1,207 @@
+"""Migrations: up, down, up again, by several processes at once, and equal to the tables."""
+
+import multiprocessing
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import op
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, text
+
+from service.db import migrate
+from service.db.engine import create, sqlite_path
+from service.db.tables import metadata
+from service.db.unit_of_work import Transactions
+from service.domain.errors import StorageUnavailable
+from tests.samples import prediction
+
+HEAD = migrate.head()
+
+
+def table_names(engine: Engine) -> set[str]:
+    return set(inspect(engine).get_table_names()) - {"alembic_version"}
+
+
+def structure(engine: Engine) -> list[tuple[object, ...]]:
+    """Return what the database itself says of its tables, indexes and constraints."""
+    if engine.dialect.name == "sqlite":
+        # Words alone: white space differs between a script and a table object.
+        query = """SELECT type, tbl_name, name, sql FROM sqlite_master
+                   WHERE tbl_name <> 'alembic_version' AND type <> 'trigger'"""
+        with engine.connect() as connection:
+            rows = connection.execute(text(query)).all()
+        return sorted(
+            (kind, table, name, sorted((sql or "").replace(",", " , ").split()))
+            for kind, table, name, sql in rows
+        )
+    queries = (
+        """SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+           FROM information_schema.columns WHERE table_schema = 'public'""",
+        """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), contype::text,
+                  condeferrable, convalidated
+           FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+        """SELECT tablename, indexname, indexdef, '', '', ''
+           FROM pg_indexes WHERE schemaname = 'public'""",
+    )
+    found: list[tuple[object, ...]] = []
+    with engine.connect() as connection:
+        for query in queries:
+            found += [tuple(row) for row in connection.execute(text(query))]
+    return sorted((row for row in found if row[0] != "alembic_version"), key=str)
+
+
+def test_an_empty_database_is_brought_to_the_newest_version(empty_engine: Engine) -> None:
+    assert migrate.check(empty_engine) == migrate.Status(current=None, head=HEAD)
+    assert not migrate.check(empty_engine).ok
+    assert migrate.upgrade(empty_engine) == migrate.Status(current=HEAD, head=HEAD)
+    assert migrate.check(empty_engine).ok
+    assert table_names(empty_engine) == set(metadata.tables)
+
+
+def test_looking_at_a_database_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
+    path = tmp_path / "none.db"
+    assert migrate.current(create(f"sqlite:///{path}")) is None
+    assert not path.exists()
+
+
+def test_down_to_nothing_and_up_again(empty_engine: Engine) -> None:
+    migrate.upgrade(empty_engine)
+    before = structure(empty_engine)
+    assert migrate.downgrade(empty_engine, "base") == migrate.Status(None, HEAD)
+    assert table_names(empty_engine) == set()
+    if empty_engine.dialect.name == "postgresql":
+        with empty_engine.connect() as connection:
+            functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+            assert connection.execute(text(functions)).all() == []
+    migrate.upgrade(empty_engine)
+    assert structure(empty_engine) == before
+    with Transactions(empty_engine)() as transaction:
+        transaction.predictions.add(prediction())
+
+
+def test_an_upgrade_of_a_current_database_changes_nothing(engine: Engine) -> None:
+    before = structure(engine)
+    assert migrate.upgrade(engine).ok
+    assert structure(engine) == before
+
+
+def test_migrations_build_what_the_tables_say(engine: Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_migrations_build_checks_and_partial_indexes_too(empty_engine: Engine) -> None:
+    """Alembic's comparison sees neither, so ask the database what it made of both."""
+    migrate.upgrade(empty_engine)
+    migrated = structure(empty_engine)
+    migrate.downgrade(empty_engine, "base")
+    metadata.create_all(empty_engine)
+    assert migrated == structure(empty_engine)
+
+
+def test_one_chain_of_migrations_leads_to_the_head() -> None:
+    scripts = ScriptDirectory(str(migrate.FOLDER))
+    assert scripts.get_bases() == ["0001"]
+    assert scripts.get_heads() == [HEAD]
+
+
+@pytest.mark.parametrize("revision", ["nonsense", "0000"])
+def test_an_unknown_version_is_refused_and_nothing_changes(engine: Engine, revision: str) -> None:
+    before = structure(engine)
+    for step in (migrate.upgrade, migrate.downgrade):
+        with pytest.raises(ValueError, match=revision):
+            step(engine, revision)
+    assert structure(engine) == before
+
+
+def test_a_migration_that_fails_half_way_leaves_nothing_behind(
+    empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    create_table = op.create_table
+
+    def fail_later(name: str, *columns: object, **options: object) -> object:
+        if len(made) == 6:
+            raise ZeroDivisionError
+        made.append(name)
+        return create_table(name, *columns, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(op, "create_table", fail_later)
+        with pytest.raises(ZeroDivisionError):
+            migrate.upgrade(empty_engine)
+    assert len(made) == 6
+    assert migrate.current(empty_engine) is None
+    assert table_names(empty_engine) == set()
+    assert migrate.upgrade(empty_engine).ok
+
+
+def test_many_threads_may_migrate_at_once(empty_engine: Engine) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(migrate.upgrade, empty_engine) for _ in range(4)]
+    assert all(call.result().ok for call in calls)
+
+
+def _upgrade(url: str) -> bool:
+    return migrate.upgrade(create(url)).ok
+
+
+@pytest.mark.slow
+def test_several_processes_may_migrate_at_once(empty_database_url: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert pool.map(_upgrade, [empty_database_url] * 3) == [True] * 3
+
+
+def test_a_second_migration_waits_and_gives_up_with_a_reason(
+    empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "_PATIENCE_S", 1)
+    if empty_engine.dialect.name == "sqlite":
+        sqlite_path(empty_engine).touch()
+    with migrate._alone(empty_engine), pytest.raises(StorageUnavailable):
+        migrate.upgrade(empty_engine)
+    assert migrate.upgrade(empty_engine).ok
+
+
+def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    made = prediction()
+    with Transactions(engine)() as transaction:
+        transaction.predictions.add(made)
+        transaction.commit()
+    migrate.downgrade(engine, "base")
+    copy = sqlite_path(engine).with_name(f"setwise.db.at-{HEAD}")
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT id FROM predictions").fetchall() == [(made.id,)]
+    engine.dispose()
+
+
+def test_pooled_connections_keep_their_settings_after_a_migration(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    migrate.downgrade(engine, "base")
+    migrate.upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5000
+    engine.dispose()
+
+
+def test_taking_back_a_database_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="no database"):
+        migrate.downgrade(create(f"sqlite:///{tmp_path / 'none.db'}"), "base")
+
+
+def test_a_checkout_without_migrations_says_so(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="complete checkout"):
+        migrate.upgrade(engine)

@@ -1,0 +1,84 @@
+"""The queries of every request find their rows by index, however long the history is."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, event, text
+
+from service.db.unit_of_work import Transactions
+from service.domain.predictions import Decision
+from service.use_cases.ports import PredictionFilter, UnitOfWork
+from tests.fakes import START
+from tests.samples import ANN, CLIENT, job, prediction, task
+
+PAGE = {"after": None, "limit": 50}
+QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
+    "claim": lambda it: it.reviews.next_for(ANN.id, START, escalated=False),
+    "claim as lead": lambda it: it.reviews.next_for(ANN.id, START, escalated=True),
+    "held": lambda it: it.reviews.held_by(ANN.id, START),
+    "expire": lambda it: it.reviews.expire_leases(START, limit=100),
+    "task": lambda it: it.reviews.get(prediction().id, for_update=True),
+    "tasks": lambda it: it.reviews.page(state=None, reason=None, **PAGE),
+    "prediction": lambda it: it.predictions.get(prediction().id),
+    "replay": lambda it: it.predictions.replayed(CLIENT.id, "k"),
+    "predictions": lambda it: it.predictions.page(PredictionFilter(), **PAGE),
+    "a client's": lambda it: it.predictions.page(PredictionFilter(client_id="x"), **PAGE),
+    "a document's": lambda it: it.predictions.page(PredictionFilter(document_id="x"), **PAGE),
+    "decided so": lambda it: it.predictions.page(PredictionFilter(decision=Decision.AUTO), **PAGE),
+    "policy": lambda it: it.policies.current(),
+    "key": lambda it: it.keys.by_digest(bytes(32)),
+    "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
+    "events": lambda it: it.audit_trail.page(**PAGE),
+}
+
+
+@pytest.fixture(scope="module")
+def planned(module_engine: Engine) -> Engine:
+    """Return an engine on a database whose planner believes that its tables are long."""
+    engine = module_engine
+    begin = Transactions(engine)
+    with begin() as transaction:
+        for number in range(60):
+            one = task(prediction(client_id=f"client {number}"))
+            transaction.predictions.add(one.prediction)
+            transaction.reviews.add(one)
+            transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
+        transaction.commit()
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            # In place of a million rows: make reading a whole table the last resort.
+            name = connection.execute(text("SELECT current_database()")).scalar_one()
+            connection.execute(text(f'ALTER DATABASE "{name}" SET enable_seqscan = off'))
+            connection.execute(text(f'ALTER DATABASE "{name}" SET enable_sort = off'))
+        engine.dispose()
+    else:
+        with engine.begin() as connection:
+            connection.execute(text("ANALYZE"))
+    return engine
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
+    seen: list[tuple[str, object]] = []
+
+    def note(_connection, _cursor, statement, parameters, _context, _many) -> None:
+        seen.append((statement, parameters))
+
+    event.listen(planned, "before_cursor_execute", note)
+    with Transactions(planned)() as transaction:
+        query(transaction)
+    event.remove(planned, "before_cursor_execute", note)
+    assert seen
+    explain = "EXPLAIN" if planned.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
+    with planned.connect() as connection:
+        for statement, parameters in seen:
+            if not statement.startswith("SELECT"):
+                continue
+            rows = connection.exec_driver_sql(f"{explain} {statement}", parameters).all()
+            plan = "\n".join(str(row[-1]) for row in rows)
+            whole = "Seq Scan" if planned.dialect.name == "postgresql" else "SCAN "
+            lines = [line for line in plan.splitlines() if whole in line and "USING" not in line]
+            assert not lines, f"{statement}\n{plan}"
+            assert "TEMP B-TREE" not in plan
+            assert "Sort " not in plan, f"{statement}\n{plan}"

@@ -1,0 +1,41 @@
+"""Any order of claims, heartbeats, skips and silences leaves the queue right: on SQLite."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from hypothesis import settings
+
+from service.db import migrate
+from service.db.engine import create
+from service.db.unit_of_work import Transactions
+from service.use_cases.ports import Begin
+from tests.use_cases.queue_machine import QueueMachine
+
+
+@cache
+def _migrated() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        engine = create(f"sqlite:///{folder}/template.db")
+        migrate.upgrade(engine)
+        engine.dispose()
+        return Path(folder, "template.db").read_bytes()
+
+
+class OnSqlite(QueueMachine):
+    def open(self) -> tuple[Begin, Callable[[], None]]:
+        folder = Path(tempfile.mkdtemp(prefix="setwise-queue-"))
+        (folder / "queue.db").write_bytes(_migrated())
+        engine = create(f"sqlite:///{folder / 'queue.db'}")
+
+        def close() -> None:
+            engine.dispose()
+            shutil.rmtree(folder)
+
+        return Transactions(engine), close
+
+
+TestQueue = OnSqlite.TestCase
+TestQueue.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

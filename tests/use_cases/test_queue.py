@@ -1,0 +1,18 @@
+"""Any order of claims, heartbeats, skips and silences leaves the queue right: in memory."""
+
+from collections.abc import Callable
+
+from hypothesis import settings
+
+from service.use_cases.ports import Begin
+from tests.fakes import FakeDatabase
+from tests.use_cases.queue_machine import QueueMachine
+
+
+class InMemory(QueueMachine):
+    def open(self) -> tuple[Begin, Callable[[], None]]:
+        return FakeDatabase(), lambda: None
+
+
+TestQueue = InMemory.TestCase
+TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
