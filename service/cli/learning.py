@@ -59,7 +59,8 @@ def train(
     from models.training import train as fit
 
     started_at = time.perf_counter()
-    dataset = read_dataset(data, "train")
+    with progress("read") as report:
+        dataset = read_dataset(data, "train", progress=report)
     check_trainable(dataset, data)
     options = TrainingOptions(method=method, seed=seed, n_jobs=jobs)
     with progress("train") as report:
@@ -133,12 +134,14 @@ def evaluate(
     from models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
-    dataset = read_dataset(
-        data,
-        "test",
-        label_names=predictor.label_names,
-        feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
-    )
+    with progress("read") as report:
+        dataset = read_dataset(
+            data,
+            "test",
+            label_names=predictor.label_names,
+            feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
+            progress=report,
+        )
     if dataset.kind != predictor.kind:
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
     _predict_rows(predictor, dataset, slice(0, 1))  # loads compiled code: not timed
