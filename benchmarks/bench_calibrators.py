@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.scoring import score_calibration
@@ -45,8 +44,9 @@ def predict(
 def exactly_right(found: SetPredictions, test: Dataset) -> NDArray[np.bool_]:
     """Tell which chosen sets are the true ones; labels unknown to the model are always missed."""
     n_known = len(found.label_names)
-    unlike = csr_array(test.Y[:, :n_known] != found.chosen()).sum(axis=1)
-    return np.asarray(unlike + test.Y[:, n_known:].sum(axis=1) == 0)
+    right = found.candidates.top(1).correct(test.Y[:, :n_known])
+    unknown = np.asarray(test.Y[:, n_known:].sum(axis=1))
+    return np.logical_and(right == 1, unknown == 0)
 
 
 def main() -> None:
