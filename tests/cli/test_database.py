@@ -1,0 +1,82 @@
+"""``db upgrade|downgrade|current|check``."""
+
+from pathlib import Path
+
+import pytest
+
+from service.cli import main
+from service.db.migrate import head
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("SETWISE_DATABASE_URL", raising=False)
+    return tmp_path / "data"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["db", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_a_database_is_brought_up_and_taken_back(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("current") == 0
+    assert run("upgrade") == 0
+    assert run("upgrade") == 0
+    assert run("current") == 0
+    assert run("check") == 0
+    assert run("downgrade", "base") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "base",
+        f"at {head()}",
+        f"at {head()}",
+        head(),
+        f"at {head()}, as this release needs",
+        "at base",
+    ]
+    assert (folder / "setwise.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check"], "run setwise db upgrade"),
+        (["upgrade", "9999"], "9999"),
+        (["downgrade"], "REVISION"),
+        (["downgrade", "base"], "There is no database"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("setwise: ")
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://root:hunter2@localhost/x", "postgresql+psycopg"),
+        ("nonsense", "sqlite:///FILE"),
+        ("sqlite://", "plain file"),
+        ("postgresql://setwise:hunter2@127.0.0.1:1/x", "does not answer"),
+    ],
+)
+def test_a_wrong_address_is_one_line_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str, said: str
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", url)
+    assert run("current") == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert said in line
+    assert "hunter2" not in line

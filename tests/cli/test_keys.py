@@ -1,0 +1,117 @@
+"""``key create|list|revoke``."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli import main
+from service.db import migrate
+from service.db.engine import create
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
+    return tmp_path / "data"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["key", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def created(capsys: pytest.CaptureFixture[str], role: str, name: str) -> dict[str, Any]:
+    assert run("create", "--role", role, "--name", name, "--json") == 0
+    key: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return key
+
+
+def test_a_key_is_shown_once(capsys: pytest.CaptureFixture[str], sqlite_url: str) -> None:
+    key = created(capsys, "client", "billing")
+    assert set(key) == {"id", "name", "role", "key"}
+    assert (key["name"], key["role"]) == ("billing", "client")
+    assert key["key"].startswith("sw_client_")
+    assert len(key["key"]) >= len("sw_client_") + 43
+    assert run("list", "--json") == 0
+    listed = capsys.readouterr().out
+    assert key["key"] not in listed
+    (item,) = json.loads(listed)["items"]
+    assert key["key"].startswith(item["prefix"])
+    assert item["revoked_at"] is None
+    database = Path(sqlite_url.removeprefix("sqlite:///"))
+    for file in database.parent.glob(f"{database.name}*"):
+        assert key["key"].encode() not in file.read_bytes()
+
+
+def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("create", "--role", "reviewer", "--name", "Ada") == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("sw_reviewer_")
+    assert len(printed.out.splitlines()) == 1
+    assert "Ada" in printed.err
+
+
+def test_a_revoked_key_says_when(capsys: pytest.CaptureFixture[str]) -> None:
+    key = created(capsys, "client", "billing")
+    assert run("revoke", key["id"]) == 0
+    assert run("revoke", key["id"]) == 0
+    assert run("list") == 0
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["items"][0]["revoked_at"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "--role", "king", "--name", "x"], "king"),
+        (["create", "--name", "x"], "--role"),
+        (["create", "--role", "client", "--name", " "], "name"),
+        (["revoke", "nonsense"], "nonsense"),
+        (["revoke", "019b7a0b-0000-7000-8000-00000000ffff"], "No key has the id"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("setwise: ")
+    assert said in line
+
+
+def test_the_last_admin_key_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    key = created(capsys, "admin", "boss")
+    assert run("revoke", key["id"]) == 2
+    assert "last admin" in capsys.readouterr().err
+
+
+def test_the_pepper_is_private_and_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    created(capsys, "client", "one")
+    pepper = folder / "pepper"
+    assert stat.S_IMODE(pepper.stat().st_mode) == 0o600
+    content = pepper.read_bytes()
+    assert len(content) == 64
+    created(capsys, "client", "two")
+    assert pepper.read_bytes() == content
+    assert [path.name for path in folder.iterdir()] == ["pepper"]
+
+
+def test_without_tables_there_are_no_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", f"sqlite:///{tmp_path / 'none.db'}")
+    assert run("list") == 2
+    assert "setwise db upgrade" in capsys.readouterr().err
+    engine = create(f"sqlite:///{tmp_path / 'none.db'}")
+    migrate.upgrade(engine)
+    engine.dispose()
+    assert run("list", "--json") == 0

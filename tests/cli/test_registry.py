@@ -1,0 +1,94 @@
+"""``model add|list|activate|verify``."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli import main
+from tests.trained import Artifacts
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
+    return tmp_path / "data"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["model", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    items: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
+    return items
+
+
+def test_models_are_added_and_one_is_active(
+    artifacts: Artifacts, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    assert run("add", str(artifacts.text), "--activate", "--json") == 0
+    first = json.loads(capsys.readouterr().out)
+    assert (first["active"], first["summary"]["n_labels"]) == (True, 6)
+    assert run("add", str(artifacts.other_text)) == 0
+    second, again = listed(capsys)
+    assert again == first
+    assert second["active"] is False
+    assert run("activate", second["id"]) == 0
+    assert run("list") == 0
+    assert [item["active"] for item in listed(capsys)] == [True, False]
+    kept = sorted(path.name[:12] for path in (folder / "artifacts").iterdir())
+    assert kept == sorted([first["version"], second["version"]])
+
+
+def test_a_sound_artifact_is_verified_without_a_database(
+    artifacts: Artifacts, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/x")
+    assert run("verify", str(artifacts.vectors)) == 0
+    assert capsys.readouterr().out.startswith("sound: ")
+
+
+@pytest.fixture
+def damaged(artifacts: Artifacts, tmp_path: Path) -> Path:
+    copy = tmp_path / "damaged"
+    shutil.copytree(artifacts.text, copy)
+    victim = next(copy.glob("*.safetensors"))
+    victim.write_bytes(victim.read_bytes()[:-1])
+    return copy
+
+
+@pytest.mark.parametrize("command", ["add", "verify"])
+@pytest.mark.parametrize("which", ["damaged", "missing", "empty"])
+def test_what_is_no_artifact_is_one_line_that_names_it(
+    command: str, which: str, damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run(command, str(tmp_path / which)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert str(tmp_path / which) in line
+    assert listed(capsys) == []
+
+
+def test_a_model_is_registered_once(
+    artifacts: Artifacts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("add", str(artifacts.text)) == 0
+    assert run("add", str(artifacts.text)) == 2
+    assert "registered already" in capsys.readouterr().err
+    assert len(listed(capsys)) == 1
+
+
+def test_an_unknown_model_cannot_be_activated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("activate", "nonsense") == 2
+    assert "No registered model has the id 'nonsense'" in capsys.readouterr().err

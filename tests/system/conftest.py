@@ -1,0 +1,140 @@
+"""A really started server on either database, and people and programs who call it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import pytest
+
+from service import wiring
+from service.domain.people import SYSTEM, Role
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from tests.trained import Artifacts
+
+SETWISE = Path(sys.executable).with_name("setwise")
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Installation:
+    """A database, a folder and the processes that serve them."""
+
+    settings: Settings
+    folder: Path
+    secrets: dict[str, str] = field(default_factory=dict)
+    servers: list["Server"] = field(default_factory=list)
+    application: Any = None
+
+    def key(self, name: str, role: Role) -> str:
+        """Make a key and return its secret."""
+        _, self.secrets[name] = self.application.verbs.create_key(SYSTEM, name, role)
+        return self.secrets[name]
+
+    def fix_threshold(self, value: float) -> None:
+        """Send every document with at least this confidence."""
+        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
+        self.application.verbs.change_policy(SYSTEM, change, None)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the processes."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("SETWISE_")}
+        return kept | {
+            "SETWISE_DATA_DIR": str(self.settings.data_dir),
+            "SETWISE_DATABASE_URL": self.settings.database_url,
+            "SETWISE_LOG_FORMAT": "json",
+            "SETWISE_MODEL_POLL_S": "0.1",
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def serve(self) -> "Server":
+        """Start a server on a free port and wait until it is ready."""
+        server = Server(self, self.folder / f"server-{len(self.servers)}.log")
+        self.servers.append(server)
+        server.wait_until_ready()
+        return server
+
+
+class Server:
+    """One process of ``setwise serve``."""
+
+    def __init__(self, installation: Installation, log: Path) -> None:
+        self._installation = installation
+        self.log = log
+        output: IO[str]
+        with log.open("w") as output:
+            self.process = subprocess.Popen(
+                [SETWISE, "serve", "--port", "0"],
+                env=installation.environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=installation.folder,
+            )
+        self.url = ""
+
+    def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for line in self.log.read_text().splitlines():
+                if line.startswith("Setwise listens on "):
+                    self.url = line.removeprefix("Setwise listens on ")
+                    with self.client() as client:
+                        assert client.get("/readyz").status_code == 200
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the server did not start:\n{self.log.read_text()}")
+
+    def client(self, name: str | None = None) -> httpx.Client:
+        """Return an HTTP client that calls as ``name``."""
+        secret = self._installation.secrets[name] if name else None
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {secret}"} if secret else {},
+            timeout=PATIENCE_S,
+            trust_env=False,
+        )
+
+    def stop(self) -> None:
+        """Ask the server to stop, and wait until it has."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        """End the server at once, in the middle of whatever it does."""
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def installation(database_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator[Installation]:
+    """Return an installation with an active model and a key of each role."""
+    settings = Settings(data_dir=tmp_path / "data", database_url=database_url)
+    installed = Installation(settings, tmp_path, application=wiring.build(settings))
+    verbs = installed.application.verbs
+    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+    for role in Role:
+        installed.key(role.value, role)
+    yield installed
+    for server in installed.servers:
+        if server.process.poll() is None:
+            server.kill()
+    installed.application.close()
+
+
+def pages(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
+    """Yield every item of a list, page by page."""
+    cursor: dict[str, str] = {}
+    while True:
+        response = client.get(path, params={"limit": "200", **cursor})
+        assert response.status_code == 200, response.text
+        yield from response.json()["items"]
+        if response.json()["next_cursor"] is None:
+            return
+        cursor = {"cursor": response.json()["next_cursor"]}

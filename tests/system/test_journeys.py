@@ -1,0 +1,282 @@
+"""From a document to a settled review, over HTTP, on a started server."""
+
+import collections
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from models.predictor import SetPredictor
+from service.domain.people import SYSTEM, Role
+from tests.system.conftest import Installation, pages
+from tests.trained import Artifacts, documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+THRESHOLD = 0.9
+
+
+def _post(client: httpx.Client, document: dict[str, object], key: str) -> httpx.Response:
+    return client.post(
+        "/v1/predictions",
+        json={"document": {"id": document["id"], "text": document["text"]}},
+        headers={"Idempotency-Key": key},
+    )
+
+
+def test_confident_sets_are_sent_and_the_others_settled_by_people(
+    installation: Installation, artifacts: Artifacts
+) -> None:
+    """The decisions equal what the model itself says, and the queue holds the rest."""
+    installation.fix_threshold(THRESHOLD)
+    server = installation.serve()
+    sample = documents(150, seed=9)
+    predictor = SetPredictor.load(artifacts.text)
+    expected = predictor.predict_texts([str(document["text"]) for document in sample])
+    with server.client("client") as client, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda d: _post(client, d, str(d["id"])), sample))
+    assert {answer.status_code for answer in answers} == {201}
+    predictions = [answer.json() for answer in answers]
+    for row, prediction in enumerate(predictions):
+        best = expected.ranked(row)[0]
+        assert prediction["labels"] == list(best.labels)
+        assert prediction["confidence"] == best.confidence
+        sure = best.confidence >= THRESHOLD and expected.known_features[row] > 0
+        assert prediction["decision"] == ("auto" if sure else "review")
+    waiting = [p["id"] for p in predictions if p["decision"] == "review"]
+    assert 0 < len(waiting) < len(sample)
+
+    with server.client("reviewer") as reviewer:
+        queued = list(pages(reviewer, "/v1/reviews"))
+        assert sorted(task["prediction_id"] for task in queued) == sorted(waiting)
+        settled = 0
+        while (claimed := reviewer.post("/v1/reviews/claim")).status_code == 200:
+            task = claimed.json()
+            done = reviewer.post(
+                f"/v1/reviews/{task['id']}/complete",
+                json={"labels": task["candidates"][0]["labels"]},
+                headers={"If-Match": claimed.headers["etag"]},
+            )
+            assert (done.status_code, done.json()["agreed"]) == (200, True)
+            settled += 1
+        assert claimed.status_code == 204
+        assert settled == len(waiting)
+
+    with server.client("client") as client:
+        stored = {item["id"]: item for item in pages(client, "/v1/predictions")}
+    assert stored == {prediction["id"]: prediction for prediction in predictions}
+    with server.client() as anyone:
+        assert 'setwise_reviews{state="waiting"} 0.0' in anyone.get("/metrics").text
+        assert anyone.get("/").status_code == 200
+    log = server.log.read_text()
+    assert not any(str(document["text"]) in log for document in sample)
+
+
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
+    installation: Installation,
+) -> None:
+    """After ``kill -9`` every acknowledged prediction is there, with its task, exactly once."""
+    installation.fix_threshold(THRESHOLD)
+    server = installation.serve()
+    sample = documents(2_000, seed=10)
+    acknowledged: dict[str, dict[str, object]] = {}
+    enough = threading.Event()
+
+    def post(part: list[dict[str, object]]) -> None:
+        with server.client("client") as client:
+            for document in part:
+                try:
+                    answer = _post(client, document, str(document["id"]))
+                except httpx.TransportError:
+                    return
+                assert answer.status_code == 201
+                acknowledged[str(document["id"])] = answer.json()
+                if len(acknowledged) > 100:
+                    enough.set()
+
+    with ThreadPoolExecutor(8) as pool:
+        posting = [pool.submit(post, sample[n::8]) for n in range(8)]
+        assert enough.wait(60)
+        server.kill()
+        for future in posting:
+            future.result()
+    assert 100 < len(acknowledged) < len(sample)
+
+    again = installation.serve()
+    with again.client("client") as client, again.client("reviewer") as reviewer:
+        stored = {str(item["document_id"]): item for item in pages(client, "/v1/predictions")}
+        for name, prediction in acknowledged.items():
+            assert stored[name] == prediction
+        # Whoever got no answer asks again with the same key, and then has one, as everybody.
+        retried = [d for d in sample if str(d["id"]) not in acknowledged][:50]
+        for document in retried:
+            answer = _post(client, document, str(document["id"]))
+            assert answer.status_code == 201
+            stored.setdefault(str(document["id"]), answer.json())
+        everything = list(pages(client, "/v1/predictions"))
+        tasks = list(pages(reviewer, "/v1/reviews"))
+    assert len(everything) == len(stored)
+    queued = collections.Counter(str(task["prediction_id"]) for task in tasks)
+    assert queued == {p["id"]: 1 for p in everything if p["decision"] == "review"}
+
+
+def test_twenty_reviewers_empty_the_queue_and_never_share_a_task(
+    installation: Installation,
+) -> None:
+    server = installation.serve()
+    with server.client("client") as client, ThreadPoolExecutor(8) as pool:
+        sample = documents(120, seed=11)
+        list(pool.map(lambda d: _post(client, d, str(d["id"])), sample))
+    names = [f"reviewer {n}" for n in range(20)]
+    for name in names:
+        installation.key(name, Role.REVIEWER)
+    lock = threading.Lock()
+    held: set[str] = set()
+    settled: list[str] = []
+    shared: list[str] = []
+
+    def review(name: str) -> None:
+        turn = 0
+        with server.client(name) as reviewer:
+            while (claimed := reviewer.post("/v1/reviews/claim")).status_code == 200:
+                task = claimed.json()
+                with lock:
+                    if task["id"] in held:
+                        shared.append(task["id"])
+                    held.add(task["id"])
+                turn += 1
+                time.sleep(0.005)  # to read it; meanwhile nobody else may get it
+                with lock:
+                    held.discard(task["id"])
+                if turn % 5 == 0:
+                    done = reviewer.post(f"/v1/reviews/{task['id']}/release")
+                else:
+                    done = reviewer.post(
+                        f"/v1/reviews/{task['id']}/complete",
+                        json={"labels": task["candidates"][0]["labels"]},
+                        headers={"If-Match": claimed.headers["etag"]},
+                    )
+                    with lock:
+                        settled.append(task["id"])
+                assert done.status_code == 200, done.text
+            assert claimed.status_code == 204, claimed.text
+
+    with ThreadPoolExecutor(20) as pool:
+        for future in [pool.submit(review, name) for name in names]:
+            future.result()
+    assert shared == []
+    with server.client("reviewer") as reviewer:
+        tasks = list(pages(reviewer, "/v1/reviews"))
+    assert len(tasks) == len(sample)
+    # A task that was released at the very end waits again; all others are settled, each once.
+    assert collections.Counter(settled) == {
+        task["id"]: 1 for task in tasks if task["state"] == "completed"
+    }
+    assert {task["state"] for task in tasks} <= {"completed", "waiting"}
+
+
+def test_another_model_takes_over_without_a_dropped_request(
+    installation: Installation, artifacts: Artifacts
+) -> None:
+    server = installation.serve()
+    verbs = installation.application.verbs
+    old = SetPredictor.load(artifacts.text).version
+    new = verbs.add_model(SYSTEM, str(artifacts.other_text))
+    stop = threading.Event()
+    answers: list[list[httpx.Response]] = [[] for _ in range(4)]
+
+    def post(own: list[httpx.Response]) -> None:
+        with server.client("client") as client:
+            for number, document in enumerate(documents(5_000, seed=12)):
+                own.append(_post(client, document, f"{id(own)}-{number}"))
+                if stop.is_set():
+                    return
+
+    with ThreadPoolExecutor(4) as pool:
+        posting = [pool.submit(post, own) for own in answers]
+        with server.client("admin") as admin:
+            while not all(len(own) > 5 for own in answers):
+                time.sleep(0.01)
+            activated = admin.post(f"/v1/admin/models/{new.id}/activate")
+            assert activated.status_code == 200
+        switched = threading.Event()
+        while not switched.wait(0.05):
+            if all(own[-1].json().get("model_version") == new.version for own in answers):
+                switched.set()
+        stop.set()
+        for future in posting:
+            future.result()
+    for own in answers:
+        assert {answer.status_code for answer in own} == {201}
+        versions = [answer.json()["model_version"] for answer in own]
+        first_new = versions.index(new.version)
+        assert set(versions[:first_new]) == {old}
+        assert set(versions[first_new:]) == {new.version}
+
+
+def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Installation) -> None:
+    server = installation.serve()
+    answers: list[httpx.Response] = []
+    started = threading.Event()
+
+    def post(part: list[dict[str, object]]) -> None:
+        with server.client("client") as client:
+            for document in part:
+                try:
+                    answers.append(_post(client, document, str(document["id"])))
+                except httpx.ConnectError:
+                    return  # no longer listening
+                except httpx.TransportError:
+                    # The kept connection was closed between two requests.
+                    return
+                if len(answers) > 20:
+                    started.set()
+
+    sample = documents(4_000, seed=13)
+    with ThreadPoolExecutor(4) as pool:
+        posting = [pool.submit(post, sample[n::4]) for n in range(4)]
+        assert started.wait(60)
+        server.stop()
+        for future in posting:
+            future.result()
+    assert {answer.status_code for answer in answers} == {201}
+    assert "Application shutdown complete" in server.log.read_text()
+    with installation.application.verbs.list_predictions.begin(read_only=True) as transaction:
+        # Nothing was stored whose answer did not arrive.
+        assert sum(transaction.predictions.counts().values()) == len(answers)
+
+
+def test_two_servers_share_one_database(installation: Installation, artifacts: Artifacts) -> None:
+    """Each follows an activation, and both know each other's keys, cursors and leases."""
+    one, other = installation.serve(), installation.serve()
+    sample = documents(30, seed=14)
+    with one.client("client") as here, other.client("client") as there:
+        made = [_post(here, d, str(d["id"])).json() for d in sample]
+        replayed = [_post(there, d, str(d["id"])).json() for d in sample]
+        assert replayed == made
+        page = here.get("/v1/predictions?limit=10").json()
+        rest = there.get("/v1/predictions", params={"limit": 10, "cursor": page["next_cursor"]})
+        assert len({item["id"] for item in page["items"] + rest.json()["items"]}) == 20
+    with one.client("reviewer") as reviewer, other.client("lead") as lead:
+        task = reviewer.post("/v1/reviews/claim").json()
+        taken = {lead.post("/v1/reviews/claim").json()["id"] for _ in range(5)}
+        assert task["id"] not in taken
+        done = lead.post(
+            f"/v1/reviews/{task['id']}/complete",
+            json={"labels": []},
+            headers={"If-Match": f'"{task["version"]}"'},
+        )
+        assert (done.status_code, done.json()["type"]) == (409, "/problems/lease-lost")
+    verbs = installation.application.verbs
+    new = verbs.add_model(SYSTEM, str(artifacts.other_text))
+    verbs.activate_model(SYSTEM, new.id)
+    for server in (one, other):
+        with server.client("client") as client:
+            for number, document in enumerate(documents(500, seed=15)):
+                answer = _post(client, document, f"{server.url}-{number}").json()
+                if answer["model_version"] == new.version:
+                    break
+            else:
+                pytest.fail(f"{server.url} did not follow the activation")
