@@ -59,7 +59,7 @@ Try in another terminal:
 {_review_calls(url, secrets["reviewer"])}
 
 # See the threshold in force. (PUT changes it.)
-curl -s {url}/v1/admin/policy -H 'Authorization: Bearer {secrets["admin"]}'
+curl -sw '\\n' {url}/v1/admin/policy -H 'Authorization: Bearer {secrets["admin"]}'
 
 # Train a model of your own on the same notes, and judge it.
 {setwise} train {notes} --out my-model
@@ -71,7 +71,7 @@ Ctrl-C stops the demo."""
 def _post_call(url: str, secret: str, text: str) -> str:
     body = shlex.quote(json.dumps({"document": {"text": text}}))
     return (
-        f"curl -s {url}/v1/predictions -H 'Authorization: Bearer {secret}' \\\n"
+        f"curl -sw '\\n' {url}/v1/predictions -H 'Authorization: Bearer {secret}' \\\n"
         f"  -H 'Content-Type: application/json' -d {body}"
     )
 
@@ -85,7 +85,8 @@ def _review_calls(url: str, secret: str) -> str:
             "id=" + _of_task('task["id"]'),
             "version=" + _of_task('task["version"]'),
             "labels=" + _of_task(labels),
-            f'curl -s {url}/v1/reviews/$id/complete -H "$auth" -H "If-Match: $version" \\',
+            f"curl -sw '\\n' {url}/v1/reviews/$id/complete \\",
+            """  -H "$auth" -H "If-Match: $version" \\""",
             """  -H 'Content-Type: application/json' -d "$labels\"""",
         )
     )

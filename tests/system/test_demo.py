@@ -140,7 +140,7 @@ def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
 
 def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
     pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train a model")[0]
-    pasted = pasted.replace("curl -s", "curl -sS --fail-with-body -w '\\n'")
+    pasted = pasted.replace("curl -s", "curl --fail-with-body -sS")
     before = demo.tiles()
     done = subprocess.run(
         ["sh", "-eu"], input=pasted, capture_output=True, text=True, timeout=60, check=False

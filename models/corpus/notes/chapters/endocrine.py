@@ -225,7 +225,10 @@ CHAPTER = Chapter(
                     "cap refill 4 s, dry tongue",
                 ),
                 tests=("U&E: urea {11-19}",),
-                treatment=("IV fluids, [1 L|2 L] over {4-12} hours", "oral rehydration"),
+                treatment=(
+                    "IV fluids, [1 L|2 L] over {4-12} hours",
+                    "oral fluids, strict fluid chart",
+                ),
             ),
         ),
         Code(
