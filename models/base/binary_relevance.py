@@ -19,6 +19,8 @@ from models.base.scaling import FeatureWeighting, Scheme, check_sample_weight, c
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
+# Choosing a penalty takes less exactness than the fit: the choice stays the same.
+_PATH_TOLERANCE = 1e-3
 # A single row leaves nothing to choose a penalty on.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
 # Above this share of non-zero coefficients rows of a dense matrix are read faster than lists.
@@ -227,7 +229,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
             *held_out,
             l1_ratio=self.l1_ratio,
             sample_weight=weight,
-            tol=self.tol,
+            tol=max(self.tol, _PATH_TOLERANCE),
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
             random_state=self.random_state,

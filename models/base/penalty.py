@@ -12,8 +12,10 @@ from models.base.linear import LinearFit, Matrix, as_features, as_targets, fit_e
 # Strengths fall by this factor: validation loss is flat at that scale.
 RATIO = 2.0
 MAX_LENGTH = 24
-# The path ends once this many strengths in a row did not lower the summed validation loss.
+# The path ends once this many strengths in a row did not lower the summed validation loss, or at
+# one that raised it by this share: weak penalties cost most and are not taken after either.
 PATIENCE = 2
+CLEARLY_WORSE = 0.01
 # The loss of all problems together counts for each one like this many validation positives of its
 # own. Measured on six data sets: with none, small sets overfit their validation rows; with the
 # shared strength alone, text loses up to one per cent of log-loss.
@@ -104,7 +106,8 @@ def choose_penalty(
     path: list[float] = []
     fits: list[LinearFit] = []
     best = 0
-    while len(path) < MAX_LENGTH and len(path) - best <= PATIENCE:
+    worse = False
+    while not worse and len(path) < MAX_LENGTH and len(path) - best <= PATIENCE:
         strength /= RATIO
         fits.append(
             fit_elastic_net(
@@ -123,8 +126,9 @@ def choose_penalty(
             )
         )
         path.append(strength)
-        if fits[-1].valid_loss.sum() < fits[best].valid_loss.sum():
-            best = len(path) - 1
+        now, lowest = fits[-1].valid_loss.sum(), fits[best].valid_loss.sum()
+        best = len(path) - 1 if now < lowest else best
+        worse = now > (1.0 + CLEARLY_WORSE) * lowest
     losses = np.array([fit.valid_loss for fit in fits])
     positives = np.asarray(valid_targets.sum(axis=0), dtype=np.float64).ravel()
     alpha = np.full(n_problems, path[best])
