@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from structlog.typing import EventDict, Processor
 
 REQUEST_ID_HEADER = "X-Request-ID"
 _ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -29,27 +30,29 @@ log = structlog.get_logger(__name__)
 def configure_logging(level: str, style: Literal["console", "json"]) -> None:
     """Send every log line, the libraries' included, to stderr in one form.
 
-    Tracebacks are written without local variables, which could hold a document.
+    Tracebacks show no local variables and, except at level ``debug``, no words of the exception:
+    either could quote a document.
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[Processor]
-    if style == "json":
-        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    else:
-        last = [
-            structlog.dev.ConsoleRenderer(
-                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
-        ]
+    render: Processor = (
+        structlog.processors.JSONRenderer()
+        if style == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    trace = structlog.processors.format_exc_info if level == "debug" else _trace_without_words
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                trace,
+                render,
+            ],
         )
     )
     root = logging.getLogger()
@@ -66,6 +69,21 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "EventDict":
+    given = event.pop("exc_info", None)
+    error = given[1] if isinstance(given, tuple) else given
+    if given is True:
+        error = sys.exc_info()[1]
+    parts: list[str] = []
+    while isinstance(error, BaseException):
+        name = f"{type(error).__module__}.{type(error).__qualname__}\n"
+        parts.insert(0, "".join([*traceback.format_tb(error.__traceback__), name]))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if parts:
+        event["exception"] = "which led to\n".join(parts).rstrip()
+    return event
 
 
 class Metrics:

@@ -1,0 +1,83 @@
+"""The environment, read once."""
+
+from pathlib import Path
+
+import pytest
+
+from service.settings import BadSetting, Settings
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"SETWISE_{name.upper()}", raising=False)
+
+
+def test_everything_lies_in_the_data_folder_by_default(tmp_path: Path) -> None:
+    settings = Settings.read()
+    folder = tmp_path / "setwise-data"
+    assert settings.data_dir == folder
+    assert settings.database_url == f"sqlite:///{folder}/setwise.db"
+    assert settings.artifact_url == str(folder / "artifacts")
+    assert settings.embedded_worker
+    assert not folder.exists()
+
+
+def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SETWISE_DATA_DIR", "~/models")
+    monkeypatch.setenv("SETWISE_EMBEDDED_WORKER", "false")
+    monkeypatch.setenv("SETWISE_LOG_LEVEL", "DEBUG")
+    monkeypatch.setenv("SETWISE_MAX_TEXT_BYTES", "5000")
+    settings = Settings.read()
+    assert settings.data_dir == Path("~/models").expanduser()
+    assert (settings.embedded_worker, settings.log_level) == (False, "debug")
+    assert settings.max_body_bytes > 3 * 5_000
+
+
+def test_an_empty_variable_is_as_good_as_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", "")
+    monkeypatch.setenv("SETWISE_DATA_DIR", "")
+    assert Settings.read().database_url == f"sqlite:///{tmp_path}/setwise-data/setwise.db"
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", f"{scheme}://me@host/db")
+    assert Settings.read().database_url == "postgresql+psycopg://me@host/db"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", "mysql://me:hunter2@host/db"),
+        ("DATABASE_URL", "hunter2"),
+        ("EMBEDDED_WORKER", "perhaps"),
+        ("LOG_LEVEL", "loud"),
+        ("LOG_FORMAT", "xml"),
+        ("MAX_TEXT_BYTES", "ten"),
+        ("MAX_TEXT_BYTES", "0"),
+        ("LEASE_S", "-5"),
+        ("LEASE_S", "nan"),
+        ("KEY_CACHE_S", "3600"),
+        ("PEPPER", "hunter2"),
+    ],
+)
+def test_a_bad_setting_is_one_line_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"SETWISE_{name}", value)
+    with pytest.raises(BadSetting) as refused:
+        Settings.read()
+    line = str(refused.value)
+    assert line.startswith(f"SETWISE_{name}: ")
+    assert "\n" not in line
+    assert "hunter2" not in line
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = Settings.read(database_url="postgresql://me:hunter2@host/db", pepper="hunter2" * 5)
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in str(settings)

@@ -1,0 +1,83 @@
+"""Log lines: their form, and what they leave out."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from service.telemetry import configure_logging
+
+
+PATIENT = "Ada Lovelace"
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Put logging back, so that other tests log as they did."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+def _fail(patient: str) -> None:
+    try:
+        int(patient)
+    except ValueError as error:
+        raise LookupError(f"no {patient}") from error
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_tracebacks_quote_nothing_unless_debugging(
+    style: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure_logging(level, style)  # type: ignore[arg-type]  # one of the two
+    for log in (structlog.get_logger("ours"), logging.getLogger("theirs")):
+        try:
+            _fail(PATIENT)
+        except LookupError as error:
+            log.exception("failed")
+            log.warning("failed", exc_info=error)
+    written = capsys.readouterr().err
+    assert written.count("in _fail") == 8
+    assert written.count("LookupError") >= 4
+    assert written.count("ValueError") >= 4
+    assert (PATIENT in written) == (level == "debug")
+
+
+def test_a_line_without_an_error_has_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    log = structlog.get_logger("ours")
+    for given in (None, False, True):
+        log.warning("fine", exc_info=given)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert all("exception" not in line and "exc_info" not in line for line in lines)
+
+
+def test_json_lines_carry_level_time_and_request(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    with structlog.contextvars.bound_contextvars(request_id="r1"):
+        structlog.get_logger("ours").info("ours.happened", number=5)
+        logging.getLogger("theirs").warning("it\nhappened %s", "too")
+    structlog.get_logger("ours").debug("not.shown")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["event"], line["level"], line["request_id"]) for line in lines] == [
+        ("ours.happened", "info", "r1"),
+        ("it\nhappened too", "warning", "r1"),
+    ]
+    assert lines[0]["number"] == 5
+    assert lines[0]["timestamp"].endswith("Z")
+
+
+def test_the_console_is_quiet_below_its_level(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("warning", "console")
+    structlog.get_logger("ours").info("chatter")
+    structlog.get_logger("ours").warning("matter")
+    written = capsys.readouterr().err
+    assert "matter" in written
+    assert "chatter" not in written

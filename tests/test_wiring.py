@@ -1,0 +1,116 @@
+"""The whole service put together from settings, on a real database."""
+
+import stat
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from service import wiring
+from service.db import migrate
+from service.domain.people import SYSTEM, Role
+from service.main import serving
+from service.settings import BadSetting, Settings
+
+
+def _settings(folder: Path, database_url: str = "") -> Settings:
+    return Settings(data_dir=folder, database_url=database_url)
+
+
+def test_nothing_is_opened_before_it_is_used(tmp_path: Path) -> None:
+    built = wiring.build(_settings(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["pepper"]
+    built.close()
+
+
+def test_a_given_pepper_needs_no_file(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "x", pepper="0123456789abcdef" * 2)
+    wiring.build(settings).close()
+    assert not (tmp_path / "x").exists()
+
+
+def test_keys_stay_good_across_restarts(tmp_path: Path, database_url: str) -> None:
+    settings = _settings(tmp_path / "data", database_url)
+    first = wiring.build(settings)
+    key, secret = first.verbs.create_key(SYSTEM, "billing", Role.CLIENT)
+    first.close()
+    second = wiring.build(settings)
+    assert second.verbs.authenticate(secret).id == key.id
+    second.close()
+
+
+def test_processes_that_start_at_once_share_one_pepper(tmp_path: Path) -> None:
+    start = threading.Barrier(8)
+    peppers: list[bytes] = []
+
+    def build() -> None:
+        start.wait()
+        built = wiring.build(_settings(tmp_path))
+        peppers.append(built.verbs.authenticate.digest("x"))
+        built.close()
+
+    threads = [threading.Thread(target=build) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(peppers) == 8
+    assert len(set(peppers)) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["pepper"]
+    assert stat.S_IMODE((tmp_path / "pepper").stat().st_mode) == 0o600
+
+
+def test_a_data_folder_that_cannot_be_used_is_a_bad_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadSetting, match="SETWISE_DATA_DIR"):
+        wiring.build(_settings(tmp_path / "file"))
+
+
+def test_a_bad_address_of_the_database_is_a_bad_setting(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="SETWISE_DATABASE_URL"):
+        wiring.build(_settings(tmp_path, "sqlite://"))
+
+
+async def _get(application: wiring.Application, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app=serving(application))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.get(path)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_readiness_tells_an_empty_database_from_an_absent_one(
+    tmp_path: Path, empty_database_url: str
+) -> None:
+    built = wiring.build(_settings(tmp_path / "data", empty_database_url))
+    problem = (await _get(built, "/readyz")).json()
+    assert [fault["pointer"] for fault in problem["errors"]] == [
+        "/checks/database",
+        "/checks/model",
+    ]
+    assert "run setwise db upgrade" in problem["detail"]
+    migrate.upgrade(built.engine)
+    problem = (await _get(built, "/readyz")).json()
+    assert [fault["pointer"] for fault in problem["errors"]] == ["/checks/model"]
+    with built.engine.begin() as connection:
+        connection.execute(text("DELETE FROM alembic_version"))
+    problem = (await _get(built, "/readyz")).json()
+    assert "is empty" in problem["errors"][0]["detail"]
+    built.close()
+
+
+@pytest.mark.anyio
+async def test_a_database_that_does_not_answer_is_unready_not_broken(tmp_path: Path) -> None:
+    built = wiring.build(_settings(tmp_path, "postgresql+psycopg://nobody@127.0.0.1:1/x"))
+    response = await _get(built, "/readyz")
+    assert response.status_code == 503
+    assert "does not answer" in response.json()["errors"][0]["detail"]
+    assert (await _get(built, "/metrics")).status_code == 200
+    assert (await _get(built, "/healthz")).status_code == 200
+    built.close()
