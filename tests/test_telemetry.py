@@ -9,7 +9,6 @@ import structlog
 
 from service.telemetry import configure_logging
 
-
 PATIENT = "Ada Lovelace"
 
 
