@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
 
 .PHONY: help setup demo test lint format lock bench clean
@@ -17,9 +18,10 @@ setup: $(READY)  ## Make .venv with every locked dependency and the setwise comm
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "setwise needs Python 3.11 or newer; point PYTHON at one: make PYTHON=python3.11"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Installing the locked dependencies into $(VENV) (about a minute the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: setup  ## Train on generated notes, start the service, fill its queue
