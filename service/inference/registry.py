@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from models.predictor import SetPredictions, SetPredictor
 
 MOST_MARGINALS = 50
-NEGLIGIBLE = 0.001
+NEGLIGIBLE = 0.005
 """Marginals below this are not stored: a large vocabulary would fill the answer with them."""
 
 RETRY_AFTER_S = 30.0
