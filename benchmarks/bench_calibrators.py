@@ -46,7 +46,7 @@ def exactly_right(found: SetPredictions, test: Dataset) -> NDArray[np.bool_]:
     n_known = len(found.label_names)
     right = found.candidates.top(1).correct(test.Y[:, :n_known])
     unknown = np.asarray(test.Y[:, n_known:].sum(axis=1))
-    return np.logical_and(right == 1, unknown == 0)
+    return np.asarray((right == 1) & (unknown == 0), dtype=bool)
 
 
 def main() -> None:

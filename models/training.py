@@ -2,9 +2,10 @@
 
 Calibrators learn from out-of-fold rows (`models.crossfit`); everything that meets new documents is
 then fitted again on all rows. Two choices look at all rows at once. The text vectorizer counts in
-how many texts a word occurs, which knows nothing of labels. The penalty of binary relevance is one
-number; sharing it keeps out-of-fold scores and final scores on one scale, which is what makes the
-calibrators transfer.
+how many texts a word occurs, which knows nothing of labels. The penalties of binary relevance are
+chosen once, so that out-of-fold scores and final scores are on one scale; choosing them anew in
+every fold took longer and gave the same accuracy and Brier score on held-out thirds of BIBTEX and
+Reuters, within noise, with confidences that were if anything too low.
 """
 
 import time
@@ -241,7 +242,7 @@ def assemble(
             "libraries": _libraries(),
             "training": {
                 **asdict(options),
-                "alpha_chosen": float(base.alpha_[0]),
+                "alpha_range": [float(base.alpha_.min()), float(base.alpha_.max())],
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
                 "seconds": None if seconds is None else round(seconds, 3),
