@@ -59,14 +59,16 @@ def upgrade(engine: Engine, revision: str = "head") -> Status:
     Raises
     ------
     ValueError
-        If there is no such revision on the way up.
+        If there is no such revision on the way up, or the database is newer than this release.
     StorageUnavailable
         If the database does not answer or another process is still migrating it.
     """
     if engine.dialect.name == "sqlite":
         _make_file(sqlite_path(engine))
     with _alone(engine) as connection:
-        if _revision(connection) not in {None, head()}:
+        before = _revision(connection)
+        _refuse_unknown(before)
+        if before not in {None, head()}:
             _copy(connection)
         _run(connection, command.upgrade, revision)
     return check(engine)
@@ -80,6 +82,7 @@ def downgrade(engine: Engine, revision: str) -> Status:
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         raise StorageUnavailable(f"There is no database at {sqlite_path(engine)}.")
     with _alone(engine) as connection:
+        _refuse_unknown(_revision(connection))
         _copy(connection)
         _run(connection, command.downgrade, revision)
     return check(engine)
@@ -139,6 +142,15 @@ def _refuse_orphans(connection: Connection) -> None:
         raise ValueError(
             f"the migration would leave a row of {orphan[0]} that refers to a missing row of "
             f"{orphan[2]}; nothing was changed"
+        )
+
+
+def _refuse_unknown(revision: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise ValueError(
+            f"the database is at revision {revision}, which this release does not know; "
+            "install the release that made it, or a newer one"
         )
 
 

@@ -86,11 +86,11 @@ class SqlReviews:
             if task_id is None:
                 return None
             # PostgreSQL found the row in a snapshot and locked its newest version, of which it
-            # checked the row but not the skips. They are read anew here; if they forbid the task,
-            # the next round sees them.
+            # checked the row but not the skips, so they are read anew.
             task = self.get(task_id)
             if task is not None and task.claimable_by(reviewer, now, escalated=True):
                 return task
+            query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
         column = review_tasks.c

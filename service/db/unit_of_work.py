@@ -59,15 +59,11 @@ class SqlUnitOfWork:
     def __enter__(self) -> Self:
         self._queue_for_writing()
         try:
-            self._connection = connection = self._connect()
-            try:
-                connection.begin()
-            except BaseException:
-                self._discard(connection)
-                raise
+            connection = self._connect()
         except BaseException:
             self._leave()
             raise
+        self._connection = connection
         self.predictions = SqlPredictions(connection)
         self.reviews = SqlReviews(connection)
         self.policies = SqlPolicies(connection)
@@ -108,10 +104,15 @@ class SqlUnitOfWork:
             raise StorageUnavailable(
                 "The database is not available: every connection is in use."
             ) from error
-        if self._read_only:
-            connection = connection.execution_options(
-                **{READ_ONLY: True, "postgresql_readonly": True}
-            )
+        try:
+            if self._read_only:
+                connection = connection.execution_options(
+                    **{READ_ONLY: True, "postgresql_readonly": True}
+                )
+            connection.begin()
+        except BaseException:
+            self._discard(connection)
+            raise
         return connection
 
     def _queue_for_writing(self) -> None:
@@ -134,8 +135,9 @@ class SqlUnitOfWork:
 
     @staticmethod
     def _discard(connection: Connection) -> None:
-        connection.invalidate()
-        connection.close()
+        if not connection.closed:
+            connection.invalidate()
+            connection.close()
 
 
 _PATIENCE_S = 10.0

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from service.db.clock import utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
 from service.domain.errors import (
+    DuplicateModel,
     IdempotencyMismatch,
     LastAdmin,
     LeaseLost,
@@ -39,7 +40,7 @@ from service.use_cases.review import (
 )
 from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
 from tests.fakes import START, FakeClock, FakePredictors
-from tests.samples import ADMIN, CLIENT, change, task
+from tests.samples import ADMIN, CLIENT, change, model, task
 
 THREADS = 20
 Result = TypeVar("Result")
@@ -47,7 +48,12 @@ Result = TypeVar("Result")
 
 @pytest.fixture
 def begin(engine: Engine) -> Begin:
-    return Transactions(engine)
+    """Open transactions on connections that are there already, so that threads do meet."""
+    begin = Transactions(engine)
+    with ExitStack() as stack:
+        for _ in range(THREADS):
+            stack.enter_context(begin(read_only=True)).policies.current()
+    return begin
 
 
 def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
@@ -232,11 +238,11 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Begin, engine: Engine) ->
     assert count(engine, "audit_events") == 1
 
 
-def test_two_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
+def test_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
     parts = (begin, utc_now, new_id)
     numbers = iter(range(100))
     create = CreateKey(*parts, lambda s: s.encode().ljust(32, b"."), lambda: str(next(numbers)))
-    keys = [create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(4)]
+    keys = [create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
     revoke = RevokeKey(*parts)
 
     def try_to(key_id: str) -> bool:
@@ -246,8 +252,20 @@ def test_two_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
         return False
 
     revoked = at_once([lambda k=k: try_to(k.id) for k in keys])
-    assert revoked.count(True) == 3
+    assert revoked.count(True) == THREADS - 1
     assert sum(not key.revoked for key in ListKeys(begin)(SYSTEM)) == 1
+
+
+def test_an_artifact_that_many_add_is_registered_once(begin: Begin, engine: Engine) -> None:
+    def add() -> bool:
+        with suppress(DuplicateModel), begin() as transaction:
+            transaction.models.add(model("sha256:aa"))
+            transaction.commit()
+            return True
+        return False
+
+    assert at_once([add] * THREADS).count(True) == 1
+    assert count(engine, "models") == 1
 
 
 def test_twenty_workers_do_every_job_once(begin: Begin) -> None:

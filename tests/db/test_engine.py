@@ -4,15 +4,16 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, event, make_url, text
 
-from service.db import migrate
+from service.db import migrate, unit_of_work
 from service.db.engine import MOST_CONNECTIONS, create, sqlite_path
+from service.db.tables import metadata
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
 from service.domain.predictions import Document
@@ -226,20 +227,27 @@ def test_an_unknown_database_is_reported(postgres_server: PostgresServer) -> Non
         stored(Transactions(engine))
 
 
-def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
-    postgres_url: str, postgres_server: PostgresServer
-) -> None:
-    engine = create(postgres_url)
-    begin = Transactions(engine)
-    first = store(begin)
+@pytest.fixture
+def end_sessions(postgres_url: str, postgres_server: PostgresServer) -> Callable[[], None]:
+    """Return what ends every session on the test's database, as an administrator would."""
 
-    def end_sessions() -> None:
+    def end() -> None:
         address = postgres_server.admin.set(drivername="postgresql")
         with psycopg.connect(address.render_as_string(hide_password=False)) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
                 [make_url(postgres_url).database],
             )
+
+    return end
+
+
+def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
+    postgres_url: str, end_sessions: Callable[[], None]
+) -> None:
+    engine = create(postgres_url)
+    begin = Transactions(engine)
+    first = store(begin)
 
     def interrupted() -> None:
         with begin() as transaction:
@@ -254,6 +262,69 @@ def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
     end_sessions()  # idle ones in the pool are noticed before they are used
     assert stored(begin) == [first]
     engine.dispose()
+
+
+def test_a_commit_that_the_server_did_not_confirm_is_reported(
+    postgres_url: str, end_sessions: Callable[[], None]
+) -> None:
+    engine = create(postgres_url)
+    begin = Transactions(engine)
+
+    def unconfirmed() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            end_sessions()
+            transaction.commit()
+
+    with pytest.raises(StorageUnavailable):
+        unconfirmed()
+    assert stored(begin) == []
+    engine.dispose()
+
+
+def test_a_lost_session_does_not_hide_the_error_that_ended_the_work(
+    postgres_url: str, end_sessions: Callable[[], None]
+) -> None:
+    engine = create(postgres_url)
+    begin = Transactions(engine)
+
+    def fail() -> None:
+        with begin() as transaction:
+            transaction.predictions.add(prediction())
+            end_sessions()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert stored(begin) == []
+    engine.dispose()
+
+
+def test_a_writer_does_not_wait_for_ever_for_those_of_its_process(
+    sqlite_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_of_work, "_PATIENCE_S", 0.1)
+    begin = Transactions(sqlite_engine)
+    with begin(), pytest.raises(StorageUnavailable, match="wait for their turn"):
+        store(begin)
+    made = store(begin)
+    assert stored(begin) == [made]
+
+
+def test_a_database_without_a_policy_says_what_to_do(empty_engine: Engine) -> None:
+    if empty_engine.dialect.name == "sqlite":
+        sqlite_path(empty_engine).touch()
+    metadata.create_all(empty_engine)
+    with (
+        Transactions(empty_engine)(read_only=True) as transaction,
+        pytest.raises(StorageUnavailable, match="setwise db upgrade"),
+    ):
+        transaction.policies.current()
+
+
+def test_only_an_sqlite_engine_has_a_file() -> None:
+    with pytest.raises(ValueError, match="not an SQLite file"):
+        sqlite_path(create("postgresql://u@host/db"))
 
 
 @pytest.mark.slow

@@ -1,9 +1,12 @@
 """Migrations: up, down, up again, by several processes at once, and equal to the tables."""
 
 import multiprocessing
+import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +15,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
+from sqlalchemy.exc import IntegrityError
 
 from service.db import migrate
 from service.db.engine import create, sqlite_path
 from service.db.tables import metadata
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
-from tests.samples import prediction
+from tests.fakes import START
+from tests.samples import model, prediction
 
 HEAD = migrate.head()
 
@@ -205,3 +210,86 @@ def test_a_checkout_without_migrations_says_so(
     monkeypatch.setattr(migrate, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match="complete checkout"):
         migrate.upgrade(engine)
+
+
+def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert migrate.check(engine) == migrate.Status(current="9999", head=HEAD)
+    for step in (migrate.upgrade, lambda it: migrate.downgrade(it, "base")):
+        with pytest.raises(ValueError, match="9999, which this release does not know"):
+            step(engine)
+    assert table_names(engine) == set(metadata.tables)
+
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "next", "{head}", None, None
+
+def upgrade():
+    {upgrade}
+
+def downgrade():
+    raise NotImplementedError
+"""
+
+
+@pytest.fixture
+def add_migration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Return what adds a migration, given its body, to a copy of the folder."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrate, "FOLDER", folder)
+
+    def add(upgrade: str) -> None:
+        script = NEXT.format(head=HEAD, upgrade=upgrade)
+        (folder / "versions" / "next.py").write_text(script)
+        migrate.head.cache_clear()
+
+    yield add
+    migrate.head.cache_clear()
+
+
+REBUILD = """with op.batch_alter_table("models") as batch:
+        batch.alter_column("location", nullable=True)
+        batch.add_column(sa.Column("note", sa.Text))"""
+
+
+def test_the_next_migration_finds_rows_and_references_as_they_were(
+    engine: Engine, add_migration: Callable[[str], None]
+) -> None:
+    """On SQLite it drops ``models`` and makes it anew under the feet of its activations."""
+    registered = model()
+    with Transactions(engine)() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, START, registered.id)
+        transaction.commit()
+    add_migration(REBUILD)
+    assert not migrate.check(engine).ok
+    assert migrate.upgrade(engine).current == "next"
+    with Transactions(engine)() as transaction:
+        assert transaction.models.active() == replace(registered, active=True)
+    if engine.dialect.name == "sqlite":
+        copy = create(f"sqlite:///{sqlite_path(engine)}.at-{HEAD}")
+        assert migrate.current(copy) == HEAD
+        assert "note" not in {column["name"] for column in inspect(copy).get_columns("models")}
+        copy.dispose()
+
+
+def test_a_migration_that_leaves_orphans_is_undone(
+    engine: Engine, add_migration: Callable[[str], None]
+) -> None:
+    registered = model()
+    with Transactions(engine)() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, START, registered.id)
+        transaction.commit()
+    add_migration('op.execute("DELETE FROM models")')
+    with pytest.raises((ValueError, IntegrityError), match="model_activations"):
+        migrate.upgrade(engine)
+    assert migrate.current(engine) == HEAD
+    with Transactions(engine)() as transaction:
+        assert transaction.models.all() == [replace(registered, active=True)]

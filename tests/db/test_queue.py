@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from service.db import migrate
 from service.db.engine import create
@@ -38,4 +38,9 @@ class OnSqlite(QueueMachine):
 
 
 TestQueue = OnSqlite.TestCase
-TestQueue.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestQueue.settings = settings(
+    max_examples=25,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # says more of the machine than of the queue
+)

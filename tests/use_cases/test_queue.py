@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from service.use_cases.ports import Begin
 from tests.fakes import FakeDatabase
@@ -15,4 +15,9 @@ class InMemory(QueueMachine):
 
 
 TestQueue = InMemory.TestCase
-TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # says more of the machine than of the queue
+)
