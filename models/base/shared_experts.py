@@ -1,0 +1,291 @@
+r"""Label classifiers that all components of a mixture share, with biases of their own.
+
+The expert of label :math:`l` in component :math:`k` has the logit
+
+.. math:: z_{nkl} = w_l \cdot x_n + b_l + c_{kl},
+
+one detector per label whose threshold depends on the component (thesis, section 3.12.1). Given
+memberships :math:`\gamma` each label minimises
+
+.. math:: J_l = \frac{1}{\sum_n w_n} \sum_n w_n \sum_k \gamma_{nk}
+          \big[\log(1 + e^{z_{nkl}}) - y_{nl} z_{nkl}\big]
+          + \alpha_l \Big(\rho |w_l|_1 + \tfrac{1 - \rho}{2} |w_l|_2^2\Big)
+          + \tfrac{\kappa}{2} \sum_k c_{kl}^2 .
+
+Only sums over components enter a step in :math:`w_l`, so no document is copied, and the cost grows
+with the memberships that are not negligible instead of with K. The thesis leaves :math:`b_l` free
+beside free :math:`c_{kl}`, which determines neither; here the biases are deviations and penalised.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+
+from models.base.linear import usable_cores
+from models.base.mixture_scoring import SharedExperts
+from models.base.quadratic_model import (
+    MAX_HALVINGS,
+    MIN_CURVATURE,
+    SUFFICIENT_DECREASE,
+    Columns,
+    Penalty,
+    add_column,
+    advance,
+    aim,
+    as_columns,
+    build_model,
+    minimise_model,
+    penalty_change,
+)
+
+
+@dataclass(frozen=True)
+class SharedSettings:
+    r"""How shared experts are fitted.
+
+    Attributes
+    ----------
+    l1_ratio : float
+        Share of the L1 norm in the penalty of the detectors.
+    bias_penalty : float
+        Ridge :math:`\kappa` on the components' biases.
+    membership_floor : float
+        Smaller memberships are left out.
+    newton_steps, max_sweeps : int
+        Work per label and EM step.
+    """
+
+    l1_ratio: float
+    bias_penalty: float = 1e-4
+    membership_floor: float = 1e-3
+    newton_steps: int = 2
+    max_sweeps: int = 3
+
+
+class _Shares(NamedTuple):
+    """Memberships by document, negligible ones left out; they sum to one over all documents."""
+
+    indptr: NDArray[np.int64]
+    component: NDArray[np.int32]
+    share: NDArray[np.float64]
+
+
+class _Rows(NamedTuple):
+    """What one label's expert is fitted to."""
+
+    shares: _Shares
+    target: NDArray[np.float64]  # (n,)
+
+
+class _Point(NamedTuple):
+    """One label's parameters, updated in place."""
+
+    coef: NDArray[np.float64]  # (d,)
+    bias: NDArray[np.float64]  # (K,)
+    u: NDArray[np.float64]  # (n,) logits without the biases
+
+
+def fit_shared_experts(
+    X: sp.csc_array,
+    Y: sp.csr_array,
+    memberships: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    alpha: NDArray[np.float64],
+    *,
+    settings: SharedSettings,
+    start: SharedExperts | None = None,
+    n_jobs: int | None = None,
+) -> SharedExperts:
+    """Improve shared experts by a few Newton steps in biases and detectors in turn.
+
+    Parameters
+    ----------
+    X : csc_array of shape (n, n_features), float32
+    Y : csr_array of shape (n, n_labels)
+    memberships : ndarray of shape (n, n_components)
+        Rows sum to one.
+    weight : ndarray of shape (n,)
+        Weights of the documents.
+    alpha : ndarray of shape (n_labels,)
+        Penalty strengths of the detectors.
+    settings : SharedSettings
+    start : SharedExperts, optional
+        Where to start; by default every label at its rate.
+    n_jobs : int or None
+        Threads; the result does not depend on it.
+    """
+    n, d = X.shape
+    n_labels, n_components = Y.shape[1], memberships.shape[1]
+    targets = sp.csc_array(Y)
+    if start is None:
+        rate = (np.asarray(weight @ Y) + 0.5) / (weight.sum() + 1.0)
+        start = SharedExperts(
+            sp.csr_array((n_labels, d)),
+            np.log(rate) - np.log1p(-rate),
+            np.zeros((n_components, n_labels)),
+        )
+    before = start
+    shares = _collect_shares(memberships, weight, settings.membership_floor)
+    columns = as_columns(X)
+
+    def fit(label: int) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+        target = np.zeros(n)
+        target[targets.indices[targets.indptr[label] : targets.indptr[label + 1]]] = 1.0
+        point = _Point(
+            before.coef[[label]].toarray().ravel(),
+            np.ascontiguousarray(before.bias[:, label]),
+            np.full(n, before.intercept[label]),
+        )
+        strength = Penalty(
+            alpha[label] * settings.l1_ratio, alpha[label] * (1.0 - settings.l1_ratio)
+        )
+        shift = _improve(
+            columns,
+            _Rows(shares, target),
+            point,
+            strength,
+            settings.bias_penalty,
+            settings.newton_steps,
+            settings.max_sweeps,
+        )
+        return point.coef, float(before.intercept[label] + shift), point.bias
+
+    threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
+    with ThreadPoolExecutor(threads) as pool:
+        fits = list(pool.map(fit, range(n_labels)))
+    return SharedExperts(
+        sp.csr_array(sp.vstack([sp.csr_array(coef[None, :]) for coef, _, _ in fits])),
+        np.array([intercept for _, intercept, _ in fits]),
+        np.stack([bias for _, _, bias in fits], axis=1),
+    )
+
+
+def _collect_shares(
+    memberships: NDArray[np.float64], weight: NDArray[np.float64], floor: float
+) -> _Shares:
+    kept = sp.csr_array(np.where(memberships > floor, memberships * weight[:, None], 0.0))
+    return _Shares(
+        kept.indptr.astype(np.int64),
+        kept.indices.astype(np.int32),
+        kept.data / weight.sum(),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _loss(rows: _Rows, u: NDArray[np.float64], bias: NDArray[np.float64]) -> float:
+    shares = rows.shares
+    total = 0.0
+    for i in range(len(u)):
+        for a in range(shares.indptr[i], shares.indptr[i + 1]):
+            z = u[i] + bias[shares.component[a]]
+            total += shares.share[a] * (
+                max(z, 0.0) + math.log1p(math.exp(-abs(z))) - rows.target[i] * z
+            )
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _differentiate_by_row(
+    rows: _Rows,
+    point: _Point,
+    slope: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+) -> None:
+    """Fill first and second derivatives of the loss by each document's ``u``."""
+    shares = rows.shares
+    for i in range(len(point.u)):
+        slope[i] = 0.0
+        curvature[i] = 0.0
+        for a in range(shares.indptr[i], shares.indptr[i + 1]):
+            p = 1.0 / (1.0 + math.exp(-(point.u[i] + point.bias[shares.component[a]])))
+            slope[i] += shares.share[a] * (p - rows.target[i])
+            curvature[i] += shares.share[a] * max(p * (1.0 - p), MIN_CURVATURE)
+
+
+@njit(cache=True, nogil=True)
+def _differentiate_by_bias(
+    rows: _Rows, point: _Point, slope: NDArray[np.float64], curvature: NDArray[np.float64]
+) -> None:
+    """Add first and second derivatives of the loss by the biases."""
+    shares = rows.shares
+    for i in range(len(point.u)):
+        for a in range(shares.indptr[i], shares.indptr[i + 1]):
+            k = shares.component[a]
+            p = 1.0 / (1.0 + math.exp(-(point.u[i] + point.bias[k])))
+            slope[k] += shares.share[a] * (p - rows.target[i])
+            curvature[k] += shares.share[a] * p * (1.0 - p)
+
+
+@njit(cache=True, nogil=True)
+def _move_biases(rows: _Rows, point: _Point, ridge: float) -> None:
+    """Take a Newton step in all biases, which do not interact, with a line search."""
+    slope = ridge * point.bias
+    curvature = np.full(len(point.bias), ridge + MIN_CURVATURE)
+    _differentiate_by_bias(rows, point, slope, curvature)
+    step = -slope / curvature
+    promised = np.dot(slope, step)
+    before = _loss(rows, point.u, point.bias) + 0.5 * ridge * np.dot(point.bias, point.bias)
+    length = 1.0
+    for _ in range(MAX_HALVINGS):
+        trial = point.bias + length * step
+        after = _loss(rows, point.u, trial) + 0.5 * ridge * np.dot(trial, trial)
+        if after - before <= SUFFICIENT_DECREASE * length * promised:
+            point.bias[:] = trial
+            return
+        length *= 0.5
+
+
+@njit(cache=True, nogil=True)
+def _move_detector(
+    X: Columns, rows: _Rows, point: _Point, penalty: Penalty, max_sweeps: int
+) -> float:
+    """Take a proximal Newton step in the detector; return the change of the intercept."""
+    n = len(point.u)
+    slope = np.empty(n)
+    curvature = np.empty(n)
+    _differentiate_by_row(rows, point, slope, curvature)
+    model = build_model(X, slope, curvature, point.coef, penalty.l1)
+    shift = minimise_model(X, model, point.coef, penalty, max_sweeps)
+    move = np.empty(n)
+    promised = aim(X, model, point.coef, penalty, shift, move)
+    if promised >= 0.0:
+        return 0.0
+    before = _loss(rows, point.u, point.bias)
+    length = 1.0
+    for _ in range(MAX_HALVINGS):
+        trial = point.u + length * move
+        change = _loss(rows, trial, point.bias) - before
+        change += penalty_change(model, point.coef, penalty, length)
+        if change <= SUFFICIENT_DECREASE * length * promised:
+            advance(model, point.coef, length)
+            point.u[:] = trial
+            return length * shift
+        length *= 0.5
+    return 0.0
+
+
+@njit(cache=True, nogil=True)
+def _improve(  # noqa: PLR0917  # compiled: no keywords
+    X: Columns,
+    rows: _Rows,
+    point: _Point,
+    penalty: Penalty,
+    ridge: float,
+    n_steps: int,
+    max_sweeps: int,
+) -> float:
+    """Improve one label's parameters in place; return the change of the intercept."""
+    for j in range(len(point.coef)):
+        if point.coef[j] != 0.0:
+            add_column(X, j, point.coef[j], point.u)
+    shift = 0.0
+    for _ in range(n_steps):
+        _move_biases(rows, point, ridge)
+        shift += _move_detector(X, rows, point, penalty, max_sweeps)
+    return shift

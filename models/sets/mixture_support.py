@@ -1,0 +1,139 @@
+r"""Support inference: the probabilities of label sets seen in training, under a Bernoulli mixture.
+
+Restricting a mixture to the sets it was trained on regularises it: mass on label combinations that
+nobody ever used is taken away (thesis, section 3.7.1; KDD 2017, section 3.2). What remains feeds
+the F-measure maximiser, which may still answer with an unseen set.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from models.sets.candidates import CandidateSets
+
+SOURCE_SUPPORT = 4
+
+# Terms this much smaller than the largest, in nats, do not change a sum of doubles.
+_INVISIBLE = 40.0
+
+
+def distinct_sets(Y: csr_array) -> csr_array:
+    """Return the different rows of a 0/1 matrix, by size, then by labels; uint8.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n_samples, n_labels)
+        Zeros and ones, sorted indices.
+    """
+    keys: dict[tuple[int, ...], int] = {}
+    for i, row in enumerate(np.split(Y.indices, Y.indptr[1:-1])):
+        keys.setdefault((len(row), *row.tolist()), i)
+    distinct: csr_array = Y[[keys[key] for key in sorted(keys)]].astype(np.uint8)
+    return distinct
+
+
+def support_log_probabilities(
+    log_weights: ArrayLike, logits: ArrayLike, support: csr_array
+) -> NDArray[np.float64]:
+    r"""Return :math:`\log p(y \mid x)` of every set of a list.
+
+    Parameters
+    ----------
+    log_weights : array-like of shape (n_documents, n_components)
+        Log-weights of the components, in nats.
+    logits : array-like of shape (n_documents, n_components, n_labels)
+        Finite log-odds of the labels inside the components.
+    support : csr_array of shape (n_sets, n_labels)
+        Zeros and ones, sorted indices.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_documents, n_sets)
+        In nats; not normalised over the support.
+
+    Raises
+    ------
+    ValueError
+        If the shapes disagree.
+
+    Examples
+    --------
+    >>> sets = csr_array(np.array([[1, 0], [1, 1]], dtype=np.uint8))
+    >>> np.exp(support_log_probabilities([[0.0]], [[[0.0, 0.0]]], sets)).round(2)
+    array([[0.25, 0.25]])
+    """
+    weights = np.ascontiguousarray(log_weights, dtype=np.float64)
+    z = np.ascontiguousarray(logits, dtype=np.float64)
+    if z.ndim != 3 or weights.shape != z.shape[:2] or z.shape[2] != support.shape[1]:
+        raise ValueError(
+            f"log_weights {weights.shape}, logits {z.shape} and support {support.shape} disagree"
+        )
+    scores: NDArray[np.float64] = _score(
+        weights, z, support.indptr.astype(np.int64), support.indices.astype(np.int32)
+    )
+    return scores
+
+
+def support_candidates(log_p: NDArray[np.float64], support: csr_array, k: int) -> CandidateSets:
+    """Return each document's ``k`` most probable sets of the support, most probable first.
+
+    Parameters
+    ----------
+    log_p : ndarray of shape (n_documents, n_sets)
+    support : csr_array of shape (n_sets, n_labels)
+    k : int
+    """
+    k = min(k, log_p.shape[1])
+    top = np.argpartition(-log_p, k - 1, axis=1)[:, :k]
+    order = np.argsort(-np.take_along_axis(log_p, top, axis=1), axis=1, kind="stable")
+    chosen = np.take_along_axis(top, order, axis=1).ravel()
+    n = log_p.shape[0]
+    sets = support[chosen]
+    return CandidateSets(
+        np.arange(n + 1, dtype=np.int64) * k,
+        sets.indptr.astype(np.int64),
+        sets.indices.astype(np.int32),
+        log_p[np.repeat(np.arange(n), k), chosen],
+        np.full(n * k, SOURCE_SUPPORT, dtype=np.uint8),
+        support.shape[1],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _log_none(log_weights: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = log_weights.copy()
+    for k in range(z.shape[0]):
+        for label in range(z.shape[1]):
+            out[k] -= max(z[k, label], 0.0) + math.log1p(math.exp(-abs(z[k, label])))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _score(
+    log_weights: NDArray[np.float64],
+    logits: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    labels: NDArray[np.int32],
+) -> NDArray[np.float64]:
+    n, n_components, _ = logits.shape
+    n_sets = len(indptr) - 1
+    out = np.empty((n, n_sets))
+    own = np.empty(n_components)
+    for i in range(n):
+        none = _log_none(log_weights[i], logits[i])
+        z = np.ascontiguousarray(logits[i].T)  # a label's logits of all components side by side
+        for c in range(n_sets):
+            own[:] = none
+            for t in range(indptr[c], indptr[c + 1]):
+                for k in range(n_components):
+                    own[k] += z[labels[t], k]
+            top = own.max()
+            total = 0.0
+            for k in range(n_components):
+                if own[k] > top - _INVISIBLE:
+                    total += math.exp(own[k] - top)
+            out[i, c] = top + math.log(total)
+    return out
