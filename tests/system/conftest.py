@@ -1,11 +1,14 @@
 """A really started server on either database, and people and programs who call it."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -138,3 +141,53 @@ def pages(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:
         if response.json()["next_cursor"] is None:
             return
         cursor = {"cursor": response.json()["next_cursor"]}
+
+
+@dataclass
+class Work:
+    """What reviewers who work at once did: tasks settled, and tasks that two held at once."""
+
+    settled: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+
+
+def review_together(
+    installation: Installation, server: Server, *, n_reviewers: int, release_each: int
+) -> Work:
+    """Let many people empty the queue; each gives back every ``release_each``-th task."""
+    names = [f"reviewer {n}" for n in range(n_reviewers)]
+    for name in names:
+        installation.key(name, Role.REVIEWER)
+    work, held, lock = Work(), set[str](), threading.Lock()
+
+    def review(name: str) -> None:
+        with server.client(name) as reviewer:
+            for turn in itertools.count(1):
+                claimed = reviewer.post("/v1/reviews/claim")
+                if claimed.status_code == 204:
+                    return
+                assert claimed.status_code == 200, claimed.text
+                task = claimed.json()
+                with lock:
+                    if task["id"] in held:
+                        work.shared.append(task["id"])
+                    held.add(task["id"])
+                time.sleep(0.005)  # to read it; meanwhile nobody else may get it
+                with lock:
+                    held.discard(task["id"])
+                if turn % release_each == 0:
+                    done = reviewer.post(f"/v1/reviews/{task['id']}/release")
+                else:
+                    done = reviewer.post(
+                        f"/v1/reviews/{task['id']}/complete",
+                        json={"labels": task["candidates"][0]["labels"]},
+                        headers={"If-Match": claimed.headers["etag"]},
+                    )
+                    with lock:
+                        work.settled.append(task["id"])
+                assert done.status_code == 200, done.text
+
+    with ThreadPoolExecutor(n_reviewers) as pool:
+        for future in [pool.submit(review, name) for name in names]:
+            future.result()
+    return work

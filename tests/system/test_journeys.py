@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from models.predictor import SetPredictor
-from service.domain.people import SYSTEM, Role
-from tests.system.conftest import Installation, pages
+from service.domain.people import SYSTEM
+from tests.system.conftest import Installation, pages, review_together
 from tests.trained import Artifacts, documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -129,49 +129,13 @@ def test_twenty_reviewers_empty_the_queue_and_never_share_a_task(
     with server.client("client") as client, ThreadPoolExecutor(8) as pool:
         sample = documents(120, seed=11)
         list(pool.map(lambda d: _post(client, d, str(d["id"])), sample))
-    names = [f"reviewer {n}" for n in range(20)]
-    for name in names:
-        installation.key(name, Role.REVIEWER)
-    lock = threading.Lock()
-    held: set[str] = set()
-    settled: list[str] = []
-    shared: list[str] = []
-
-    def review(name: str) -> None:
-        turn = 0
-        with server.client(name) as reviewer:
-            while (claimed := reviewer.post("/v1/reviews/claim")).status_code == 200:
-                task = claimed.json()
-                with lock:
-                    if task["id"] in held:
-                        shared.append(task["id"])
-                    held.add(task["id"])
-                turn += 1
-                time.sleep(0.005)  # to read it; meanwhile nobody else may get it
-                with lock:
-                    held.discard(task["id"])
-                if turn % 5 == 0:
-                    done = reviewer.post(f"/v1/reviews/{task['id']}/release")
-                else:
-                    done = reviewer.post(
-                        f"/v1/reviews/{task['id']}/complete",
-                        json={"labels": task["candidates"][0]["labels"]},
-                        headers={"If-Match": claimed.headers["etag"]},
-                    )
-                    with lock:
-                        settled.append(task["id"])
-                assert done.status_code == 200, done.text
-            assert claimed.status_code == 204, claimed.text
-
-    with ThreadPoolExecutor(20) as pool:
-        for future in [pool.submit(review, name) for name in names]:
-            future.result()
-    assert shared == []
+    work = review_together(installation, server, n_reviewers=20, release_each=5)
+    assert work.shared == []
     with server.client("reviewer") as reviewer:
         tasks = list(pages(reviewer, "/v1/reviews"))
     assert len(tasks) == len(sample)
     # A task that was released at the very end waits again; all others are settled, each once.
-    assert collections.Counter(settled) == {
+    assert collections.Counter(work.settled) == {
         task["id"]: 1 for task in tasks if task["state"] == "completed"
     }
     assert {task["state"] for task in tasks} <= {"completed", "waiting"}

@@ -1,0 +1,98 @@
+"""Real news stories through a started server: decided as the model says, and right as often."""
+
+import collections
+import gzip
+import json
+import math
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.domain.people import SYSTEM
+from tests.system.conftest import SETWISE, Installation, pages, review_together
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.data]
+
+THRESHOLD = 0.9
+Z = 2.576  # standard deviations of a two-sided bound of 99 %
+
+
+@pytest.fixture(scope="module")
+def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train on the training part; the penalty is given, since choosing it takes longest."""
+    from models.corpus.datasets import read_dataset  # noqa: PLC0415 -- seconds to import
+    from models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
+
+    folder = tmp_path_factory.mktemp("reuters") / "artifact"
+    options = TrainingOptions(calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
+    train(read_dataset(data_dir / "reuters21578", "train"), options).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def predicted(artifact: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what the command line says of each story of the test part."""
+    out = tmp_path_factory.mktemp("predicted") / "predicted.jsonl"
+    stories = data_dir / "reuters21578" / "test.jsonl.gz"
+    subprocess.run([SETWISE, "predict", artifact, stories, "--out", out], check=True)
+    return {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
+
+
+def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
+    installation: Installation, artifact: Path, predicted: Any, data_dir: Path
+) -> None:
+    verbs = installation.application.verbs
+    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+    installation.fix_threshold(THRESHOLD)
+    server = installation.serve()
+    with gzip.open(data_dir / "reuters21578" / "test.jsonl.gz", "rt") as file:
+        stories = [json.loads(line) for line in file]
+
+    def post(part: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        answers = []
+        with server.client("client") as client:
+            for story in part:
+                document = {"id": story["id"], "text": story["text"]}
+                answer = client.post("/v1/predictions", json={"document": document})
+                assert answer.status_code == 201, answer.text
+                answers.append(answer.json())
+        return answers
+
+    with ThreadPoolExecutor(8) as pool:
+        parts = pool.map(post, [stories[n::8] for n in range(8)])
+        answers = {answer["document_id"]: answer for part in parts for answer in part}
+    assert len(answers) == len(stories) == 3_019
+
+    for name, answer in answers.items():
+        assert answer["labels"] == predicted[name]["labels"]
+        assert answer["confidence"] == pytest.approx(predicted[name]["confidence"], abs=1e-9)
+        if answer["reason"] != "out_of_domain":
+            sent = answer["confidence"] >= THRESHOLD
+            assert answer["decision"] == ("auto" if sent else "review")
+
+    truth = {story["id"]: set(story["labels"]) for story in stories}
+    sent = [a for a in answers.values() if a["decision"] == "auto"]
+    right = sum(set(answer["labels"]) == truth[answer["document_id"]] for answer in sent)
+    assert len(sent) > len(stories) / 2
+    assert _upper_bound(right, len(sent)) >= THRESHOLD
+
+    work = review_together(installation, server, n_reviewers=20, release_each=50)
+    assert work.shared == []
+    with server.client("reviewer") as reviewer:
+        tasks = list(pages(reviewer, "/v1/reviews"))
+    assert {task["document"]["id"] for task in tasks} == set(answers) - {
+        answer["document_id"] for answer in sent
+    }
+    done = collections.Counter(work.settled)
+    assert done == {task["id"]: 1 for task in tasks if task["state"] == "completed"}
+    assert len(done) >= len(tasks) - 20  # each may have given its last one back
+
+
+def _upper_bound(right: int, n: int) -> float:
+    """Return the upper end of Wilson's interval for a share."""
+    share, square = right / n, Z * Z
+    half = Z * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    return (share + square / (2 * n) + half) / (1 + square / n)
