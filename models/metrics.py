@@ -117,6 +117,21 @@ class Agreement:
     predicted: NDArray[np.int64]
     true: NDArray[np.int64]
 
+    def __add__(self, other: "Agreement") -> "Agreement":
+        """Return the counts of two parts of the data, along an axis that both share."""
+        return Agreement(
+            self.hits + other.hits, self.predicted + other.predicted, self.true + other.true
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Agreement"]) -> "Agreement":
+        """Return the counts of all parts behind each other."""
+        return cls(
+            np.concatenate([part.hits for part in parts]),
+            np.concatenate([part.predicted for part in parts]),
+            np.concatenate([part.true for part in parts]),
+        )
+
     @property
     def exact(self) -> Bools:
         """Whether both sets are equal."""
@@ -228,19 +243,21 @@ def mean_average_precision(Y_true: Labels, marginals: ArrayLike) -> float | None
     ValueError
         If the shapes do not fit, or a score is not finite.
     """
-    true = _label_matrix("Y_true", Y_true)
+    precision = _judged_rankings(_label_matrix("Y_true", Y_true), marginals)
+    return float(precision.mean()) if len(precision) else None
+
+
+def _judged_rankings(true: csr_array, marginals: ArrayLike) -> Floats:
+    """Return the average precision of each document that has a true label."""
     scores = np.ascontiguousarray(marginals, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[0] != true.shape[0] or scores.shape[1] > true.shape[1]:
         raise ValueError(f"marginals of shape {scores.shape} do not fit labels of {true.shape}")
     if not np.all(np.isfinite(scores)):
         raise ValueError("marginals must be finite")
-    judged = np.diff(true.indptr) > 0
-    if not judged.any():
-        return None
-    precision = _average_precision(
+    precision: Floats = _average_precision(
         true.indptr.astype(np.int64), true.indices.astype(np.int32), scores, true.shape[1]
     )
-    return float(precision[judged].mean())
+    return precision[np.diff(true.indptr) > 0]
 
 
 @njit(cache=True, nogil=True)
@@ -312,41 +329,118 @@ def evaluate_predictions(
     >>> metrics.set_accuracy, round(metrics.instance_f1, 3)
     (0.5, 0.833)
     """
-    true = _label_matrix("Y_true", Y_true)
-    predicted = _widened(_label_matrix("Y_pred", Y_pred), true.shape[1])
-    n, n_labels = true.shape
-    if n == 0 or n_labels == 0:
-        raise ValueError(f"there is nothing to evaluate: labels of shape {true.shape}")
-    within = count_agreement(true, predicted, axis=1)
-    across = count_agreement(true, predicted, axis=0)
-    undefined = (across.true + across.predicted) == 0
-    hits, given = int(across.hits.sum()), int((across.true + across.predicted).sum())
-    return Metrics(
-        n=n,
-        n_labels=n_labels,
-        set_accuracy=float(within.exact.mean()),
-        instance_precision=float(within.precision().mean()),
-        instance_recall=float(within.recall().mean()),
-        instance_f1=float(within.f1().mean()),
-        instance_jaccard=float(within.jaccard().mean()),
-        hamming_loss=(given - 2 * hits) / (n * n_labels),
-        micro_f1=2 * hits / given if given else 1.0,
-        macro_f1=float(across.f1(undefined=macro_undefined).mean()),
-        n_undefined_labels=int(undefined.sum()),
-        map=None if marginals is None else mean_average_precision(true, marginals),
-        oracle_accuracy=None if candidates is None else _oracle_accuracy(true, candidates),
-        automation=find_automation(confidence, within.exact, targets),
-        **asdict(score_calibration(confidence, within.exact)),
-    )
+    judged = RunningMetrics()
+    judged.add(Y_true, Y_pred, confidence, marginals=marginals, candidates=candidates)
+    return judged.result(macro_undefined=macro_undefined, targets=targets)
 
 
-def _oracle_accuracy(true: csr_array, candidates: CandidateSets) -> float:
+class RunningMetrics:
+    """Judges predictions part by part, so that no part has to stay in memory.
+
+    Examples
+    --------
+    >>> judged = RunningMetrics()
+    >>> judged.add([[1, 0]], [[1, 0]], [0.9])
+    >>> judged.add([[1, 1]], [[1, 0]], [0.4])
+    >>> judged.result().set_accuracy
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._confidence: list[Floats] = []
+        self._within: list[Agreement] = []
+        self._across: Agreement | None = None
+        self._rankings: list[Floats] | None = []  # None once a part came without marginals
+        self._found: list[Bools] | None = []  # None once a part came without candidates
+
+    def add(
+        self,
+        Y_true: Labels,
+        Y_pred: Labels,
+        confidence: ArrayLike,
+        *,
+        marginals: ArrayLike | None = None,
+        candidates: CandidateSets | None = None,
+    ) -> None:
+        """Take in the predictions of some documents, as `evaluate_predictions` does.
+
+        ``map`` and ``oracle_accuracy`` are known at the end if every part brought what they need.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, or values are out of range.
+        """
+        true = _label_matrix("Y_true", Y_true)
+        predicted = _widened(_label_matrix("Y_pred", Y_pred), true.shape[1])
+        across = count_agreement(true, predicted, axis=0)
+        if self._across is not None:
+            if len(self._across.true) != true.shape[1]:
+                raise ValueError(
+                    f"this part has {true.shape[1]} labels, those before {len(self._across.true)}"
+                )
+            across = self._across + across
+        within = count_agreement(true, predicted, axis=1)
+        if marginals is None:
+            self._rankings = None
+        elif self._rankings is not None:
+            self._rankings.append(_judged_rankings(true, marginals))
+        if candidates is None:
+            self._found = None
+        elif self._found is not None:
+            self._found.append(_found(true, candidates))
+        self._within.append(within)
+        self._confidence.append(np.asarray(confidence, dtype=np.float64))
+        self._across = across
+
+    def result(
+        self, *, macro_undefined: float = 0.0, targets: Sequence[float] = AUTOMATION_TARGETS
+    ) -> Metrics:
+        """Return the metrics of everything added so far.
+
+        Raises
+        ------
+        ValueError
+            If there is no document or no label, or a confidence is out of range.
+        """
+        across = self._across
+        n = sum(len(part.true) for part in self._within)
+        if across is None or n == 0 or len(across.true) == 0:
+            raise ValueError("there is nothing to evaluate: no document or no label")
+        within = Agreement.joined(self._within)
+        confidence = np.concatenate(self._confidence)
+        undefined = (across.true + across.predicted) == 0
+        hits, given = int(across.hits.sum()), int((across.true + across.predicted).sum())
+        rankings = None if self._rankings is None else np.concatenate(self._rankings)
+        return Metrics(
+            n=n,
+            n_labels=len(across.true),
+            set_accuracy=float(within.exact.mean()),
+            instance_precision=float(within.precision().mean()),
+            instance_recall=float(within.recall().mean()),
+            instance_f1=float(within.f1().mean()),
+            instance_jaccard=float(within.jaccard().mean()),
+            hamming_loss=(given - 2 * hits) / (n * len(across.true)),
+            micro_f1=2 * hits / given if given else 1.0,
+            macro_f1=float(across.f1(undefined=macro_undefined).mean()),
+            n_undefined_labels=int(undefined.sum()),
+            map=float(rankings.mean()) if rankings is not None and len(rankings) else None,
+            oracle_accuracy=None
+            if self._found is None
+            else float(np.concatenate(self._found).mean()),
+            automation=find_automation(confidence, within.exact, targets),
+            **asdict(score_calibration(confidence, within.exact)),
+        )
+
+
+def _found(true: csr_array, candidates: CandidateSets) -> Bools:
+    """Tell which documents have their true set among the candidates."""
     if candidates.n_labels > true.shape[1]:
         raise ValueError(
             f"candidates of {candidates.n_labels} labels do not fit labels of shape {true.shape}"
         )
     widened = replace(candidates, n_labels=true.shape[1])
-    return float(widened.contains(true).mean())
+    return widened.contains(true)
 
 
 def _widened(matrix: csr_array, n_columns: int) -> csr_array:

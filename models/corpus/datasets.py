@@ -23,6 +23,7 @@ __all__ = [
     "Dataset",
     "PredictionInput",
     "check_trainable",
+    "concatenate_datasets",
     "fold_ids",
     "iter_documents",
     "read_dataset",
@@ -114,6 +115,74 @@ class Dataset:
             if self.annotators is None
             else tuple(self.annotators[row] for row in chosen),
         )
+
+
+def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
+    """Put two parts of a data set behind each other.
+
+    Columns that only the second has come behind those of the first. Ids are numbered anew where
+    the parts share one; who annotated is forgotten unless both say.
+
+    Parameters
+    ----------
+    first, second : Dataset
+        Of one kind.
+
+    Raises
+    ------
+    ValueError
+        If one holds texts and the other vectors.
+    """
+    if first.kind != second.kind:
+        raise ValueError(f"{first.kind} and {second.kind} do not make one data set")
+    labels, Y = _stacked(first.Y, first.label_names, second.Y, second.label_names)
+    features, X = None, None
+    if first.X is not None and second.X is not None:
+        features, X = _stacked(
+            first.X, first.feature_names or (), second.X, second.feature_names or ()
+        )
+    ids = first.ids + second.ids
+    if len(set(ids)) < len(ids):
+        ids = tuple(map(str, range(1, len(ids) + 1)))
+    texts = None
+    if first.texts is not None and second.texts is not None:
+        texts = first.texts + second.texts
+    annotators = None
+    if first.annotators is not None and second.annotators is not None:
+        annotators = first.annotators + second.annotators
+    digest = hashlib.sha256((first.fingerprint + second.fingerprint).encode())
+    return Dataset(
+        kind=first.kind,
+        ids=ids,
+        label_names=labels,
+        Y=Y,
+        texts=texts,
+        X=X,
+        feature_names=features,
+        fingerprint=digest.hexdigest(),
+        annotators=annotators,
+    )
+
+
+def _stacked(
+    upper: csr_array, upper_names: tuple[str, ...], lower: csr_array, lower_names: tuple[str, ...]
+) -> tuple[tuple[str, ...], csr_array]:
+    """Put two matrices with named columns below each other."""
+    known = set(upper_names)
+    names = (*upper_names, *(name for name in lower_names if name not in known))
+    position = {name: index for index, name in enumerate(names)}
+    column = np.array([position[name] for name in lower_names], dtype=np.int32)
+    indptr = np.concatenate([upper.indptr, upper.indptr[-1] + lower.indptr[1:]])
+    stacked = csr_array(
+        (
+            np.concatenate([upper.data, lower.data]),
+            np.concatenate([upper.indices, column[lower.indices]]).astype(np.int32),
+            indptr.astype(np.int32),
+        ),
+        shape=(upper.shape[0] + lower.shape[0], len(names)),
+    )
+    stacked.sort_indices()
+    return names, stacked
 
 
 def read_dataset(

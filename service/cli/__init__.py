@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import Abort, TyperException
 
-from service.cli import database, demo, keys, learning, registry, serving
+from service.cli import benchmark, database, demo, keys, learning, registry, serving
 from service.cli.console import CommandError, note, one_line
 from service.domain.errors import ServiceError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 # One line a module. Heavy imports belong inside its commands: `setwise --help` must stay quick.
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
+app.add_typer(benchmark.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(registry.commands, name="model")

@@ -1,14 +1,18 @@
 """What commands share at the terminal: progress, JSON on stdout, everything else on stderr."""
 
 import json
+import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+_FILE_WIDTH = 300  # columns of a table that no terminal limits
 _PLAIN_STEP = 0.1  # share of the work between two plain lines of one stage
 
 
@@ -80,12 +84,39 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def print_table(table: "Table") -> None:
-    """Print a table on stdout, in the width of the terminal."""
+    """Print a table on stdout: in the width of the terminal, in its own in a file or a pipe."""
     from rich.console import Console  # noqa: PLC0415 - rich is slow to import
 
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
 def one_line(message: object) -> str:
     """Return a message without line breaks or control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(message)).split())
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[TextIO]:
+    """Open a file that appears under its name only once it is complete."""
+    if path.is_dir():
+        raise CommandError(f"{path}: this is a folder; name a file")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(f"{path}: cannot be written ({reason}); name another file") from error
+    partial = Path(name)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
+            yield file
+    except BaseException:
+        partial.unlink()
+        raise
+    partial.chmod(0o666 & ~_umask())
+    partial.replace(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -5,29 +5,26 @@
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
 
-from service.cli.console import CommandError, Report, print_json, print_table, progress
+from service.cli.console import CommandError, print_json, print_table, progress, written_whole
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.corpus.datasets import Dataset, PredictionInput
+    from models.corpus.datasets import PredictionInput
     from models.metrics import Metrics
     from models.predictor import SetPredictions, SetPredictor
 
 commands = typer.Typer()
 
 _PREDICTED_AT_ONCE = 256  # documents of `predict` in memory
-_EVALUATED_AT_ONCE = 2048  # bounds the working memory of `evaluate` and moves its bar
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -130,7 +127,7 @@ def evaluate(
 ) -> None:
     """Judge a model on labelled documents that it has not seen."""
     from models.corpus.datasets import read_dataset
-    from models.metrics import evaluate_predictions
+    from models.evaluation import evaluate_predictor
     from models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
@@ -144,56 +141,13 @@ def evaluate(
         )
     if dataset.kind != predictor.kind:
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
-    _predict_rows(predictor, dataset, slice(0, 1))  # loads compiled code: not timed
     with progress("evaluate") as report:
-        started_at = time.perf_counter()
-        predictions = _predict_dataset(predictor, dataset, report)
-        predict_seconds = time.perf_counter() - started_at
-    metrics = evaluate_predictions(
-        dataset.Y,
-        predictions.chosen(),
-        predictions.top_confidence(),
-        marginals=predictions.marginals,
-        candidates=predictions.candidates,
-    ).timed(
-        predict_seconds=predict_seconds,
-        train_seconds=predictor.manifest.get("training", {}).get("seconds"),
-    )
+        metrics = evaluate_predictor(predictor, dataset, report)
     if json_:
         print_json(metrics.to_json())
     else:
         print_table(_metrics_table(metrics))
         print_table(_automation_table(metrics))
-
-
-def _predict_dataset(
-    predictor: "SetPredictor", dataset: "Dataset", report: Report
-) -> "SetPredictions":
-    import numpy as np
-
-    from models.predictor import SetPredictions
-    from models.sets.candidates import concatenate
-
-    parts: list[SetPredictions] = []
-    for start in range(0, dataset.n, _EVALUATED_AT_ONCE):
-        end = min(start + _EVALUATED_AT_ONCE, dataset.n)
-        parts.append(_predict_rows(predictor, dataset, slice(start, end)))
-        report(end / dataset.n)
-    return SetPredictions(
-        predictor.label_names,
-        concatenate([part.candidates for part in parts]),
-        np.concatenate([part.confidence for part in parts]),
-        np.concatenate([part.marginals for part in parts]),
-        np.concatenate([part.known_features for part in parts]),
-    )
-
-
-def _predict_rows(predictor: "SetPredictor", dataset: "Dataset", rows: slice) -> "SetPredictions":
-    if dataset.texts is not None:
-        return predictor.predict_texts(dataset.texts[rows])
-    if dataset.X is None:
-        raise ValueError("the data set holds neither texts nor vectors")
-    return predictor.predict(dataset.X[rows])
 
 
 def _metrics_table(metrics: "Metrics") -> "Table":
@@ -242,7 +196,7 @@ def predict(
     if out is None:
         _write_predictions(predictor, documents, iter_documents(documents), top, sys.stdout)
         return
-    with progress("predict") as report, _written_whole(out) as file:
+    with progress("predict") as report, written_whole(out) as file:
         lines = iter_documents(documents, progress=report)
         _write_predictions(predictor, documents, lines, top, file)
 
@@ -314,30 +268,3 @@ def _record(
         "model_version": predictor.version,
         "calibrator_version": predictor.calibrator_version,
     }
-
-
-@contextmanager
-def _written_whole(path: Path) -> Iterator[TextIO]:
-    """Open a file that appears under its name only once it is complete."""
-    if path.is_dir():
-        raise CommandError(f"{path}: this is a folder; name a file")
-    try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise CommandError(f"{path}: cannot be written ({reason}); name another file") from error
-    partial = Path(name)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-            yield file
-    except BaseException:
-        partial.unlink()
-        raise
-    partial.chmod(0o666 & ~_umask())
-    partial.replace(path)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

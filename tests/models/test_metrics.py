@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
@@ -13,6 +13,7 @@ from sklearn import metrics as reference
 
 from models.metrics import (
     Metrics,
+    RunningMetrics,
     count_agreement,
     evaluate_predictions,
     mean_average_precision,
@@ -79,6 +80,7 @@ def test_instance_metrics_equal_their_definitions_set_by_set(case):
 
 
 @given(judged())
+@settings(deadline=None)  # the first call compiles
 def test_average_precision_equals_scikit_learns_label_ranking(case):
     true, _, marginals = case
     judged_rows = true.any(axis=1)
@@ -148,6 +150,44 @@ def test_what_is_unknown_is_left_out_of_the_json():
     }  # fmt: skip
     timed = ours.timed(predict_seconds=0.25, train_seconds=3.0).to_json()
     assert (timed["documents_per_second"], timed["train_seconds"]) == (4.0, 3.0)
+
+
+@given(judged(), st.data())
+@settings(deadline=None)  # the first call compiles
+def test_parts_judged_one_by_one_give_the_metrics_of_the_whole(case, data):
+    true, predicted, marginals = case
+    n = len(true)
+    confidence = np.linspace(0.05, 0.95, n)
+    candidates = k_best_sets(marginals, 2, allow_empty=True)
+    cut = data.draw(st.integers(0, n))
+    parts = RunningMetrics()
+    for rows in (slice(0, cut), slice(cut, n)):
+        parts.add(
+            csr_array(true)[rows],
+            csr_array(predicted)[rows],
+            confidence[rows],
+            marginals=marginals[rows],
+            candidates=candidates.take_documents(np.arange(n)[rows]),
+        )
+    whole = evaluate_predictions(
+        true, predicted, confidence, marginals=marginals, candidates=candidates
+    )
+    assert parts.result() == whole
+
+
+def test_a_part_without_marginals_or_candidates_leaves_their_metrics_unknown():
+    parts = RunningMetrics()
+    candidates = k_best_sets([[0.6, 0.2]], 2, allow_empty=True)
+    parts.add([[1, 0]], [[1, 0]], [0.5], marginals=[[0.6, 0.2]], candidates=candidates)
+    parts.add([[1, 0]], [[1, 0]], [0.5])
+    assert (parts.result().map, parts.result().oracle_accuracy) == (None, None)
+
+
+def test_parts_of_different_label_counts_are_refused():
+    parts = RunningMetrics()
+    parts.add([[1, 0]], [[1, 0]], [0.5])
+    with pytest.raises(ValueError, match="this part has 3 labels, those before 2"):
+        parts.add([[1, 0, 0]], [[1, 0]], [0.5])
 
 
 def test_every_key_of_the_contract_is_there():

@@ -11,6 +11,7 @@ from models.corpus.datasets import (
     DataError,
     DataWarning,
     check_trainable,
+    concatenate_datasets,
     read_dataset,
 )
 
@@ -160,6 +161,28 @@ def test_taking_rows_keeps_names_and_tells_apart(tmp_path):
     assert taken.label_names == dataset.label_names
     np.testing.assert_array_equal(taken.Y.toarray(), [[1, 1], [1, 0]])
     assert len({dataset.fingerprint, taken.fingerprint, dataset.take([0, 2]).fingerprint}) == 3
+
+
+def test_parts_pool_into_one_data_set_with_the_columns_of_both(tmp_path):
+    upper = read_dataset(write_texts(tmp_path / "a.jsonl", [["x"], ["y", "x"]]))
+    lower = read_dataset(write_texts(tmp_path / "b.jsonl", [["w"], ["y"]]))
+    pooled = concatenate_datasets(upper, lower)
+    assert pooled.label_names == ("x", "y", "w")
+    assert pooled.Y.toarray().tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 0]]
+    assert pooled.texts == upper.texts + lower.texts
+    assert len(set(pooled.ids)) == 4
+    assert pooled.fingerprint != concatenate_datasets(lower, upper).fingerprint
+
+
+def test_pooled_vectors_align_their_features_by_name(tmp_path):
+    upper = read_dataset(write_vectors(tmp_path / "a", ["0 1:1 2:2", "1 2:3"], features=["f", "g"]))
+    lower = read_dataset(write_vectors(tmp_path / "b", ["0,1 1:4 2:5"], features=["h", "f"]))
+    pooled = concatenate_datasets(upper, lower)
+    assert pooled.feature_names == ("f", "g", "h")
+    assert pooled.X.toarray().tolist() == [[1, 2, 0], [0, 3, 0], [5, 0, 4]]
+    assert pooled.X.has_sorted_indices
+    with pytest.raises(ValueError, match="do not make one data set"):
+        concatenate_datasets(upper, read_dataset(write_texts(tmp_path / "c.jsonl", [["x"]])))
 
 
 def test_too_few_documents_are_refused(tmp_path):

@@ -1,0 +1,1 @@
+"""Other methods and published results, to compare with."""

@@ -1,0 +1,361 @@
+"""``benchmark``: methods on data sets with several seeds, beside what papers report."""
+
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
+
+import json
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from service.cli.console import CommandError, note, one_line, print_table, progress, written_whole
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from models.comparison.published import PublishedResult
+    from models.comparison.runs import Progress, Run
+    from models.corpus.datasets import Dataset
+    from models.training import TrainingOptions
+    from service.cli.console import Report
+
+commands = typer.Typer()
+
+# Metric of the JSON, head of its column, and what one unit of the table is.
+_COLUMNS = (
+    ("set_accuracy", "set acc %", 0.01),
+    ("instance_f1", "F1 %", 0.01),
+    ("instance_jaccard", "Jaccard %", 0.01),
+    ("hamming_loss", "Hamming %", 0.01),
+    ("micro_f1", "micro F1 %", 0.01),
+    ("macro_f1", "macro F1 %", 0.01),
+    ("map", "MAP %", 0.01),
+    ("oracle_accuracy", "oracle %", 0.01),
+    ("brier", "Brier %", 0.01),
+    ("uncertainty", "uncert. %", 0.01),
+    ("sharpness", "sharp. %", 0.01),
+    ("alignment_error", "align. %", 0.01),
+    ("train_seconds", "train s", 1.0),
+    ("predict_seconds", "predict s", 1.0),
+)
+
+
+class Split(StrEnum):
+    """Which documents are tested on."""
+
+    GIVEN = "given"
+    RANDOM = "random"
+
+
+@dataclass
+class Outcome:
+    """What one data set gave so far."""
+
+    name: str
+    n_train: int = 0
+    n_test: int = 0
+    n_labels: int = 0
+    runs: list["Run"] = field(default_factory=list)
+    error: str | None = None
+
+    def rows(self) -> dict[str, list["Run"]]:
+        """Return the runs by method, in order of first appearance."""
+        rows: dict[str, list[Run]] = {}
+        for run in self.runs:
+            rows.setdefault(run.method, []).append(run)
+        return rows
+
+
+@commands.command()
+def benchmark(
+    *,
+    data: Annotated[
+        Path, typer.Option(help="A data set folder, or a folder of such folders.", metavar="DIR")
+    ],
+    datasets: Annotated[
+        str | None, typer.Option(help="Folders to take, with commas; all by default.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods to compare, with commas; all by default.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.", min=1)] = 1,
+    split: Annotated[
+        Split,
+        typer.Option(help="The folder's own parts, or a tenth of all drawn anew for each seed."),
+    ] = Split.GIVEN,
+    jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
+    json_: Annotated[
+        Path | None, typer.Option("--json", help="The file to write, anew after each run.")
+    ] = None,
+) -> None:
+    """Train and judge methods on data sets, beside the published results."""
+    from models.training import TrainingOptions
+
+    folders = _chosen_folders(data, datasets)
+    options = [
+        TrainingOptions(method=method, seed=seed, n_jobs=jobs)
+        for method in _chosen_methods(methods)
+        for seed in range(seeds)
+    ]
+    document = _Document(split, seeds, json_)
+    for folder in folders:
+        outcome = document.begin(folder.name)
+        try:
+            with progress(folder.name) as report:
+                for _ in _run_all(folder, options, split, outcome, report):
+                    document.write()
+        except (ValueError, OSError, MemoryError) as error:
+            outcome.error = one_line(error) or type(error).__name__
+            note(f"setwise: {folder.name}: {outcome.error}")
+            document.write()
+        if outcome.runs:
+            _print_outcome(outcome, split)
+    failed = [outcome.name for outcome in document.outcomes if outcome.error is not None]
+    if failed:
+        raise CommandError(f"{len(failed)} of {len(folders)} data sets failed: {', '.join(failed)}")
+
+
+def _chosen_folders(data: Path, names: str | None) -> list[Path]:
+    """Return the folders to take, refusing before any work what is not there."""
+    if not data.is_dir():
+        raise CommandError(f"{data}: no such folder; name a folder of data sets")
+    if names is None and _is_dataset(data):
+        return [data]
+    if names is None:
+        found = sorted(folder for folder in data.iterdir() if _is_dataset(folder))
+        if not found:
+            raise CommandError(f"{data}: holds no data set; a data set folder has train and test")
+        return found
+    folders = [data / name for name in _listed(names)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise CommandError(f"{folder}: no such data set; check --datasets")
+    return folders
+
+
+def _is_dataset(folder: Path) -> bool:
+    return any(folder.glob("train.*")) and any(folder.glob("test.*"))
+
+
+def _chosen_methods(names: str | None) -> "list[Any]":  # names of TrainingOptions.method
+    from models.training import METHODS
+
+    if names is None:
+        return list(METHODS)
+    chosen = _listed(names)
+    for name in chosen:
+        if name not in METHODS:
+            raise CommandError(f"unknown method {name!r}; the methods are {', '.join(METHODS)}")
+    return chosen
+
+
+def _listed(names: str) -> list[str]:
+    listed = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not listed:
+        raise CommandError(f"{names!r} names nothing; give names with commas between them")
+    return listed
+
+
+def _run_all(
+    folder: Path,
+    options: Sequence["TrainingOptions"],
+    split: Split,
+    outcome: Outcome,
+    report: "Report",
+) -> Iterator["Run"]:
+    """Run everything on one data set, adding to the outcome; yield as results come."""
+    from models.comparison.runs import run_method
+    from models.corpus.datasets import check_trainable
+
+    given = _read_parts(folder)
+    for done, chosen in enumerate(options):
+        train_part, test_part = _split(given, split, chosen.seed)
+        check_trainable(train_part, folder)
+        outcome.n_train, outcome.n_test = train_part.n, test_part.n
+        outcome.n_labels = len(test_part.label_names)
+        title = f"{folder.name}, {chosen.method}, seed {chosen.seed}"
+        tell = _share(report, title, done, len(options))
+        for run in run_method(train_part, test_part, chosen, tell):
+            outcome.runs.append(run)
+            if not sys.stderr.isatty():
+                accuracy, f1 = run.metrics.set_accuracy, run.metrics.instance_f1
+                note(
+                    f"{folder.name}, {run.method}, seed {run.seed}: set accuracy "
+                    f"{accuracy:.2%}, instance F1 {f1:.2%}"
+                )
+            yield run
+
+
+def _share(report: "Report", title: str, done: int, total: int) -> "Progress":
+    """Return a progress that fills one of ``total`` equal shares of another."""
+    return lambda share, what: report((done + share) / total, f"{title}: {what}")
+
+
+def _read_parts(folder: Path) -> "tuple[Dataset, Dataset]":
+    from models.corpus.datasets import read_dataset
+
+    train_part = read_dataset(folder, "train")
+    test_part = read_dataset(
+        folder,
+        "test",
+        label_names=train_part.label_names,
+        feature_names=train_part.feature_names,
+    )
+    return train_part, test_part
+
+
+def _split(given: "tuple[Dataset, Dataset]", split: Split, seed: int) -> "tuple[Dataset, Dataset]":
+    from models.comparison.runs import random_split
+
+    return given if split is Split.GIVEN else random_split(*given, seed)
+
+
+def _split_name(split: Split) -> str:
+    return "given split" if split is Split.GIVEN else "random split, 10 % test, drawn by seed"
+
+
+class _Document:
+    """The JSON document, written whole after every run, so that nothing done is lost."""
+
+    def __init__(self, split: Split, seeds: int, path: Path | None) -> None:
+        self.outcomes: list[Outcome] = []
+        self._path = path
+        self._head = {
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": ["setwise", *sys.argv[1:]],
+            "machine": {
+                "processor": platform.machine(),
+                "cores": _usable_cores(),
+                "python": platform.python_version(),
+            },
+            "split": _split_name(split),
+            "seeds": list(range(seeds)),
+        }
+        self.write()  # an unwritable file is refused before any work
+
+    def begin(self, name: str) -> Outcome:
+        self.outcomes.append(Outcome(name))
+        return self.outcomes[-1]
+
+    def write(self) -> None:
+        if self._path is None:
+            return
+        content = self._head | {"datasets": [_outcome_json(each) for each in self.outcomes]}
+        with written_whole(self._path) as file:
+            file.write(json.dumps(content, indent=2, allow_nan=False) + "\n")
+
+
+def _usable_cores() -> int:
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, object]:
+    from models.comparison.published import published_results
+    from models.comparison.runs import summarise
+
+    rows = [
+        {
+            "method": method,
+            "summary": {name: asdict(spread) for name, spread in summarise(runs).items()},
+            "runs": [{"seed": run.seed, "metrics": run.metrics.to_json()} for run in runs],
+        }
+        for method, runs in outcome.rows().items()
+    ]
+    published = [
+        {
+            name: value
+            for name, value in asdict(result).items()
+            if value is not None  # what the paper does not report
+        }
+        for result in published_results(outcome.name)
+    ]
+    return {
+        "name": outcome.name,
+        "n_train": outcome.n_train,
+        "n_test": outcome.n_test,
+        "n_labels": outcome.n_labels,
+        "error": outcome.error,
+        "rows": rows,
+        "published": published,
+    }
+
+
+def _print_outcome(outcome: Outcome, split: Split) -> None:
+    from models.comparison.published import published_results
+
+    print_table(_measured_table(outcome, split))
+    published = published_results(outcome.name)
+    if published:
+        print_table(_published_table(outcome.name, published))
+
+
+def _measured_table(outcome: Outcome, split: Split) -> "Table":
+    from rich.table import Table
+
+    from models.comparison.runs import summarise
+
+    title = (
+        f"{outcome.name}: {outcome.n_train} training and {outcome.n_test} test documents, "
+        f"{outcome.n_labels} labels; {_split_name(split)}"
+    )
+    table = Table("method", "seeds", title=title, title_justify="left", box=None)
+    for _, head, _unit in _COLUMNS:
+        table.add_column(head, justify="right")
+    for method, runs in outcome.rows().items():
+        summary = summarise(runs)
+        cells = []
+        for name, _, unit in _COLUMNS:
+            spread = summary.get(name)
+            cells.append("" if spread is None else _cell(spread.mean, spread.standard_error, unit))
+        table.add_row(method, str(len(runs)), *cells)
+    return table
+
+
+def _cell(mean: float, error: float | None, unit: float) -> str:
+    text = f"{mean / unit:.2f}"
+    return text if error is None else f"{text} ±{error / unit:.2f}"
+
+
+def _published_table(name: str, results: Sequence["PublishedResult"]) -> "Table":
+    from rich.table import Table
+
+    columns = [
+        (metric, head, unit)
+        for metric, head, unit in _COLUMNS
+        if any(getattr(result, metric, None) is not None for result in results)
+    ]
+    table = Table("method", title=f"{name}: published", title_justify="left", box=None)
+    for _, head, _unit in columns:
+        table.add_column(head, justify="right")
+    for head in ("source", "features", "split"):
+        table.add_column(head)
+    for result in results:
+        values = [getattr(result, metric) for metric, _, _unit in columns]
+        units = [unit for _, _head, unit in columns]
+        cells = [
+            "" if value is None else _cell(value, None, unit)
+            for value, unit in zip(values, units, strict=True)
+        ]
+        experiment = result.experiment
+        table.add_row(
+            result.method,
+            *cells,
+            experiment.source,
+            _same(experiment.same_features),
+            _same(experiment.same_split),
+        )
+    return table
+
+
+def _same(same: bool | None) -> str:
+    if same is None:
+        return "not stated"
+    return "same" if same else "other"

@@ -1,0 +1,155 @@
+"""``benchmark``: methods, seeds, splits, failures, and the published rows."""
+
+import json
+import random
+import shutil
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from models.comparison.published import published_results
+from models.comparison.runs import NON_EMPTY_BR, PLAIN_BR
+from models.training import METHODS
+from service.cli import main
+
+WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
+FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]
+
+
+def write_dataset(folder, seed=0):
+    folder.mkdir(parents=True)
+    pick = random.Random(seed)
+    for part, n in (("train", 70), ("test", 30)):
+        lines = []
+        for number in range(n):
+            labels = pick.sample(sorted(WORDS), pick.choice([1, 1, 2]))
+            words = [pick.choice(WORDS[label]) for label in labels] + pick.choices(FILLER, k=4)
+            record = {"id": f"{part}{number}", "text": " ".join(words), "labels": labels}
+            lines.append(json.dumps(record) + "\n")
+        (folder / f"{part}.jsonl").write_text("".join(lines))
+
+
+def status_of(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmark")
+    write_dataset(folder / "notes")
+    write_dataset(folder / "scene", seed=1)  # a name that papers report on
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(data):
+    """The JSON of every method on one data set with two seeds, and what was printed."""
+    path = data / "out.json"
+    status = status_of(
+        "benchmark", "--data", data, "--datasets", "notes", "--seeds", 2, "--json", path
+    )
+    assert status == 0
+    return json.loads(path.read_text())
+
+
+def test_every_method_is_measured_with_every_seed(measured):
+    (dataset,) = measured["datasets"]
+    assert (dataset["n_train"], dataset["n_test"], dataset["n_labels"]) == (70, 30, 3)
+    rows = {row["method"]: row for row in dataset["rows"]}
+    assert set(METHODS) | {PLAIN_BR, NON_EMPTY_BR} == set(rows)
+    for row in rows.values():
+        assert [run["seed"] for run in row["runs"]] == measured["seeds"] == [0, 1]
+    for method in METHODS:
+        assert rows[method]["summary"]["train_seconds"]["mean"] > 0
+        assert rows[method]["summary"]["predict_seconds"]["mean"] > 0
+
+
+def test_mean_and_standard_error_are_those_of_the_runs(measured):
+    for row in measured["datasets"][0]["rows"]:
+        values = [run["metrics"]["brier"] for run in row["runs"]]
+        spread = row["summary"]["brier"]
+        assert spread["mean"] == pytest.approx(np.mean(values))
+        assert spread["standard_error"] == pytest.approx(abs(values[0] - values[1]) / 2)
+
+
+def test_forbidding_the_empty_set_changes_empty_predictions_only(measured):
+    rows = {row["method"]: row["summary"] for row in measured["datasets"][0]["rows"]}
+    plain, forbidden = rows[PLAIN_BR], rows[NON_EMPTY_BR]
+    assert forbidden["set_accuracy"]["mean"] >= plain["set_accuracy"]["mean"]
+    assert forbidden["map"] == plain["map"]
+
+
+def test_published_numbers_stand_beside_the_measured_ones(data, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    arguments = ("--data", data, "--datasets", "scene", "--methods", "br", "--json", path)
+    assert status_of("benchmark", *arguments) == 0
+    out, err = capsys.readouterr()
+    assert "scene: published" in out
+    assert "69.70" in out
+    assert "scene, br, seed 0: set accuracy" in err
+    (dataset,) = json.loads(path.read_text())["datasets"]
+    accuracies = {row["method"]: row.get("set_accuracy") for row in dataset["published"]}
+    assert (accuracies["BR, logistic"], accuracies["CBM, logistic"]) == (0.515, 0.697)
+
+
+def test_a_failing_data_set_names_itself_and_the_others_go_on(data, tmp_path, capsys):
+    root = tmp_path / "data"
+    shutil.copytree(data / "notes", root / "b-good")
+    shutil.copytree(data / "notes", root / "a-broken")
+    (root / "a-broken" / "test.jsonl").write_text("no JSON\n")
+    path = tmp_path / "out.json"
+    assert status_of("benchmark", "--data", root, "--methods", "br", "--json", path) == 2
+    out, err = capsys.readouterr()
+    assert f"setwise: a-broken: {root}/a-broken/test.jsonl, line 1: not JSON" in err
+    assert err.endswith("setwise: 1 of 2 data sets failed: a-broken\n")
+    assert "b-good: 70 training and 30 test documents" in out
+    broken, good = json.loads(path.read_text())["datasets"]
+    assert broken["rows"] == []
+    assert good["error"] is None
+    assert good["rows"] != []
+
+
+def test_a_random_split_pools_the_parts_and_depends_on_the_seed_alone(data, tmp_path):
+    documents = []
+    for name in ("a", "b"):
+        path = tmp_path / name
+        arguments = ("--data", data / "notes", "--methods", "br", "--split", "random")
+        assert status_of("benchmark", *arguments, "--json", path) == 0
+        documents.append(json.loads(path.read_text())["datasets"][0])
+    first, second = documents
+    assert (first["n_train"], first["n_test"]) == (90, 10)
+    for one, other in zip(first["rows"], second["rows"], strict=True):
+        assert one["summary"]["brier"] == other["summary"]["brier"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "guess"], "unknown method 'guess'; the methods are "),
+        (["--datasets", "absent"], "absent: no such data set; check --datasets"),
+        (["--datasets", ","], "',' names nothing"),
+        (["--json", "missing/out.json"], "missing/out.json: cannot be written"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_any_work(data, capsys, arguments, message):
+    assert status_of("benchmark", "--data", data, *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_published_shares_are_printed_percentages():
+    rows = {result.method: result for result in published_results("bibtex")}
+    assert rows["BR-rerank"].set_accuracy == 0.215
+    assert rows["CBM + GFM"].instance_f1 == 0.504
+    assert rows["BR, boosted"].brier == 0.068
+    for name in ("bibtex", "medical", "ohsumed", "scene", "tmc2007_500", "yeast"):
+        for result in published_results(name):
+            numbers = [v for v in asdict(result).values() if isinstance(v, float)]
+            assert numbers
+            assert all(0 < number < 1 for number in numbers)
+    assert published_results("notes") == []
