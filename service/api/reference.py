@@ -17,6 +17,13 @@ router = APIRouter(include_in_schema=False)
 Json = dict[str, Any]
 """A part of the OpenAPI document (Any: JSON values of every shape)."""
 
+# Nothing but the style in the page itself: no script, no frame, nothing from elsewhere.
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+
 _BY_SLUG = {kind.slug: kind for kind in ALL_KINDS}
 
 _templates = Environment(
@@ -111,4 +118,8 @@ def _problems(operation: Json) -> Iterator[str]:
 
 
 def _page(template: str, **values: object) -> Response:
-    return Response(_templates.get_template(template).render(**values), media_type="text/html")
+    return Response(
+        _templates.get_template(template).render(**values),
+        media_type="text/html",
+        headers=_SECURITY_HEADERS,
+    )

@@ -34,6 +34,7 @@ def test_the_reference_works_without_the_internet(service: Service) -> None:
     links = Links()
     links.feed(service.get("/docs").text)
     assert links.loads == []
+    assert "default-src 'none'" in service.get("/docs").headers["content-security-policy"]
     assert all(address.startswith("/") for address in links.leads_to)
 
 

@@ -66,6 +66,9 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
 
     with server.client("client") as client:
         stored = {item["id"]: item for item in pages(client, "/v1/predictions")}
+        for size, slug in ((2_000_000, "document-too-large"), (20_000_000, "body-too-large")):
+            refused = _post(client, {"id": "huge", "text": "a" * size}, "huge")
+            assert (refused.status_code, refused.json()["type"]) == (413, f"/problems/{slug}")
     assert stored == {prediction["id"]: prediction for prediction in predictions}
     with server.client() as anyone:
         assert 'setwise_reviews{state="waiting"} 0.0' in anyone.get("/metrics").text
