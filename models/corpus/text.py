@@ -1,4 +1,4 @@
-"""Texts to sparse tf-idf vectors: a regular expression, a dictionary, one compiled pass."""
+"""Texts to sparse tf-idf vectors, compiled from bytes to weights."""
 
 import re
 import unicodedata
@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from models.corpus.words import index_words, number_words
+
 # Control characters, punctuation and halves of surrogate pairs are not word characters: they
 # only separate words.
 _WORD = re.compile(r"\w+")
@@ -21,6 +23,14 @@ _WORD = re.compile(r"\w+")
 _ASCII_WORDS = bytes(
     ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
     for byte in range(256)
+)
+# The same for compiled code, where 0 separates words. Other bytes belong to words already found.
+_FOLD = np.array(
+    [
+        byte if byte >= 128 else 0 if _ASCII_WORDS[byte] == ord(" ") else _ASCII_WORDS[byte]
+        for byte in range(256)
+    ],
+    dtype=np.uint8,
 )
 _MAX_WORD_LENGTH = 40
 """Longer runs are hashes, encoded attachments or run-on text: no word to learn."""
@@ -142,7 +152,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return {pair: count for pair, count in counts.items() if count >= least}
 
     def _index_words(self) -> None:
-        self._number_of = {word: index for index, word in enumerate(self.vocabulary_)}
+        self._index = index_words(self.vocabulary_)
 
     def transform(self, texts: Sequence[str]) -> csr_array:
         """Turn texts into vectors.
@@ -166,38 +176,46 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "idf_")
         _check_texts(texts)
-        if len(texts) <= _DOCUMENTS_AT_ONCE:
-            indices, values, indptr = self._vectors(texts)
-        else:
-            parts = [self._vectors(chunk) for chunk in _chunks(texts)]
-            indices = np.concatenate([part[0] for part in parts])
-            values = np.concatenate([part[1] for part in parts])
-            counts = np.concatenate([np.diff(part[2]) for part in parts])
-            indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        indptr, indices, values = self.rows(texts)
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
         vectors = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self.idf_)))
         vectors.has_sorted_indices = True
         return vectors
 
+    def rows(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """Return row bounds, columns and values of what `transform` returns, unchecked.
+
+        For one text, making the sparse array takes longer than everything else.
+        """
+        if len(texts) <= _DOCUMENTS_AT_ONCE:
+            return self._vectors(texts)
+        parts = [self._vectors(chunk) for chunk in _chunks(texts)]
+        counts = np.concatenate([np.diff(part[0]) for part in parts])
+        return (
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+            np.concatenate([part[1] for part in parts]),
+            np.concatenate([part[2] for part in parts]),
+        )
+
     def _vectors(
         self, texts: Sequence[str]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
-        """Return indices, values and row bounds of the texts' vectors."""
-        number_of = self._number_of.get
-        numbers: list[int] = []
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        encoded = [_encoded(text) for text in texts]
         bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-        for row, text in enumerate(texts, 1):
-            numbers.extend(map(number_of, _words(text), repeat(-1)))
-            bounds[row] = len(numbers)
+        np.cumsum([len(text) for text in encoded], out=bounds[1:])
+        content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        numbers, word_bounds = number_words(content, bounds, _FOLD, self._index)
         indices, values, indptr = _weigh(
-            np.array(numbers, dtype=np.int32),
-            bounds,
+            numbers,
+            word_bounds,
             len(self.vocabulary_),
             self.bigrams_,
             self.idf_,
         )
-        return indices, values, indptr
+        return indptr, indices, values
 
     def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """Count the distinct known words and pairs of each text.
@@ -288,6 +306,11 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(normalised.lower())
 
 
+def _encoded(text: str) -> bytes:
+    """Return bytes in which the compiled pass finds the words of a text."""
+    return text.encode() if text.isascii() else " ".join(_words(text)).encode()
+
+
 def _check_texts(texts: Iterable[str]) -> None:
     if isinstance(texts, str):
         raise TypeError("give a sequence of texts, not one string")
@@ -320,32 +343,19 @@ def _weigh(
     indptr = np.zeros(n + 1, np.int64)
     end = 0
     for row in range(n):
-        start, stop = bounds[row], bounds[row + 1]
-        found = np.empty((stop - start) * 2, np.int32)
-        m = 0
-        for position in range(start, stop):
-            word = np.int64(numbers[position])
-            if word < 0:
-                continue
-            found[m] = word
-            m += 1
-            if len(bigrams) and position > start and numbers[position - 1] >= 0:
-                pair = np.int64(numbers[position - 1]) * n_words + word
-                place = np.searchsorted(bigrams, pair)
-                if place < len(bigrams) and bigrams[place] == pair:
-                    found[m] = n_words + place
-                    m += 1
-        ordered = np.sort(found[:m])
+        ordered = _columns(numbers[bounds[row] : bounds[row + 1]], n_words, bigrams)
         first = end
         squares = 0.0
         position = 0
-        while position < m:
+        while position < len(ordered):
             column = ordered[position]
             count = 0
-            while position < m and ordered[position] == column:
+            while position < len(ordered) and ordered[position] == column:
                 count += 1
                 position += 1
-            weight = (1.0 + np.log(count)) * idf[column]
+            weight = np.float64(idf[column])
+            if count > 1:
+                weight *= 1.0 + np.log(count)
             indices[end] = column
             values[end] = weight
             squares += weight * weight
@@ -356,3 +366,25 @@ def _weigh(
                 values[k] *= scale
         indptr[row + 1] = end
     return indices[:end], values[:end], indptr
+
+
+@njit(cache=True, nogil=True)
+def _columns(
+    numbers: NDArray[np.int32], n_words: int, bigrams: NDArray[np.int64]
+) -> NDArray[np.int32]:  # pragma: no cover - compiled
+    """Return the columns of a text's known words and pairs, sorted, repeated as they occur."""
+    found = np.empty(len(numbers) * 2, np.int32)
+    m = 0
+    for position in range(len(numbers)):
+        word = np.int64(numbers[position])
+        if word < 0:
+            continue
+        found[m] = word
+        m += 1
+        if len(bigrams) and position > 0 and numbers[position - 1] >= 0:
+            pair = np.int64(numbers[position - 1]) * n_words + word
+            place = np.searchsorted(bigrams, pair)
+            if place < len(bigrams) and bigrams[place] == pair:
+                found[m] = n_words + place
+                m += 1
+    return np.sort(found[:m])

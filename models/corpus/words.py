@@ -1,0 +1,138 @@
+"""Words of encoded texts to their numbers, in one compiled pass over the bytes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_FNV_PRIME = np.uint64(0x100000001B3)
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_NUMBER_BITS = np.uint64(32)
+_NUMBER_MASK = np.uint64(0xFFFFFFFF)
+
+
+class WordIndex(NamedTuple):
+    """Known words by hash, confirmed byte by byte.
+
+    Attributes
+    ----------
+    slots : uint64 ndarray, its length a power of two
+        Open addressing. Upper half: that of the word's hash; lower half: the word's number plus
+        one, 0 where the slot is free.
+    starts : int64 ndarray of shape (n_words + 1,)
+        Where each word begins in `letters`.
+    letters : uint8 ndarray
+        The words in UTF-8, behind each other.
+    """
+
+    slots: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+
+
+def index_words(words: Sequence[str]) -> WordIndex:
+    """Index distinct words by their position.
+
+    Examples
+    --------
+    >>> index = index_words(["cough", "fever"])
+    >>> fold = np.array([byte if chr(byte).isalpha() else 0 for byte in range(256)], np.uint8)
+    >>> text = np.frombuffer(b"fever, no cough", np.uint8)
+    >>> number_words(text, np.array([0, len(text)]), fold, index)[0]
+    array([ 1, -1,  0], dtype=int32)
+    """
+    encoded = [word.encode() for word in words]
+    starts = np.zeros(len(words) + 1, dtype=np.int64)
+    np.cumsum([len(word) for word in encoded], out=starts[1:])
+    letters = np.frombuffer(b"".join(encoded), dtype=np.uint8).copy()
+    size = 8
+    while size < 2 * len(words):  # at most half full, so that a probe is short
+        size *= 2
+    slots = np.zeros(size, dtype=np.uint64)
+    _fill(slots, starts, letters)
+    return WordIndex(slots, starts, letters)
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    slots: NDArray[np.uint64], starts: NDArray[np.int64], letters: NDArray[np.uint8]
+) -> None:  # pragma: no cover - compiled
+    last = len(slots) - 1
+    for word in range(len(starts) - 1):
+        value = _FNV_OFFSET
+        for k in range(starts[word], starts[word + 1]):
+            value = (value ^ np.uint64(letters[k])) * _FNV_PRIME
+        value ^= value >> _NUMBER_BITS
+        slot = np.int64(value & np.uint64(last))
+        while slots[slot] != 0:
+            slot = (slot + 1) & last
+        slots[slot] = (value & ~_NUMBER_MASK) | np.uint64(word + 1)
+
+
+@njit(cache=True, nogil=True)
+def _look_up(
+    word: NDArray[np.uint8], value: np.uint64, fold: NDArray[np.uint8], index: WordIndex
+) -> int:  # pragma: no cover - compiled
+    """Return the number of a word as it stands in the text, with its hash, or -1."""
+    last = len(index.slots) - 1
+    slot = np.int64(value & np.uint64(last))
+    while index.slots[slot] != 0:
+        if (index.slots[slot] ^ value) & ~_NUMBER_MASK == 0:
+            number = np.int64(index.slots[slot] & _NUMBER_MASK) - 1
+            known = index.letters[index.starts[number] : index.starts[number + 1]]
+            k = 0
+            if len(known) == len(word):
+                while k < len(word) and fold[word[k]] == known[k]:
+                    k += 1
+                if k == len(word):
+                    return number  # type: ignore[return-value]  # an integer in compiled code
+        slot = (slot + 1) & last
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def number_words(
+    text: NDArray[np.uint8], bounds: NDArray[np.int64], fold: NDArray[np.uint8], index: WordIndex
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # pragma: no cover - compiled
+    """Find the words of encoded texts.
+
+    Parameters
+    ----------
+    text : uint8 ndarray
+        The texts behind each other.
+    bounds : int64 ndarray of shape (n + 1,)
+        Where each begins.
+    fold : uint8 ndarray of shape (256,)
+        What to read for each byte; 0 separates words.
+    index : WordIndex
+
+    Returns
+    -------
+    numbers : int32 ndarray
+        The number of every word in order, -1 for unknown ones.
+    word_bounds : int64 ndarray of shape (n + 1,)
+        Where each text begins in ``numbers``.
+    """
+    n = len(bounds) - 1
+    numbers = np.empty((bounds[n] - bounds[0]) // 2 + n, dtype=np.int32)
+    word_bounds = np.zeros(n + 1, dtype=np.int64)
+    count = 0
+    for row in range(n):
+        k = bounds[row]
+        stop = bounds[row + 1]
+        while k < stop:
+            if fold[text[k]] == 0:
+                k += 1
+                continue
+            start = k
+            value = _FNV_OFFSET
+            while k < stop and fold[text[k]] != 0:
+                value = (value ^ np.uint64(fold[text[k]])) * _FNV_PRIME
+                k += 1
+            value ^= value >> _NUMBER_BITS
+            numbers[count] = _look_up(text[start:k], value, fold, index)
+            count += 1
+        word_bounds[row + 1] = count
+    return numbers[:count], word_bounds
