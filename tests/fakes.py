@@ -35,6 +35,7 @@ from service.use_cases.ports import (
     Page,
     PredictionFilter,
 )
+from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -151,6 +152,7 @@ class _Contents:
     keys: dict[str, ApiKey] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
+    outgoing: Outgoing = field(default_factory=Outgoing)
 
     def snapshot(self) -> "_Contents":
         return _Contents(**{name: copy.copy(value) for name, value in vars(self).items()})
@@ -185,6 +187,9 @@ class FakeUnitOfWork:
         self.keys = FakeKeys(contents)
         self.audit_trail = FakeAuditTrail(contents)
         self.jobs = FakeJobs(contents)
+        self.outbox = FakeOutbox(contents.outgoing)
+        self.endpoints = FakeEndpoints(contents.outgoing)
+        self.deliveries = FakeDeliveries(contents.outgoing)
         return self
 
     def __exit__(

@@ -3,6 +3,13 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from service.domain.delivery import (
+    Delivery,
+    Endpoint,
+    Message,
+    MessageType,
+    SigningSecret,
+)
 from service.domain.people import ApiKey, Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
@@ -96,3 +103,35 @@ def job(
 ) -> Job:
     """Return a job that is due."""
     return replace(Job(_ids(), kind, key, due_at=due_at, created_at=START), **rest)
+
+
+def message(document_key: str | None = None, *, client_id: str = CLIENT.id) -> Message:
+    """Return a message about a document of its own, unless another one is named."""
+    name = _ids()
+    return Message(
+        id=name,
+        type=MessageType.PREDICTION_AUTO_SENT,
+        client_id=client_id,
+        document_key=document_key or name,
+        data={"labels": ["a", "נפיחות"], "confidence": 0.1 + 0.2, "threshold": None},
+        created_at=START,
+    )
+
+
+def endpoint(url: str = "https://billing.example/hooks", **fields: object) -> Endpoint:
+    """Return an endpoint that takes every message."""
+    plain = Endpoint(
+        id=_ids(),
+        url=url,
+        description="billing",
+        events=(),
+        secrets=(SigningSecret("whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0"),),
+        version=1,
+        created_at=START,
+    )
+    return replace(plain, **fields)
+
+
+def delivery(of: Message, to: Endpoint, **fields: object) -> Delivery:
+    """Return a delivery that is due."""
+    return replace(Delivery(_ids(), of, to.id, due_at=START, created_at=START), **fields)

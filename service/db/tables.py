@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from service.db.types import Id, Instant, Json
+from service.domain.delivery import DeliveryState
 from service.domain.people import Role
 from service.domain.predictions import Decision
 from service.domain.reviews import ReviewState
@@ -64,6 +65,10 @@ LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
 QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
 RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
 UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
+PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
+DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
+UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
+UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
 
 def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> CheckConstraint:
@@ -293,4 +298,84 @@ jobs = Table(
     _partial("uq_jobs_key", "key", where=UNFINISHED, unique=True),
     _partial("ix_jobs_due", "due_at", "id", where=QUEUED),
     _partial("ix_jobs_expiry", "lease_expires_at", "id", where=RUNNING),
+)
+
+outbox_messages = Table(
+    "outbox_messages",
+    metadata,
+    # As with activations: ids of several machines order by their clocks, and a message that was
+    # written after another one was committed must come after it.
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),
+    Column("id", Id, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("client_id", Text, nullable=False),
+    Column("document_key", Text, nullable=False),
+    Column("data", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("routed_at", Instant),
+    Column("acknowledged_at", Instant),
+    UniqueConstraint("id"),
+    _partial("ix_outbox_messages_unrouted", "ordinal", where=UNROUTED),
+    _partial("ix_outbox_messages_unacknowledged", "client_id", "ordinal", where=UNACKNOWLEDGED),
+)
+
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("events", Json, nullable=False),
+    # As they are, since a hash cannot sign; whoever reads this table can forge messages.
+    Column("secrets", Json, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("disabled_because", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("deleted_at", Instant),
+    _check("version_counts", "version >= 1"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("message_ordinal", Counter, ForeignKey("outbox_messages.ordinal"), nullable=False),
+    Column("endpoint_id", Id, ForeignKey("webhook_endpoints.id"), nullable=False),
+    # The message's own; here so that the first delivery of a document is found in one index.
+    Column("document_key", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("lease_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("finished_at", Instant),
+    _one_of("state", DeliveryState),
+    _check("counts", "attempt >= 0 AND token >= 0"),
+    _check("pending_has_no_end", "(state = 'pending') = (finished_at IS NULL)"),
+    _check("leased_is_pending", "lease_expires_at IS NULL OR state = 'pending'"),
+    UniqueConstraint("message_ordinal", "endpoint_id"),
+    Index(None, "state", "id"),
+    Index(None, "endpoint_id", "id"),
+    _partial("ix_deliveries_due", "endpoint_id", "due_at", where=PENDING),
+    _partial(
+        "ix_deliveries_order", "endpoint_id", "document_key", "message_ordinal", where=PENDING
+    ),
+    _partial("ix_deliveries_dead", "endpoint_id", "message_ordinal", where=DEAD),
+)
+
+delivery_attempts = Table(
+    "delivery_attempts",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("delivery_id", Id, ForeignKey("deliveries.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("status", Integer),
+    Column("excerpt", Text, nullable=False),
+    Column("error", Text),
+    _check("number_counts", "number >= 1"),
+    _check("seconds_pass", "seconds >= 0"),
+    Index(None, "delivery_id", "id"),
 )

@@ -8,10 +8,13 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from service.db.audit_trail import SqlAuditTrail
+from service.db.deliveries import SqlDeliveries
+from service.db.endpoints import SqlEndpoints
 from service.db.engine import READ_ONLY
 from service.db.jobs import SqlJobs
 from service.db.keys import SqlKeys
 from service.db.models import SqlModels
+from service.db.outbox import SqlOutbox
 from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
 from service.db.reviews import SqlReviews
@@ -47,6 +50,9 @@ class SqlUnitOfWork:
     keys: ports.Keys
     audit_trail: ports.AuditTrail
     jobs: ports.Jobs
+    outbox: ports.Outbox
+    endpoints: ports.Endpoints
+    deliveries: ports.Deliveries
 
     def __init__(
         self, engine: Engine, *, read_only: bool, writer: threading.Semaphore | None
@@ -71,6 +77,9 @@ class SqlUnitOfWork:
         self.keys = SqlKeys(connection)
         self.audit_trail = SqlAuditTrail(connection)
         self.jobs = SqlJobs(connection)
+        self.outbox = SqlOutbox(connection)
+        self.endpoints = SqlEndpoints(connection)
+        self.deliveries = SqlDeliveries(connection)
         return self
 
     def __exit__(

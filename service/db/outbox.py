@@ -1,0 +1,90 @@
+"""Messages to other programs."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
+from service.domain.delivery import Message, MessageType
+from service.use_cases.ports import Page
+
+_INSERT = insert(outbox_messages)
+
+
+class SqlOutbox:
+    """Fills the port `service.use_cases.ports.Outbox`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, message: Message) -> None:
+        self._connection.execute(
+            _INSERT,
+            {
+                "id": message.id,
+                "type": message.type.value,
+                "client_id": message.client_id,
+                "document_key": message.document_key,
+                "data": dict(message.data),
+                "created_at": message.created_at,
+            },
+        )
+
+    def unrouted(self, limit: int) -> list[Message]:
+        # No SKIP LOCKED: the second router must wait for the first, as the port says.
+        rows = self._connection.execute(
+            select(outbox_messages)
+            .where(UNROUTED)
+            .order_by(outbox_messages.c.ordinal)
+            .limit(limit)
+            .with_for_update()
+        )
+        return [to_message(row) for row in rows.mappings()]
+
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> None:
+        self._connection.execute(
+            update(outbox_messages)
+            .where(outbox_messages.c.id.in_(message_ids))
+            .values(routed_at=now)
+        )
+
+    def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
+        column = outbox_messages.c
+        query = (
+            select(outbox_messages)
+            .where(UNACKNOWLEDGED, column.client_id == client_id)
+            .order_by(column.ordinal)
+            .limit(limit + 1)
+        )
+        if after is not None:
+            last = select(column.ordinal).where(column.id == after).scalar_subquery()
+            query = query.where(column.ordinal > last)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple(to_message(row) for row in rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
+        acknowledged = self._connection.execute(
+            update(outbox_messages)
+            .where(
+                outbox_messages.c.id.in_(message_ids),
+                outbox_messages.c.client_id == client_id,
+                UNACKNOWLEDGED,
+            )
+            .values(acknowledged_at=now)
+        )
+        return acknowledged.rowcount
+
+
+def to_message(row: RowMapping) -> Message:
+    """Return the message in a row that selects, among others, the columns of its table."""
+    column = outbox_messages.c
+    return Message(
+        id=row[column.id],
+        type=MessageType(row[column.type]),
+        client_id=row[column.client_id],
+        document_key=row[column.document_key],
+        data=row[column.data],
+        created_at=row[column.created_at],
+    )
