@@ -98,21 +98,7 @@ def add_column(X: Columns, j: int, factor: float, rows: NDArray[np.float64]) -> 
         rows[X.indices[k]] += factor * X.values[k]
 
 
-@njit(cache=True, nogil=True)
-def features_in_reach(
-    X: Columns, slope: NDArray[np.float64], coef: NDArray[np.float64], reach: float
-) -> NDArray[np.uint32]:
-    """List the features that are not at zero or whose derivative exceeds ``reach``."""
-    near = np.empty(len(coef), dtype=np.uint32)
-    m = 0
-    for j in range(len(coef)):
-        if coef[j] != 0.0 or abs(dot_column(X, j, slope)) > reach:
-            near[m] = j
-            m += 1
-    return near[:m]
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=_REORDER)
 def build_model(
     X: Columns,
     slope: NDArray[np.float64],
@@ -121,27 +107,14 @@ def build_model(
     l1: float,
 ) -> Model:
     """Build the model around ``coef`` (d,) from the loss's slopes and curvatures (n,)."""
-    return build_model_among(X, slope, curvature, coef, l1, np.arange(len(coef)).astype(np.uint32))
-
-
-@njit(cache=True, nogil=True, fastmath=_REORDER)
-def build_model_among(  # noqa: PLR0917 - compiled code is called by position
-    X: Columns,
-    slope: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    l1: float,
-    among: NDArray[np.uint32],
-) -> Model:
-    """Build the model as if there were only the features ``among``."""
     total = curvature.sum()
-    most = len(among)
-    active = np.empty(most, dtype=np.uint32)
-    gradient = np.empty(most)
-    along = np.empty(most)
-    shared = np.empty(most)
+    d = len(coef)
+    active = np.empty(d, dtype=np.uint32)
+    gradient = np.empty(d)
+    along = np.empty(d)
+    shared = np.empty(d)
     m = 0
-    for j in among:
+    for j in range(d):
         gradient[m] = dot_column(X, j, slope)
         if coef[j] == 0.0 and abs(gradient[m]) <= l1:
             continue
