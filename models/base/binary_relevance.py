@@ -24,7 +24,7 @@ _PATH_TOLERANCE = 1e-3
 # A single row leaves nothing to choose a penalty on.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
 # Above this share of non-zero coefficients rows of a dense matrix are read faster than lists.
-_DENSE_SHARE = 0.2
+_DENSE_SHARE = 0.05
 _DENSE_BYTES = 256 * 2**20
 
 
