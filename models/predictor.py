@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from models.base.binary_relevance import BinaryRelevance, score_rows
 from models.base.scaling import as_rows, weight_rows
+from models.compiled_pass import CompiledPass
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
 from models.corpus.text import TextVectorizer
@@ -31,11 +32,11 @@ class UnknownFeatures(ValueError):
     Attributes
     ----------
     names : tuple of str
-        The unknown names, in order of appearance.
+        The unknown names, each once, in order of appearance.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
+        self.names = tuple(dict.fromkeys(names))
         shown = ", ".join(repr(name) for name in self.names[:5])
         more = f" and {len(self.names) - 5} more" if len(self.names) > 5 else ""
         super().__init__(f"unknown features: {shown}{more}; send features the model was trained on")
@@ -168,11 +169,7 @@ class SetPredictor:
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Score documents (n_documents, n_features) label by label."""
-        rows = as_rows(X)
-        if rows.shape[1] != len(self.feature_names):
-            raise ValueError(
-                f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
-            )
+        rows = self._checked(X)
         logits = _score(self.base, rows)
         return Evidence(rows, logits, self.label_calibrator.transform(logits))
 
@@ -189,6 +186,16 @@ class SetPredictor:
         ValueError
             If the number of columns is wrong or a value is not finite.
         """
+        rows = self._checked(X)
+        if self._compiled is not None:
+            return self._predict_rows(rows.indptr, rows.indices, rows.data)
+        return self.predict_by_parts(rows)
+
+    def predict_by_parts(self, X: ArrayLike | csr_array) -> SetPredictions:
+        """Do what `predict` does, one part after another.
+
+        The way of models that the compiled pass does not cover, and its reference.
+        """
         evidence = self.evidence(X)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         rows = evidence.X
@@ -202,6 +209,32 @@ class SetPredictor:
             (total[rows.indptr[1:]] - total[rows.indptr[:-1]]).astype(np.int32),
         )
 
+    def _checked(self, X: ArrayLike | csr_array) -> csr_array:
+        rows = as_rows(X)
+        if rows.shape[1] != len(self.feature_names):
+            raise ValueError(
+                f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
+            )
+        return rows
+
+    @cached_property
+    def _compiled(self) -> CompiledPass | None:
+        return CompiledPass.of(
+            self.base, self.label_calibrator, self.source, self.reranker, self.seen
+        )
+
+    def _predict_rows(
+        self,
+        indptr: NDArray[np.int32],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float32],
+    ) -> SetPredictions:
+        """Predict the rows of a csr_array that needs no check; it is made only if parts want it."""
+        if self._compiled is not None:
+            return SetPredictions(self.label_names, *self._compiled(indptr, indices, values))
+        shape = (len(indptr) - 1, len(self.feature_names))
+        return self.predict_by_parts(csr_array((values, indices, indptr), shape=shape))
+
     def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
         """Rank label sets for texts.
 
@@ -212,7 +245,8 @@ class SetPredictor:
         """
         if self.vectorizer is None:
             raise ValueError("this model was trained on vectors: send features, not text")
-        return self.predict(self.vectorizer.transform(list(texts)))
+        indptr, indices, values = self.vectorizer.rows(list(texts))
+        return self._predict_rows(indptr.astype(np.int32), indices, values)
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
         """Rank label sets for documents given as named numbers; absent names are zero.
@@ -226,28 +260,20 @@ class SetPredictor:
         """
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
-        indptr, columns, values = [0], [], []
-        for document in documents:
-            unknown = [name for name in document if name not in self._column]
-            if unknown:
-                raise UnknownFeatures(unknown)
-            for name, value in document.items():
-                number = float(value)
-                if not abs(number) <= _LARGEST:
-                    raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
-                columns.append(self._column[name])
-                values.append(number)
-            indptr.append(len(columns))
-        X = csr_array(
-            (
-                np.array(values, dtype=np.float32),
-                np.array(columns, dtype=np.int32),
-                np.array(indptr, dtype=np.int32),
-            ),
-            shape=(len(documents), len(self.feature_names)),
-        )
-        X.sort_indices()
-        return self.predict(X)
+        given = [name for document in documents for name in document]
+        columns = np.array([self._column.get(name, -1) for name in given], dtype=np.int32)
+        if (columns < 0).any():
+            raise UnknownFeatures([given[place] for place in np.flatnonzero(columns < 0)])
+        numbers = [number for document in documents for number in document.values()]
+        values = np.array(numbers, dtype=np.float64)
+        wrong = np.flatnonzero(~(np.abs(values) <= _LARGEST))
+        if len(wrong):
+            name, number = given[wrong[0]], values[wrong[0]]
+            raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
+        indptr = np.zeros(len(documents) + 1, dtype=np.int32)
+        np.cumsum([len(document) for document in documents], out=indptr[1:])
+        order = np.lexsort((columns, np.repeat(np.arange(len(documents)), np.diff(indptr))))
+        return self._predict_rows(indptr, columns[order], values[order].astype(np.float32))
 
     @cached_property
     def _column(self) -> dict[str, int]:

@@ -112,7 +112,7 @@ class LabelCalibrator(BaseEstimator):
                 f"logits have shape {logits.shape}; this calibrator knows "
                 f"{len(self.knot_indptr_) - 1} labels"
             )
-        return _calibrate(
+        return calibrate_rows(
             logits, self.knot_indptr_, self.knot_logits_, self.knot_values_, self.isotonic_share
         )
 
@@ -138,13 +138,14 @@ class LabelCalibrator(BaseEstimator):
 
 
 @njit(cache=True, nogil=True)
-def _calibrate(
+def calibrate_rows(
     logits: NDArray[np.float64],
     knot_indptr: NDArray[np.int64],
     knot_logits: NDArray[np.float64],
     knot_values: NDArray[np.float64],
     share: float,
 ) -> NDArray[np.float64]:
+    """Return the probabilities of raw scores (n, L) on the labels' curves."""
     n, n_labels = logits.shape
     out = np.empty((n, n_labels))
     for i in range(n):

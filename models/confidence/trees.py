@@ -85,7 +85,7 @@ class CompiledTrees:
     def margin(self, table: SetFeatureTable, n_trees: int | None = None) -> NDArray[np.float64]:
         """Sum the first ``n_trees`` trees (all by default) for each row; shape (n_sets,)."""
         nodes = self.nodes._replace(root=self.nodes.root[:n_trees])
-        return _evaluate(nodes, self.base_margin, table.dense, table.sets, table.n_labels)
+        return sum_trees(nodes, self.base_margin, table.dense, table.sets, table.n_labels)
 
 
 def _join(trees: list[Nodes]) -> Nodes:
@@ -154,13 +154,14 @@ def _read_node(
 
 
 @njit(cache=True, nogil=True)
-def _evaluate(
+def sum_trees(
     nodes: Nodes,
     base_margin: float,
     dense: NDArray[np.float32],
     sets: RaggedSets,
     n_labels: int,
 ) -> NDArray[np.float64]:
+    """Return the sum of all trees for each set, shape (n_sets,)."""
     n, n_dense = dense.shape
     root, feature, child, split = nodes
     out = np.empty(n)

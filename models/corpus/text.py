@@ -175,7 +175,6 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             If `texts` is one string, or holds anything else than strings.
         """
         check_is_fitted(self, "idf_")
-        _check_texts(texts)
         indptr, indices, values = self.rows(texts)
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
@@ -186,10 +185,11 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     def rows(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        """Return row bounds, columns and values of what `transform` returns, unchecked.
+        """Return row bounds, columns and values of the array that `transform` makes.
 
-        For one text, making the sparse array takes longer than everything else.
+        For one text, making it takes longer than everything else.
         """
+        _check_texts(texts)
         if len(texts) <= _DOCUMENTS_AT_ONCE:
             return self._vectors(texts)
         parts = [self._vectors(chunk) for chunk in _chunks(texts)]

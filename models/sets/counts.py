@@ -19,6 +19,8 @@ class LabelSetCounts:
         The distinct sets, in order of first appearance.
     counts : float64 ndarray of shape (n_sets,)
         Total weight of each set.
+    slots : int64 ndarray
+        Hash table of the sets for compiled code.
     """
 
     def __init__(
@@ -28,7 +30,7 @@ class LabelSetCounts:
             np.asarray(set_indptr, dtype=np.int64), np.asarray(labels, dtype=np.int32)
         )
         self.counts = np.asarray(counts, dtype=np.float64)
-        self._slots = _index(self.sets)
+        self.slots = _index(self.sets)
 
     @classmethod
     def of(cls, Y: csr_array, sample_weight: NDArray[np.float64] | None = None) -> Self:
@@ -48,7 +50,7 @@ class LabelSetCounts:
 
     def lookup(self, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return each candidate's count, 0 for a set never seen; shape (n_sets,)."""
-        return _lookup(candidates.sets, self.sets, self.counts, self._slots)
+        return count_sets(candidates.sets, self.sets, self.counts, self.slots)
 
 
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -114,12 +116,13 @@ def _count(
 
 
 @njit(cache=True, nogil=True)
-def _lookup(
+def count_sets(
     wanted: RaggedSets,
     known: RaggedSets,
     counts: NDArray[np.float64],
     slots: NDArray[np.int64],
 ) -> NDArray[np.float64]:
+    """Return the count of each wanted set, 0 where it is unknown; shape (n_sets,)."""
     out = np.zeros(len(wanted.indptr) - 1, dtype=np.float64)
     for s in range(len(out)):
         found = slots[_find(wanted, s, known, slots)]

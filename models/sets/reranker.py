@@ -57,13 +57,14 @@ class SetReranker:
 
 def rank_by(confidence: NDArray[np.float64], candidates: CandidateSets) -> NDArray[np.int64]:
     """Return the order of all sets that ranks each document's by confidence, then by score."""
-    return _rank(candidates.doc_indptr, confidence, candidates.log_score)
+    return rank_rows(candidates.doc_indptr, confidence, candidates.log_score)
 
 
 @njit(cache=True, nogil=True)
-def _rank(
+def rank_rows(
     doc_indptr: NDArray[np.int64], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> NDArray[np.int64]:
+    """Return the order that ranks each document's sets by ``first``, then by ``second``."""
     order = np.empty(len(first), dtype=np.int64)
     for i in range(len(doc_indptr) - 1):
         start = doc_indptr[i]

@@ -63,10 +63,8 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
     if not 1 <= k <= MAX_CANDIDATES:
         raise ValueError(f"k must lie between 1 and {MAX_CANDIDATES}; it is {k}")
     n, n_labels = P.shape
-    existing = 2 ** min(n_labels, 7) - (not allow_empty)
-    k = min(k, existing)
-    n_flips = min(n_labels, k - 1 if allow_empty else k)
-    set_indptr, labels, log_score, bad_row = _search(P, k, n_flips, allow_empty)
+    k, n_flips = search_size(n_labels, k, allow_empty=allow_empty)
+    set_indptr, labels, log_score, bad_row = search_rows(P, k, n_flips, allow_empty)
     if bad_row >= 0:
         raise ValueError(f"row {bad_row} of P holds a value outside [0, 1]")
     return CandidateSets(
@@ -77,6 +75,12 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
         np.full(n * k, SOURCE_MARGINALS, dtype=np.uint8),
         n_labels,
     )
+
+
+def search_size(n_labels: int, k: int, *, allow_empty: bool) -> tuple[int, int]:
+    """Return how many sets there are to find, at most ``k``, and how many flips lead to them."""
+    k = min(k, 2 ** min(n_labels, 7) - (not allow_empty))
+    return k, min(n_labels, k - 1 if allow_empty else k)
 
 
 class _Heap(NamedTuple):
@@ -305,7 +309,7 @@ def _write_set(
 
 
 @njit(cache=True, nogil=True)
-def _search(
+def search_rows(
     P: NDArray[np.float64],
     k: int,
     n_flips: int,
