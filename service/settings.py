@@ -34,7 +34,11 @@ class Settings(BaseSettings):
     key_cache_s : float
         How long a process trusts a key that it has looked up; a revoked key works no longer.
     model_poll_s, job_poll_s : float
-        How often a process looks for another active model, and for due jobs.
+        How often a process looks for another active model, and for due jobs and deliveries.
+    webhook_allow_private : bool
+        Webhooks may lie on private, loopback and link-local addresses, and need not encrypt there.
+    webhook_secret_grace_s : float
+        How long a replaced webhook secret signs beside the new one.
     """
 
     model_config = SettingsConfigDict(
@@ -58,6 +62,8 @@ class Settings(BaseSettings):
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     model_poll_s: PositiveSeconds = 1.0
     job_poll_s: PositiveSeconds = 1.0
+    webhook_allow_private: bool = False
+    webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod

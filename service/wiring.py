@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import os
+import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,15 +22,27 @@ from service.db import migrate
 from service.db.clock import database_clock, utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
+from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
 from service.inference.registry import ModelRegistry
 from service.inference.store import FolderOrObjectStore
+from service.jobs.courier import Courier, DeliveryVerbs
 from service.jobs.handlers import tasks
+from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
-from service.use_cases import administer, labels, predict, report, review, work
+from service.use_cases import (
+    administer,
+    deliver,
+    labels,
+    predict,
+    report,
+    review,
+    webhooks,
+    work,
+)
 from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, PredictorSource
 from service.use_cases.verbs import Verbs
 
@@ -44,6 +57,7 @@ class Application:
     edge: Edge
     registry: ModelRegistry
     worker: Worker
+    courier: Courier
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -51,10 +65,12 @@ class Application:
         await run_in_threadpool(self.registry.start)
         if self.settings.embedded_worker:
             self.worker.start()
+            self.courier.start()
         try:
             yield
         finally:
             if self.settings.embedded_worker:
+                await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)
             await run_in_threadpool(self.registry.stop)
             self.close()
@@ -101,6 +117,12 @@ def build(settings: Settings) -> Application:
         ),
         registry=registry,
         worker=Worker(_job_verbs(begin, lease_clock), tasks(finished), poll_s=settings.job_poll_s),
+        courier=Courier(
+            _delivery_verbs(begin, lease_clock),
+            HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
+            utc_now,
+            poll_s=settings.job_poll_s,
+        ),
     )
 
 
@@ -130,6 +152,9 @@ def verbs(
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
     lease = timedelta(seconds=settings.lease_s)
     digest = KeyDigest(pepper)
+    # Deliveries fall due by the clock that leases are measured with.
+    addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
+    signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
     return Verbs(
         predict=predict.Predict(
             predictors=predictors, max_text_bytes=settings.max_text_bytes, **office
@@ -159,6 +184,22 @@ def verbs(
         list_keys=administer.ListKeys(begin),
         revoke_key=administer.RevokeKey(**office),
         authenticate=administer.Authenticate(begin, digest),
+        read_outbox=deliver.ReadOutbox(begin),
+        acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
+        count_deliveries=deliver.CountDeliveries(begin),
+        add_webhook=webhooks.AddWebhook(**addressing, **signing),
+        change_webhook=webhooks.ChangeWebhook(**addressing),
+        delete_webhook=webhooks.DeleteWebhook(**desk),
+        get_webhook=webhooks.GetWebhook(begin),
+        list_webhooks=webhooks.ListWebhooks(begin),
+        rotate_secret=webhooks.RotateSecret(
+            grace=timedelta(seconds=settings.webhook_secret_grace_s), **signing, **desk
+        ),
+        try_webhook=webhooks.TryWebhook(**desk),
+        list_deliveries=webhooks.ListDeliveries(begin),
+        get_delivery=webhooks.GetDelivery(begin),
+        replay_delivery=webhooks.ReplayDelivery(**desk),
+        replay_dead=webhooks.ReplayDead(**desk),
     )
 
 
@@ -194,6 +235,15 @@ def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
     )
 
 
+def _delivery_verbs(begin: Begin, now: Clock) -> DeliveryVerbs:
+    return DeliveryVerbs(
+        wait=deliver.DeliveriesWait(begin, now),
+        route=deliver.RouteMessages(begin, now, new_id),
+        claim=deliver.ClaimDeliveries(begin, now),
+        record=deliver.RecordAnswers(begin, now, new_id, draw=random.random),
+    )
+
+
 def _metrics(finished: Verbs) -> Metrics:
     metrics = Metrics()
 
@@ -201,6 +251,10 @@ def _metrics(finished: Verbs) -> Metrics:
         counts = finished.summary(SYSTEM)
         return {"waiting": counts.waiting, "leased": counts.leased, "skipped": counts.skipped}
 
+    def deliveries() -> dict[str, float]:
+        return {state.value: n for state, n in finished.count_deliveries(SYSTEM).items()}
+
+    metrics.watch("setwise_deliveries", "Deliveries under way and given up.", "state", deliveries)
     metrics.watch("setwise_reviews", "Review tasks that are not completed.", "state", queue)
     return metrics
 

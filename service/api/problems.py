@@ -103,6 +103,18 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such key",
         "No API key has this id; `setwise key list` lists them.",
     ),
+    errors.WebhookNotFound: ProblemKind(
+        "webhook-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such webhook",
+        "No webhook has this id; `GET /v1/admin/webhooks` lists them.",
+    ),
+    errors.DeliveryNotFound: ProblemKind(
+        "delivery-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such delivery",
+        "No delivery has this id; `GET /v1/admin/deliveries` lists them.",
+    ),
     errors.Conflict: ProblemKind(
         "conflict",
         HTTPStatus.CONFLICT,
@@ -133,6 +145,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         HTTPStatus.CONFLICT,
         "This model is registered already",
         "An artifact with the same content has an id already; activate that one.",
+    ),
+    errors.DeliveryCancelled: ProblemKind(
+        "delivery-cancelled",
+        HTTPStatus.CONFLICT,
+        "The delivery's webhook was deleted",
+        "There is nowhere to send to. Add the webhook again; it gets what happens from then on.",
     ),
     errors.LastAdmin: ProblemKind(
         "last-admin",

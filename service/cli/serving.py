@@ -36,7 +36,7 @@ def serve(
 
 @commands.command()
 def worker() -> None:
-    """Run background jobs until told to stop."""
+    """Run background jobs and deliver webhooks until told to stop."""
     with application() as built:
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
@@ -45,7 +45,9 @@ def worker() -> None:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         built.registry.start()
+        built.courier.start()
         built.worker.run()
+        built.courier.stop()
         built.registry.stop()
 
 

@@ -5,6 +5,7 @@ delivery, tried until the endpoint accepts it or the schedule ends. Messages of 
 an endpoint in the order in which they were written; a message may arrive twice, under one id.
 """
 
+import base64
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,6 +156,15 @@ class SigningSecret:
     def signs(self, now: datetime) -> bool:
         """Tell whether signatures are still made with it."""
         return self.expires_at is None or now < self.expires_at
+
+
+def signing_secret(random: bytes) -> str:
+    """Write a secret as Standard Webhooks does; ``random`` has 24 to 64 bytes.
+
+    >>> signing_secret(b"not random, as you can see")
+    'whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU='
+    """
+    return f"whsec_{base64.b64encode(random).decode()}"
 
 
 @dataclass(frozen=True)

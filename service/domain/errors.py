@@ -62,6 +62,14 @@ class KeyNotFound(NotFound):
     """No API key has this id."""
 
 
+class WebhookNotFound(NotFound):
+    """No webhook has this id."""
+
+
+class DeliveryNotFound(NotFound):
+    """No delivery has this id."""
+
+
 class Conflict(ServiceError):
     """The state of the thing does not allow the change."""
 
@@ -80,6 +88,10 @@ class TooManyLeases(Conflict):
 
 class DuplicateModel(Conflict):
     """An artifact with the same content is registered already."""
+
+
+class DeliveryCancelled(Conflict):
+    """The delivery's webhook was deleted, so there is nowhere to send to."""
 
 
 class LastAdmin(Conflict):

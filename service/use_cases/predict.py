@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from service.domain.delivery import auto_sent
 from service.domain.errors import (
     DocumentTooLarge,
     FieldFault,
@@ -34,7 +35,9 @@ LONGEST_IDEMPOTENCY_KEY = 255
 
 @dataclass(frozen=True)
 class Predict:
-    """Score one document, decide on it, and store it with its review task and audit row.
+    """Score one document, decide on it, and store it with what follows and its audit row.
+
+    What follows is a message to other programs if the label set is sent, else a review task.
 
     The prediction is committed when the call returns. With an idempotency key, however often and
     from however many processes at once the same request comes, one prediction is stored and each
@@ -163,6 +166,8 @@ class Predict:
                     created_at=prediction.created_at,
                 )
             )
+        else:
+            transaction.outbox.add(auto_sent(prediction, self.new_id()))
         transaction.audit_trail.add(
             Event.by(
                 caller,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from service.domain.delivery import review_completed
 from service.domain.errors import (
     FieldFault,
     InvalidRequest,
@@ -227,6 +228,7 @@ class CompleteReview(_Desk):
             annotation = self._annotation(task, caller, labels, comment)
             transaction.reviews.save(completed)
             transaction.reviews.annotate(annotation)
+            transaction.outbox.add(review_completed(task.prediction, annotation, self.new_id()))
             self._note(
                 transaction,
                 caller,

@@ -13,6 +13,7 @@ from service.use_cases.administer import (
     ListModels,
     RevokeKey,
 )
+from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.labels import SearchLabels
 from service.use_cases.predict import GetPrediction, ListPredictions, Predict
 from service.use_cases.report import Summary
@@ -25,6 +26,19 @@ from service.use_cases.review import (
     ListReviews,
     ReleaseReview,
     SkipReview,
+)
+from service.use_cases.webhooks import (
+    AddWebhook,
+    ChangeWebhook,
+    DeleteWebhook,
+    GetDelivery,
+    GetWebhook,
+    ListDeliveries,
+    ListWebhooks,
+    ReplayDead,
+    ReplayDelivery,
+    RotateSecret,
+    TryWebhook,
 )
 
 
@@ -54,3 +68,17 @@ class Verbs:
     list_keys: ListKeys
     revoke_key: RevokeKey
     authenticate: Authenticate
+    read_outbox: ReadOutbox
+    acknowledge_messages: AcknowledgeMessages
+    count_deliveries: CountDeliveries
+    add_webhook: AddWebhook
+    change_webhook: ChangeWebhook
+    delete_webhook: DeleteWebhook
+    get_webhook: GetWebhook
+    list_webhooks: ListWebhooks
+    rotate_secret: RotateSecret
+    try_webhook: TryWebhook
+    list_deliveries: ListDeliveries
+    get_delivery: GetDelivery
+    replay_delivery: ReplayDelivery
+    replay_dead: ReplayDead
