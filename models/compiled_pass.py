@@ -15,7 +15,7 @@ from models.base.binary_relevance import BinaryRelevance, Weights, score_rows
 from models.base.scaling import weight_rows
 from models.confidence.calibrators import BoostedSets, TreeSets
 from models.confidence.label_calibrator import LabelCalibrator, calibrate_rows
-from models.confidence.trees import Nodes, sum_trees
+from models.confidence.leaf_masks import LeafMasks, sum_masked
 from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets, gather
 from models.sets.counts import count_sets
 from models.sets.evidence import CandidateSource
@@ -48,7 +48,7 @@ class _SetStage(NamedTuple):
     counts: NDArray[np.float64]
     slots: NDArray[np.int64]
     total: float
-    nodes: Nodes
+    masks: LeafMasks
     base_margin: float
     logistic: bool
     by_confidence: bool
@@ -96,6 +96,8 @@ class CompiledPass:
         prior = cast("PriorFeatures", groups[1])
         boosted = cast("BoostedSets", calibrator)
         trees = boosted.trees_
+        if trees.masks is None:
+            return None
         n_labels = len(base.intercept_)
         k, n_flips = search_size(n_labels, source.k, allow_empty=source.allow_empty_)
         return cls(
@@ -117,7 +119,7 @@ class CompiledPass:
                 _own(prior.counts_.counts),
                 prior.counts_.slots,
                 max(prior.counts_.total, 1.0),
-                trees.nodes,
+                trees.masks,
                 float(trees.base_margin),
                 boosted.objective == "logistic",
                 reranker.by_confidence,
@@ -200,7 +202,7 @@ def _pass(
         marginals, judge.k, judge.n_flips, judge.allow_empty
     )
     sets = RaggedSets(set_indptr, labels)
-    confidence = _confidence(sets, log_score, n_labels, judge)
+    confidence = _confidence(sets, log_score, judge)
     if judge.by_confidence:
         doc_indptr = np.arange(n + 1) * judge.k
         order = rank_rows(doc_indptr, confidence, log_score)
@@ -217,7 +219,7 @@ def _pass(
 
 @njit(cache=True, nogil=True)
 def _confidence(
-    sets: RaggedSets, log_score: NDArray[np.float64], n_labels: int, judge: _SetStage
+    sets: RaggedSets, log_score: NDArray[np.float64], judge: _SetStage
 ) -> NDArray[np.float64]:  # pragma: no cover - compiled
     """Describe the sets as the feature groups do, and let the trees decide."""
     counts = count_sets(sets, judge.known, judge.counts, judge.slots)
@@ -227,7 +229,7 @@ def _confidence(
         dense[s, 1] = log_score[s]
         dense[s, 2] = sets.indptr[s + 1] - sets.indptr[s]
         dense[s, 3] = np.log1p(10_000 * (counts[s] / judge.total))
-    margin = sum_trees(judge.nodes, judge.base_margin, dense, sets, n_labels)
+    margin = sum_masked(judge.masks, judge.base_margin, dense, sets)
     for s in range(len(margin)):
         if judge.logistic:
             margin[s] = 1.0 / (1.0 + np.exp(-min(max(margin[s], -30.0), 30.0)))

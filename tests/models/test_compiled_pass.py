@@ -1,0 +1,104 @@
+"""The compiled pass against the parts it stands for, one after another."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from models.compiled_pass import CompiledPass
+from models.confidence.calibrators import BoostedSets, IsotonicSets, TreeSets
+from models.sets.features import SetFeatures
+from models.training import TrainingOptions, train
+from tests.models.corpora import texts, vectors
+
+CALIBRATORS = ["boosted-squared", "boosted-logistic", "tree"]
+
+
+def compiled(predictor):
+    return CompiledPass.of(
+        predictor.base,
+        predictor.label_calibrator,
+        predictor.source,
+        predictor.reranker,
+        predictor.seen,
+    )
+
+
+def assert_same(fast, plain):
+    np.testing.assert_array_equal(fast.candidates.doc_indptr, plain.candidates.doc_indptr)
+    np.testing.assert_array_equal(fast.candidates.set_indptr, plain.candidates.set_indptr)
+    np.testing.assert_array_equal(fast.candidates.labels, plain.candidates.labels)
+    np.testing.assert_array_equal(fast.candidates.source, plain.candidates.source)
+    np.testing.assert_array_equal(fast.known_features, plain.known_features)
+    np.testing.assert_allclose(fast.candidates.log_score, plain.candidates.log_score, rtol=1e-12)
+    np.testing.assert_allclose(fast.marginals, plain.marginals, rtol=1e-12)
+    # Exponentials of NumPy and of compiled code may differ in the last place.
+    np.testing.assert_allclose(fast.confidence, plain.confidence, atol=1e-6)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS)
+@pytest.mark.parametrize("method", ["br", "br-rerank"])
+def test_vectors_get_what_the_parts_give_them(calibrator, method):
+    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator=calibrator, method=method))
+    assert compiled(predictor) is not None
+    new = vectors(seed=1, n=200).X
+    assert_same(predictor.predict(new), predictor.predict_by_parts(new))
+    for row in range(3):
+        assert_same(predictor.predict(new[[row]]), predictor.predict_by_parts(new[[row]]))
+
+
+def test_texts_get_what_the_parts_give_them():
+    predictor = train(texts(n=400), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    assert compiled(predictor) is not None
+    new = [*texts(n=50, seed=1).texts, "", "nothing known here", "Größe fever"]
+    plain = predictor.predict_by_parts(predictor.vectorizer.transform(new))
+    assert_same(predictor.predict_texts(new), plain)
+
+
+def test_fewer_sets_than_asked_for_and_empty_sets_are_the_same():
+    data = vectors(n_labels=2)
+    Y = data.Y.toarray()
+    Y[:40] = 0
+    data = dataclasses.replace(data, Y=csr_array(Y))
+    predictor = train(data, TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictions = predictor.predict(data.X)
+    assert np.diff(predictions.candidates.doc_indptr).tolist() == [4] * data.n
+    assert_same(predictions, predictor.predict_by_parts(data.X))
+
+
+def test_read_only_arrays_are_taken_too(tmp_path):
+    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor.seen.flags.writeable = False
+    new = vectors(seed=1, n=20).X
+    assert_same(predictor.predict(new), predictor.predict_by_parts(new))
+
+
+def test_parts_of_other_kinds_are_left_to_themselves():
+    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+
+    class Doubtful(BoostedSets):
+        def predict(self, table):
+            return super().predict(table) / 2
+
+    other = Doubtful.from_state(*predictor.calibrator.get_state())
+    new = vectors(seed=1, n=20).X
+    halved = predictor.with_calibrator(other).predict(new)
+    assert (halved.confidence <= 0.5).all()
+    assert compiled(predictor.with_calibrator(IsotonicSets())) is None
+    reranker = dataclasses.replace(
+        predictor.reranker, features=SetFeatures(("score",)).fit(new, vectors(n=20).Y)
+    )
+    assert compiled(dataclasses.replace(predictor, reranker=reranker)) is None
+
+
+def test_trees_too_broad_for_masks_are_left_to_themselves():
+    wide = BoostedSets(n_trees=1, max_leaves=100, min_child_weight=0.0, monotone=False)
+    predictor = train(vectors(n=600), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    evidence = predictor.evidence(vectors(n=600).X)
+    sets = predictor.source.propose(evidence)
+    table = predictor.features.transform(evidence, sets)
+    wide.fit(table, np.random.default_rng(0).random(len(table)) < 0.5)
+    assert wide.trees_.masks is None
+    assert compiled(predictor.with_calibrator(wide)) is None
+    assert compiled(predictor.with_calibrator(TreeSets().fit(table, sets.sizes > 1))) is not None
