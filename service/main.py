@@ -10,7 +10,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api import admin, health, predictions, problems, reference, reviews, schemas
+from service.api import admin, health, predictions, problems, reference, reviews, schemas, webhooks
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
 from service.dashboard.pages import pages
@@ -49,9 +49,10 @@ def create_app(
         docs_url=None,  # their scripts come from elsewhere; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
+        webhooks=webhooks.outgoing,
     )
     problems.install(app)
-    for module in (predictions, reviews, admin, health, reference):
+    for module in (predictions, reviews, webhooks, admin, health, reference):
         app.include_router(module.router)
     if dashboard is not None:
         app.include_router(dashboard, include_in_schema=False)
@@ -77,6 +78,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the
                 "are UUIDv7 strings, lists are paged by opaque cursors."
             ),
             routes=app.routes,
+            webhooks=app.webhooks.routes,
         )
         parts = document["components"]["schemas"]
         parts |= problems.schemas("#/components/schemas/{model}")
