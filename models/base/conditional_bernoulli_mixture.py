@@ -1,21 +1,21 @@
 """Conditional Bernoulli mixtures with linear gate and experts, fitted by EM."""
 
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from models.base.bernoulli_mixture import BernoulliMixture
 from models.base.binary_relevance import as_labels
-from models.base.gating import Gate, fit_gate
-from models.base.linear import usable_cores
+from models.base.gating import Gate, constant_gate
+from models.base.linear import LinearFit
 from models.base.mixture_em import (
     Documents,
     EMRun,
@@ -24,24 +24,23 @@ from models.base.mixture_em import (
     responsibilities,
     run_em,
 )
+from models.base.mixture_explanation import ComponentSummary
 from models.base.mixture_inference import MixtureInference
-from models.base.mixture_scoring import (
-    SeparateExperts,
-    SeparateMixture,
-    SharedExperts,
-    SharedMixture,
+from models.base.mixture_learners import (
+    GateSettings,
+    SeparateLearner,
+    SharedLearner,
+    SharedState,
 )
+from models.base.mixture_scoring import Mixture, SeparateExperts, SharedExperts, as_mixture
+from models.base.mixture_storage import pack_mixture, unpack_mixture
 from models.base.penalty import choose_penalty
 from models.base.scaling import FeatureWeighting, Scheme
-from models.base.separate_experts import (
-    ComponentExperts,
-    SeparateSettings,
-    component_rates,
-    fit_component,
-    join_components,
-)
-from models.base.shared_experts import SharedSettings, fit_shared_experts
+from models.base.separate_experts import SeparateSettings, component_rates
+from models.base.shared_experts import SharedSettings
+from models.sets.mixture_mode import most_probable_sets
 from models.sets.mixture_support import distinct_sets
+from models.state import checked_array
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -55,206 +54,16 @@ _PATH_TOLERANCE = 1e-4
 _PATH_STEPS = 50
 _START_TOLERANCE = 1e-4
 
+# Penalties of the gate that are compared, as multiples of the labels' median: where experts know
+# nearly all, a gate as free as they are repeats them and overfits. Each is tried for a few steps.
+_GATE_FACTORS = (1.0, 4.0, 16.0)
+_TRIAL_STEPS = 2
+
+# Values (rows times labels) whose mixtures are in memory at once, per component.
+_BATCH_VALUES = 100_000
+
 # EM steps on all rows after validation ended a trial without those set aside.
 _FINAL_STEPS = 2
-
-
-@dataclass(frozen=True)
-class GateSettings:
-    """How the gate is fitted; see `fit_gate`."""
-
-    alpha: float
-    l1_ratio: float
-    passes: int = 2
-    max_sweeps: int = 3
-
-
-def _elastic_net(coef: sp.csr_array, alpha: NDArray[np.float64], l1_ratio: float) -> float:
-    """Return the penalty of coefficient rows of different strengths."""
-    strength = np.repeat(alpha, np.diff(coef.indptr))
-    size = l1_ratio * np.abs(coef.data) + 0.5 * (1.0 - l1_ratio) * coef.data**2
-    return float(strength @ size)
-
-
-@dataclass(frozen=True, eq=False)
-class SeparateState:
-    """Gate and experts of each component between two EM steps."""
-
-    gate: Gate
-    components: tuple[ComponentExperts, ...]
-    constants: NDArray[np.float64]
-    penalty: float
-    n_jobs: int | None
-
-    @property
-    def experts(self) -> SeparateExperts:
-        """The experts in one piece."""
-        return join_components(self.components, self.constants, self.gate.coef.shape[1])
-
-    @property
-    def mixture(self) -> SeparateMixture:
-        """The mixture with these parameters."""
-        return SeparateMixture(self.gate, self.experts, self.n_jobs)
-
-    def keep(self, components: NDArray[np.int64]) -> Self:
-        """Return the state with only these components."""
-        return replace(
-            self,
-            gate=Gate(self.gate.coef[components], self.gate.intercept[components]),
-            components=tuple(self.components[k] for k in components),
-            constants=self.constants[components],
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class SharedState:
-    """Gate and shared experts between two EM steps."""
-
-    gate: Gate
-    experts: SharedExperts
-    penalty: float
-    n_jobs: int | None
-
-    @property
-    def mixture(self) -> SharedMixture:
-        """The mixture with these parameters."""
-        return SharedMixture(self.gate, self.experts, self.n_jobs)
-
-    def keep(self, components: NDArray[np.int64]) -> Self:
-        """Return the state with only these components."""
-        return replace(
-            self,
-            gate=Gate(self.gate.coef[components], self.gate.intercept[components]),
-            experts=replace(self.experts, bias=self.experts.bias[components]),
-        )
-
-
-class _LinearLearner:
-    """What both kinds of experts need: the data by rows and columns, and the gate's M step."""
-
-    def __init__(
-        self,
-        documents: Documents,
-        alpha: NDArray[np.float64],
-        gate: GateSettings,
-        n_jobs: int | None,
-    ) -> None:
-        self.documents = documents
-        self.columns = sp.csc_array(documents.X)
-        self.share = documents.weight / documents.weight.sum()
-        self.alpha = alpha
-        self.gate = gate
-        self.n_jobs = n_jobs
-
-    def fit_gate(self, memberships: NDArray[np.float64], start: Gate | None) -> Gate:
-        """Improve the gate."""
-        return fit_gate(
-            self.columns,
-            memberships,
-            alpha=self.gate.alpha,
-            l1_ratio=self.gate.l1_ratio,
-            sample_weight=self.share,
-            start=start,
-            max_passes=self.gate.passes,
-            max_sweeps=self.gate.max_sweeps,
-        )[0]
-
-    @property
-    def threads(self) -> int:
-        """Threads to use."""
-        return usable_cores() if self.n_jobs is None or self.n_jobs < 0 else max(1, self.n_jobs)
-
-
-class SeparateLearner(_LinearLearner):
-    """M steps of a mixture whose components have experts of their own."""
-
-    def __init__(
-        self,
-        documents: Documents,
-        alpha: NDArray[np.float64],
-        gate: GateSettings,
-        settings: SeparateSettings,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(documents, alpha, gate, n_jobs)
-        self.settings = settings
-
-    def maximise(
-        self, memberships: NDArray[np.float64], before: SeparateState | None
-    ) -> SeparateState:
-        """Improve gate and experts for these memberships."""
-        s = self.settings
-        owned = memberships * self.documents.weight[:, None]
-        rates, smoothed = component_rates(self.documents.Y, owned, s.smoothing)
-        active = (rates > s.rate_floor) & (rates < 1.0 - s.rate_floor)
-
-        def fit(k: int) -> ComponentExperts:
-            rows = np.flatnonzero(memberships[:, k] > s.membership_floor)
-            return fit_component(
-                self.documents.X[rows],
-                self.documents.Y[rows],
-                memberships[rows, k] * self.share[rows],
-                np.flatnonzero(active[k]),
-                self.alpha,
-                settings=s,
-                start=None if before is None else before.components[k],
-            )
-
-        # Large components first, so that no thread is left with one at the end.
-        order = np.argsort(-(owned.sum(axis=0) * active.sum(axis=1)), kind="stable")
-        with ThreadPoolExecutor(self.threads) as pool:
-            gate_task = pool.submit(
-                self.fit_gate, memberships, None if before is None else before.gate
-            )
-            tasks = {int(k): pool.submit(fit, int(k)) for k in order}
-            components = tuple(tasks[k].result() for k in range(len(order)))
-            gate = gate_task.result()
-        constants = np.log(smoothed) - np.log1p(-smoothed)
-        penalty = gate.penalty(self.gate.alpha, self.gate.l1_ratio)
-        for component in components:
-            if component.fit is not None:
-                strength = self.alpha[component.labels]
-                penalty += _elastic_net(component.fit.coef, strength, s.l1_ratio)
-        return SeparateState(gate, components, constants, penalty, self.n_jobs)
-
-
-class SharedLearner(_LinearLearner):
-    """M steps of a mixture with shared experts."""
-
-    def __init__(
-        self,
-        documents: Documents,
-        alpha: NDArray[np.float64],
-        gate: GateSettings,
-        settings: SharedSettings,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(documents, alpha, gate, n_jobs)
-        self.settings = settings
-
-    def maximise(self, memberships: NDArray[np.float64], before: SharedState | None) -> SharedState:
-        """Improve gate and experts for these memberships."""
-        with ThreadPoolExecutor(1) as pool:
-            gate_task = pool.submit(
-                self.fit_gate, memberships, None if before is None else before.gate
-            )
-            experts = fit_shared_experts(
-                self.columns,
-                self.documents.Y,
-                memberships,
-                self.share,
-                self.alpha,
-                settings=self.settings,
-                start=None if before is None else before.experts,
-                n_jobs=self.threads,
-            )
-            gate = gate_task.result()
-        penalty = (
-            gate.penalty(self.gate.alpha, self.gate.l1_ratio)
-            + _elastic_net(experts.coef, self.alpha, self.settings.l1_ratio)
-            + 0.5 * self.settings.bias_penalty * float((experts.bias**2).sum())
-        )
-        return SharedState(gate, experts, penalty, self.n_jobs)
 
 
 @dataclass(frozen=True)
@@ -265,9 +74,57 @@ class _Strengths:
     gate_alpha: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """Where EM goes on."""
+
+    memberships: NDArray[np.float64]
+    state: Any  # of the learner's kind, or None
+    reports: tuple[StepReport, ...]
+
+
 # The states of both kinds of learner go the same ways, but a learner only takes its own kind.
 _Learner = Any
 _Run = EMRun[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A few steps with one strength of the gate's penalty."""
+
+    strengths: _Strengths
+    run: _Run
+    right: NDArray[np.bool_]  # of each validation row: whether its most probable set is right
+
+    @property
+    def log_likelihood(self) -> float:
+        return self.run.reports[self.run.n_iter - 1].valid_log_likelihood
+
+
+def _right_sets(mixture: Mixture, documents: Documents, allow_empty: bool) -> NDArray[np.bool_]:
+    """Tell for which documents the most probable set is the true one."""
+    size = max(1, _BATCH_VALUES // max(1, documents.Y.shape[1]))
+    right = []
+    for first in range(0, documents.X.shape[0], size):
+        rows = slice(first, first + size)
+        found = most_probable_sets(*mixture.parameters(documents.X[rows]), allow_empty=allow_empty)
+        right.append(found.candidates.correct(documents.Y[rows]))
+    return np.concatenate(right).astype(bool)
+
+
+def _prefer(trials: list[_Trial]) -> _Trial:
+    """Return the likeliest of the trials whose set accuracy is best, by and large.
+
+    A gate that repeats what experts know raises the likelihood and lowers the accuracy, hence
+    both count: trials stay in that are within a standard error (of paired differences) of the best.
+    """
+    best = max(trials, key=lambda trial: (trial.right.mean(), trial.log_likelihood))
+    close = []
+    for trial in trials:
+        lead = best.right.astype(float) - trial.right
+        if lead.mean() <= lead.std() / np.sqrt(len(lead)):
+            close.append(trial)
+    return max(close, key=lambda trial: trial.log_likelihood)
 
 
 class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
@@ -286,7 +143,8 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         Penalty strength of the experts beside the mean loss; ``"auto"`` chooses each label's on
         validation rows by independent classifiers, see `choose_penalty`.
     gate_alpha : "auto" or float
-        Penalty strength of the gate; ``"auto"`` takes the median of the labels'.
+        Penalty strength of the gate; ``"auto"`` compares 1, 4 and 16 times the labels' median
+        by set accuracy and likelihood on validation rows after two EM steps.
     l1_ratio : float
         Share of the L1 norm in the penalties, in [0, 1].
     bias_penalty : float
@@ -335,6 +193,8 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         Share of the training documents' weight that belongs to each component.
     rates_ : ndarray of shape (n_components, n_labels)
         Label rates of the training documents inside each component.
+    typical_ : ndarray of shape (n_features,)
+        Root mean square of each weighted feature: how much a coefficient can matter.
     alpha_, gate_alpha_ : ndarray, float
         Penalty strengths used.
     n_iter_ : int
@@ -363,6 +223,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     experts_: SharedExperts | SeparateExperts
     share_: NDArray[np.float64]
     rates_: NDArray[np.float64]
+    typical_: NDArray[np.float64]
     alpha_: NDArray[np.float64]
     gate_alpha_: float
     n_iter_: int
@@ -453,13 +314,15 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         seed = int(rng.randint(np.iinfo(np.int32).max))
         held_out = None if validation is None else self._documents(*validation, None)
         training, aside = everything, held_out
-        if held_out is None and (self.early_stopping or isinstance(self.alpha, str)):
+        chooses = isinstance(self.alpha, str) or isinstance(self.gate_alpha, str)
+        if held_out is None and (self.early_stopping or chooses):
             training, aside = self._set_aside(everything, rng)
-        strengths = self._choose_strengths(training, aside)
+        strengths, start = self._choose_strengths(training, aside, seed)
         if aside is None or not (self.early_stopping or held_out is not None):
-            run = self._run(self._learner(everything, strengths), everything, None, seed)
+            begun = self._begin(everything, seed)
+            run = self._run(self._learner(everything, strengths), everything, None, begun)
         else:
-            run = self._run(self._learner(training, strengths), training, aside, seed)
+            run = self._run(self._learner(training, strengths), training, aside, start)
             if held_out is None:
                 run = self._carry_on(run, everything, strengths)
         if not run.converged and self.tol > 0.0:
@@ -471,18 +334,49 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         self._keep(run, everything, strengths)
         return self
 
-    def _choose_strengths(self, training: Documents, held_out: Documents | None) -> _Strengths:
-        alpha = self._choose_alpha(training, held_out)
-        gate = self.gate_alpha
-        return _Strengths(alpha, float(np.median(alpha)) if isinstance(gate, str) else gate)
+    def _choose_strengths(
+        self, training: Documents, held_out: Documents | None, seed: int
+    ) -> tuple[_Strengths, _Start]:
+        """Choose the penalties; return them with where EM is to go on."""
+        alpha, independent = self._choose_alpha(training, held_out)
+        start = self._begin(training, seed, independent)
+        if not isinstance(self.gate_alpha, str):
+            return _Strengths(alpha, self.gate_alpha), start
+        middle = float(np.median(alpha))
+        if held_out is None:  # a single row
+            return _Strengths(alpha, middle), start
+        rule = StoppingRule(_TRIAL_STEPS, 0.0, _TRIAL_STEPS)
+        allow_empty = bool((np.diff(training.Y.indptr) == 0).any())
+        trials = []
+        for factor in _GATE_FACTORS:
+            strengths = _Strengths(alpha, factor * middle)
+            run: _Run = run_em(
+                self._learner(training, strengths),
+                start.memberships,
+                training,
+                rule,
+                validation=held_out,
+                start=start.state,
+            )
+            trials.append(
+                _Trial(strengths, run, _right_sets(run.state.mixture, held_out, allow_empty))
+            )
+        best = _prefer(trials)
+        mixture = best.run.state.mixture
+        memberships, _ = responsibilities(mixture.log_joint(training.X, training.Y))
+        return best.strengths, _Start(memberships, best.run.state, best.run.reports)
 
-    def _choose_alpha(self, training: Documents, held_out: Documents | None) -> NDArray[np.float64]:
+    def _choose_alpha(
+        self, training: Documents, held_out: Documents | None
+    ) -> tuple[NDArray[np.float64], LinearFit | None]:
+        """Choose the labels' penalties; return them with independent classifiers, if fitted."""
         n_labels = training.Y.shape[1]
         if not isinstance(self.alpha, str):
-            return np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (n_labels,)).copy()
+            alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (n_labels,))
+            return alpha.copy(), None
         if held_out is None:  # a single row
-            return np.full(n_labels, _ALPHA_WITHOUT_VALIDATION)
-        return choose_penalty(
+            return np.full(n_labels, _ALPHA_WITHOUT_VALIDATION), None
+        choice = choose_penalty(
             training.X,
             training.Y,
             held_out.X,
@@ -493,7 +387,9 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             max_iter=_PATH_STEPS,
             n_jobs=self.n_jobs,
             random_state=0,
-        ).alpha
+        )
+        complete = choice.fit.coef.shape[0] == n_labels
+        return choice.alpha, choice.fit if complete else None
 
     def _learner(
         self, documents: Documents, strengths: _Strengths
@@ -514,16 +410,35 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         )
         return SeparateLearner(documents, strengths.alpha, gate, separate, self.n_jobs)
 
-    def _run(
-        self, learner: _Learner, training: Documents, held_out: Documents | None, seed: int
-    ) -> _Run:
-        """Run EM from a Bernoulli mixture of the label sets."""
-        start = BernoulliMixture(
+    def _begin(
+        self, documents: Documents, seed: int, independent: LinearFit | None = None
+    ) -> _Start:
+        """Start at a Bernoulli mixture of the label sets, with experts that know the labels."""
+        mixture = BernoulliMixture(
             self.n_components, n_init=self.n_init, tol=_START_TOLERANCE, random_state=seed
-        ).fit(training.Y, sample_weight=training.weight)
+        ).fit(documents.Y, sample_weight=documents.weight)
+        memberships = mixture.predict_proba(documents.Y)
+        if independent is None or self.experts != "shared":
+            return _Start(memberships, None, ())
+        bias = np.zeros((memberships.shape[1], documents.Y.shape[1]))
+        state = SharedState(
+            constant_gate(memberships, documents.weight, documents.X.shape[1]),
+            SharedExperts(independent.coef, independent.intercept, bias),
+            0.0,
+            self.n_jobs,
+        )
+        return _Start(memberships, state, ())
+
+    def _run(
+        self, learner: _Learner, training: Documents, held_out: Documents | None, start: _Start
+    ) -> _Run:
         rule = StoppingRule(self.max_iter, self.tol, self.patience)
-        memberships = start.predict_proba(training.Y)
-        return run_em(learner, memberships, training, rule, validation=held_out)
+        run: _Run = run_em(
+            learner, start.memberships, training, rule, validation=held_out, start=start.state
+        )
+        return replace(
+            run, n_iter=len(start.reports) + run.n_iter, reports=start.reports + run.reports
+        )
 
     def _carry_on(self, trial: _Run, everything: Documents, strengths: _Strengths) -> _Run:
         """Bring in the rows set aside: a few steps from where validation ended the trial."""
@@ -553,6 +468,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         self.alpha_, self.gate_alpha_ = strengths.alpha, strengths.gate_alpha
         self.n_iter_ = run.n_iter
         self.reports_ = run.reports
+        self.typical_ = np.sqrt(np.asarray(documents.X.power(2).mean(axis=0), dtype=np.float64))
         self.n_components_ = len(self.share_)
         self.n_features_in_ = documents.X.shape[1]
         self.classes_ = np.arange(documents.Y.shape[1])
@@ -605,3 +521,87 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             )
         if self.experts == "separate" and not self.smoothing > 0.0:
             raise ValueError(f"smoothing must be positive; it is {self.smoothing}")
+
+    def describe_components(
+        self, n_labels: int = 5, n_features: int = 10
+    ) -> tuple[ComponentSummary, ...]:
+        """Summarise the components, largest first.
+
+        Parameters
+        ----------
+        n_labels, n_features : int
+            Labels and features named at most.
+        """
+        check_is_fitted(self)
+        coef = self.gate_.coef.toarray()
+        # The softmax ignores what all components share, and so does the reader.
+        contrast = (coef - coef.mean(axis=0)) * self.typical_
+        summaries = []
+        for k in np.argsort(-self.share_, kind="stable"):
+            labels = np.argsort(-self.rates_[k], kind="stable")[:n_labels]
+            features = np.argsort(-contrast[k], kind="stable")[:n_features]
+            summaries.append(
+                ComponentSummary(
+                    int(k),
+                    float(self.share_[k]),
+                    tuple((int(j), float(self.rates_[k, j])) for j in labels),
+                    tuple((int(j), float(coef[k, j])) for j in features if contrast[k, j] > 0.0),
+                )
+            )
+        return tuple(summaries)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the fitted state: arrays, and settings that JSON can carry."""
+        check_is_fitted(self)
+        arrays = pack_mixture(self.gate_, self.experts_, self.support_)
+        arrays |= {
+            "scale": self.weighting_.scale_,
+            "share": self.share_,
+            "rates": self.rates_,
+            "typical": self.typical_,
+            "alpha": self.alpha_,
+        }
+        params = self.get_params()
+        if not isinstance(params["alpha"], str):
+            params["alpha"] = np.asarray(params["alpha"], dtype=np.float64).tolist()
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = None
+        return arrays, {
+            "params": params,
+            "scheme": self.weighting_.scheme_,
+            "allow_empty": self.allow_empty_,
+            "gate_alpha": self.gate_alpha_,
+            "n_iter": self.n_iter_,
+            "reports": [report.to_json() for report in self.reports_],
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has a wrong type or shape, or points outside another.
+        """
+        model = cls(**settings["params"])
+        d = len(checked_array(arrays, "scale", np.float64, (None,)))
+        n_components, n_labels = checked_array(arrays, "rates", np.float64, (None, None)).shape
+        model.weighting_ = FeatureWeighting.from_state(
+            arrays["scale"], settings["scheme"], model.weighting
+        )
+        shape = (n_components, n_labels, d)
+        model.gate_, model.experts_, model.support_ = unpack_mixture(arrays, shape)
+        model.mixture_ = as_mixture(model.gate_, model.experts_, model.n_jobs)
+        model.share_ = checked_array(arrays, "share", np.float64, (n_components,))
+        model.rates_ = arrays["rates"]
+        model.typical_ = checked_array(arrays, "typical", np.float64, (d,))
+        model.alpha_ = checked_array(arrays, "alpha", np.float64, (n_labels,))
+        model.gate_alpha_ = float(settings["gate_alpha"])
+        model.n_iter_ = int(settings["n_iter"])
+        model.reports_ = tuple(StepReport.from_json(stored) for stored in settings["reports"])
+        model.allow_empty_ = bool(settings["allow_empty"])
+        model.n_components_ = n_components
+        model.n_features_in_ = d
+        model.classes_ = np.arange(n_labels)
+        return model

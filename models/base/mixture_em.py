@@ -11,8 +11,9 @@ the promise: then the likelihood itself has to be watched, which `run_em` does o
 """
 
 import warnings
-from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,6 +89,24 @@ class StepReport:
     log_likelihood: float
     valid_log_likelihood: float
     n_components: int
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """Return the report for JSON, which knows no NaN."""
+        stored: dict[str, float | int | None] = asdict(self)
+        if np.isnan(self.valid_log_likelihood):
+            stored["valid_log_likelihood"] = None
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read back what `to_json` wrote."""
+        held_out = stored["valid_log_likelihood"]
+        return cls(
+            float(stored["objective"]),
+            float(stored["log_likelihood"]),
+            float("nan") if held_out is None else float(held_out),
+            int(stored["n_components"]),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ For one document the mixture is a Bernoulli mixture with weights :math:`\pi_k(x)
 probabilities :math:`\mu_{kl}(x)`, from which everything here follows exactly.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from models.base.bernoulli_mixture import mixture_covariance
 from models.base.binary_relevance import as_labels
 from models.base.mixture_em import responsibilities
+from models.base.mixture_explanation import SetExplanation, explain_set, label_correlation
 from models.base.mixture_scoring import Mixture
 from models.base.scaling import FeatureWeighting
 from models.sets.candidates import CandidateSets, concatenate
@@ -203,24 +204,39 @@ class MixtureInference:
         ----------
         x : array-like or sparse of shape (1, n_features)
         """
-        log_weights, logits = self.parameters(x)
-        if len(logits) != 1:
-            raise ValueError(f"covariance describes one document; x has {len(logits)} rows")
-        return mixture_covariance(np.exp(log_weights[0]), expit(logits[0]))
+        log_weights, logits = self._one(x)
+        return mixture_covariance(np.exp(log_weights), expit(logits))
 
     def correlation(self, x: Matrix) -> NDArray[np.float64]:
         """Return the Pearson correlation of the labels of one document, 1 on the diagonal."""
-        covariance = self.covariance(x)
-        deviation = np.sqrt(np.diag(covariance))
-        scale = np.maximum(np.outer(deviation, deviation), np.finfo(np.float64).tiny)
-        correlation: NDArray[np.float64] = np.clip(covariance / scale, -1.0, 1.0)
-        np.fill_diagonal(correlation, 1.0)
-        return correlation
+        log_weights, logits = self._one(x)
+        return label_correlation(np.exp(log_weights), expit(logits))
+
+    def explain(self, x: Matrix, labels: Sequence[int] | None = None) -> SetExplanation:
+        """Explain a label set of one document, by default its most probable one.
+
+        Parameters
+        ----------
+        x : array-like or sparse of shape (1, n_features)
+        labels : sequence of int, optional
+            Label columns of the set.
+        """
+        log_weights, logits = self._one(x)
+        if labels is None:
+            found = most_probable_sets([log_weights], [logits], allow_empty=self.allow_empty_)
+            labels = found.candidates.labels.tolist()
+        return explain_set(log_weights, logits, labels)
 
     def score(self, X: Matrix, Y: Matrix) -> float:
         """Return the set accuracy of `predict`, in [0, 1]."""
         truth = as_labels(Y).toarray()
         return float((self.predict(X) == truth).all(axis=1).mean())
+
+    def _one(self, x: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        log_weights, logits = self.parameters(x)
+        if len(logits) != 1:
+            raise ValueError(f"one document is described at a time; x has {len(logits)} rows")
+        return log_weights[0], logits[0]
 
     def _batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         check_is_fitted(self)

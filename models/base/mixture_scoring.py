@@ -187,6 +187,15 @@ class SharedMixture:
         return weights, logits
 
 
+def as_mixture(
+    gate: Gate, experts: SharedExperts | SeparateExperts, n_jobs: int | None = None
+) -> SharedMixture | SeparateMixture:
+    """Return the mixture of a gate and experts of either kind."""
+    if isinstance(experts, SharedExperts):
+        return SharedMixture(gate, experts, n_jobs)
+    return SeparateMixture(gate, experts, n_jobs)
+
+
 def as_rows_tuple(X: sp.csr_array) -> Rows:
     """View a csr_array as `Rows`, float32."""
     return Rows(
