@@ -436,12 +436,16 @@ class PolicyRequest(RequestBody):
         None, description="Ignored, so that what was read can be sent back; use `If-Match`."
     )
     target_accuracy: float = Field(
-        allow_inf_nan=False, description="Share of sent sets that must be right, in (0, 1)."
+        routing.DEFAULT_TARGET_ACCURACY,
+        allow_inf_nan=False,
+        description="Share of sent sets that must be right, in (0, 1).",
     )
     risk: float = Field(
-        allow_inf_nan=False, description="Chance that a certificate may be wrong, in (0, 1)."
+        routing.DEFAULT_RISK,
+        allow_inf_nan=False,
+        description="Chance that a certificate may be wrong, in (0, 1).",
     )
-    auto_send: bool
+    auto_send: bool = True
     threshold: Threshold
     audit: Audit = Field(default_factory=Audit)
     overlap_rate: float = Field(0.0, allow_inf_nan=False)

@@ -59,6 +59,9 @@ class RoutingPolicy:
         return Decision.REVIEW, Reason.BELOW_THRESHOLD
 
 
+DEFAULT_TARGET_ACCURACY = 0.95
+DEFAULT_RISK = 0.1
+
 FIRST_POLICY_VERSION = "00000000-0000-7000-8000-000000000000"
 """The policy that a new database starts with."""
 
@@ -67,8 +70,8 @@ def first_policy(created_at: datetime) -> RoutingPolicy:
     """Return the policy before anybody has set one: no threshold, so nothing is sent."""
     return RoutingPolicy(
         version=FIRST_POLICY_VERSION,
-        target_accuracy=0.95,
-        risk=0.1,
+        target_accuracy=DEFAULT_TARGET_ACCURACY,
+        risk=DEFAULT_RISK,
         auto_send=True,
         threshold_mode=ThresholdMode.CERTIFIED,
         threshold=None,

@@ -62,13 +62,11 @@ def test_what_was_read_can_be_sent_back(service: Service) -> None:
 
 
 def test_defaults_may_be_left_out(service: Service) -> None:
-    short = {
-        "target_accuracy": 0.9,
-        "risk": 0.1,
-        "auto_send": False,
-        "threshold": {"mode": "certified"},
-    }
-    assert _put(service, short).status_code == 200
+    response = _put(service, {"threshold": {"mode": "fixed", "value": 0.8}})
+    assert response.status_code == 200
+    policy = response.json()
+    assert policy["threshold"]["value"] == 0.8
+    assert (policy["target_accuracy"], policy["risk"], policy["auto_send"]) == (0.95, 0.1, True)
 
 
 def test_a_policy_that_changed_meanwhile_is_not_overwritten(service: Service) -> None:
