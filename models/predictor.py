@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
@@ -99,9 +100,9 @@ class SetPredictions:
 
     def likely_labels(self, row: int, limit: int = 20) -> list[tuple[str, float]]:
         """Return one document's most probable labels with their probabilities."""
-        probability = self.marginals[row]
-        order = np.argsort(-probability, kind="stable")[:limit]
-        return [(self.label_names[label], float(probability[label])) for label in order]
+        order = most_likely(self.marginals[row : row + 1], limit)[0].tolist()
+        probability = self.marginals[row].tolist()
+        return [(self.label_names[label], probability[label]) for label in order]
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,6 +315,33 @@ def _score(base: BinaryRelevance, rows: csr_array) -> NDArray[np.float64]:
     logits = np.empty((rows.shape[0], len(base.intercept_)))
     score_rows(rows.indptr, rows.indices, values, base.weights_, logits)
     return logits
+
+
+@njit(cache=True, nogil=True)
+def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
+    """Return the columns of each row's largest values, largest first, ties by column.
+
+    Returns
+    -------
+    int64 ndarray of shape (n_documents, min(limit, n_labels))
+    """
+    n, n_labels = marginals.shape
+    k = min(limit, n_labels)
+    out = np.empty((n, k), dtype=np.int64)
+    for i in range(n):
+        row, best = marginals[i], out[i]
+        held = 0
+        for label in range(n_labels):
+            value = row[label]
+            if held == k and (k == 0 or value <= row[best[k - 1]]):
+                continue
+            held = min(held + 1, k)
+            slot = held - 1
+            while slot > 0 and row[best[slot - 1]] < value:
+                best[slot] = best[slot - 1]
+                slot -= 1
+            best[slot] = label
+    return out
 
 
 def seen_features(X: csr_array) -> NDArray[np.bool_]:

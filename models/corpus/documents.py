@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from models.corpus.lines import (
     ContentHash,
@@ -19,6 +20,7 @@ from models.corpus.lines import (
 
 _LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
 _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
+_INPUT_KEY_SET = frozenset(_INPUT_KEYS)
 WORD = re.compile(r"\w")
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _QUOTED = 60  # characters of a foreign value that a message quotes
@@ -34,8 +36,7 @@ class LabelledDocuments:
     annotators: list[str | None] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class PredictionInput:
+class PredictionInput(NamedTuple):
     """One document to predict: ``text`` or ``features`` is set, never both."""
 
     id: str | None
@@ -116,17 +117,50 @@ def iter_documents(
     DataError
         At the first line that is not such a document.
     """
-    for number, record in _records(path, progress=progress):
-        line = _Line(path, number, record)
-        line.refuse_unknown_keys(_INPUT_KEYS)
-        id_ = line.string("id", cure="", empty=False) if "id" in record else None
-        if ("text" in record) == ("features" in record):
-            fault = "both 'text' and 'features'" if "text" in record else "no 'text' or 'features'"
-            raise line.error(fault, 'give the document as either "text" or "features"')
-        if "text" in record:
-            yield number, PredictionInput(id_, line.string("text", cure="", empty=True), None)
-        else:
-            yield number, PredictionInput(id_, None, line.features())
+    for number, content in read_lines(path, progress=progress):
+        document = parse_document(path, number, content)
+        if document is not None:
+            yield number, document
+
+
+def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
+    """Read one line as `iter_documents` does; None if it is blank.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where the line is from, for messages.
+    number : int
+        Its number, from 1.
+    content : bytes
+
+    Raises
+    ------
+    DataError
+        If the line is no document to predict.
+    """
+    record = _record(path, number, content)
+    if record is None:
+        return None
+    id_, text = record.get("id"), record.get("text")
+    if (
+        type(text) is str
+        and type(id_) is str
+        and id_.isascii()
+        and id_.strip()
+        and "features" not in record
+        and record.keys() <= _INPUT_KEY_SET
+    ):
+        return PredictionInput(id_, text, None)  # nothing to refuse, as nearly always
+    line = _Line(path, number, record)
+    line.refuse_unknown_keys(_INPUT_KEYS)
+    id_ = line.string("id", cure="", empty=False) if "id" in record else None
+    if ("text" in record) == ("features" in record):
+        fault = "both 'text' and 'features'" if "text" in record else "no 'text' or 'features'"
+        raise line.error(fault, 'give the document as either "text" or "features"')
+    if "text" in record:
+        return PredictionInput(id_, line.string("text", cure="", empty=True), None)
+    return PredictionInput(id_, None, line.features())
 
 
 def _records(
@@ -134,31 +168,38 @@ def _records(
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield each line's JSON object with its line number; blank lines are passed over."""
     for number, line in read_lines(path, progress=progress, content=content):
-        text = decode(path, number, line)
-        if not text.strip():
-            continue
-        try:
-            record = json.loads(text.rstrip())
-        except json.JSONDecodeError as error:
-            raise DataError(
-                path,
-                number,
-                f"not JSON (column {error.colno}: {error.msg})",
-                "give one JSON object a line",
-            ) from error
-        except (RecursionError, ValueError) as error:
-            # Nested a thousand deep, or an integer of thousands of digits.
-            raise DataError(
-                path, number, f"JSON beyond reading ({error})", "give one plain JSON object a line"
-            ) from error
-        if not isinstance(record, dict):
-            raise DataError(
-                path,
-                number,
-                f"the JSON here is {_type_name(record)}",
-                "give one JSON object a line",
-            )
-        yield number, record
+        record = _record(path, number, line)
+        if record is not None:
+            yield number, record
+
+
+def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | None:
+    """Return a line's JSON object, None for a blank line."""
+    text = decode(path, number, line)
+    if not text.strip():
+        return None
+    try:
+        record = json.loads(text.rstrip())
+    except json.JSONDecodeError as error:
+        raise DataError(
+            path,
+            number,
+            f"not JSON (column {error.colno}: {error.msg})",
+            "give one JSON object a line",
+        ) from error
+    except (RecursionError, ValueError) as error:
+        # Nested a thousand deep, or an integer of thousands of digits.
+        raise DataError(
+            path, number, f"JSON beyond reading ({error})", "give one plain JSON object a line"
+        ) from error
+    if not isinstance(record, dict):
+        raise DataError(
+            path,
+            number,
+            f"the JSON here is {_type_name(record)}",
+            "give one JSON object a line",
+        )
+    return record
 
 
 @dataclass

@@ -2,14 +2,11 @@
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
 
-import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,13 +15,10 @@ from service.cli.console import CommandError, print_json, print_table, progress,
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.corpus.datasets import PredictionInput
     from models.metrics import Metrics
-    from models.predictor import SetPredictions, SetPredictor
 
 commands = typer.Typer()
 
-_PREDICTED_AT_ONCE = 256  # documents of `predict` in memory
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -187,84 +181,21 @@ def predict(
     *,
     out: Annotated[Path | None, typer.Option(help="The file to write; stdout by default.")] = None,
     top: Annotated[int, typer.Option(help="Candidate sets to print a document.", min=1)] = 10,
+    jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
 ) -> None:
     """Predict label sets for documents, JSON Lines in and out."""
-    from models.corpus.datasets import iter_documents
+    from joblib import cpu_count
+
+    from models.corpus.lines import read_lines
     from models.predictor import SetPredictor
+    from service.cli.prediction_lines import predicted_lines
 
     predictor = SetPredictor.load(artifact)
+    cores = jobs or int(cpu_count())
     if out is None:
-        _write_predictions(predictor, documents, iter_documents(documents), top, sys.stdout)
+        lines = read_lines(documents)
+        sys.stdout.writelines(predicted_lines(predictor, documents, lines, top, cores))
         return
     with progress("predict") as report, written_whole(out) as file:
-        lines = iter_documents(documents, progress=report)
-        _write_predictions(predictor, documents, lines, top, file)
-
-
-def _write_predictions(
-    predictor: "SetPredictor",
-    name: str,
-    lines: Iterable[tuple[int, "PredictionInput"]],
-    top: int,
-    file: TextIO,
-) -> None:
-    checked = _checked(predictor, name, lines)
-    while batch := list(islice(checked, _PREDICTED_AT_ONCE)):
-        if predictor.kind == "text":
-            predictions = predictor.predict_texts([document.text or "" for document in batch])
-        else:
-            predictions = predictor.predict_features(
-                [document.features or {} for document in batch]
-            )
-        for row, document in enumerate(batch):
-            record = _record(predictor, predictions, row, document.id, top)
-            file.write(json.dumps(record, allow_nan=False) + "\n")
-
-
-def _checked(
-    predictor: "SetPredictor", name: str, lines: Iterable[tuple[int, "PredictionInput"]]
-) -> Iterator["PredictionInput"]:
-    """Pass documents on that the model can take; refuse the first other with its line."""
-    from models.corpus.datasets import DataError
-
-    known = frozenset(predictor.feature_names) if predictor.kind == "vectors" else frozenset()
-    for number, document in lines:
-        if (document.text is not None) != (predictor.kind == "text"):
-            given, wanted = (
-                ("text", "features") if predictor.kind == "vectors" else ("features", "text")
-            )
-            raise DataError(
-                name,
-                number,
-                f"a document of {given}, but the model was trained on {predictor.kind}",
-                f'give documents as "{wanted}"',
-            )
-        for feature in document.features or ():
-            if feature not in known:
-                raise DataError(
-                    name,
-                    number,
-                    f"feature {feature[:60]!r} is unknown to the model",
-                    "use the feature names of the training data",
-                )
-        yield document
-
-
-def _record(
-    predictor: "SetPredictor", predictions: "SetPredictions", row: int, id_: str | None, top: int
-) -> dict[str, object]:
-    """Return one prediction in the form that the HTTP interface has, less what only it knows."""
-    ranked = predictions.ranked(row)
-    return {
-        "id": id_,
-        "labels": ranked[0].labels,
-        "confidence": ranked[0].confidence,
-        "candidates": [candidate._asdict() for candidate in ranked[:top]],
-        "marginals": [
-            {"label": label, "probability": probability}
-            for label, probability in predictions.likely_labels(row)
-        ],
-        "known_features": int(predictions.known_features[row]),
-        "model_version": predictor.version,
-        "calibrator_version": predictor.calibrator_version,
-    }
+        lines = read_lines(documents, progress=report)
+        file.writelines(predicted_lines(predictor, documents, lines, top, cores))

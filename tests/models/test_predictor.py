@@ -7,11 +7,14 @@ import warnings
 import numpy as np
 import pytest
 import xgboost
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
 from models.confidence.calibrators import UncalibratedSets
-from models.predictor import UnknownFeatures
+from models.predictor import UnknownFeatures, most_likely
 from models.sets.search import k_best_sets
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
@@ -196,3 +199,17 @@ def test_another_number_of_columns_is_refused(of_vectors):
 def test_a_value_that_is_not_finite_is_refused(of_vectors):
     with pytest.raises(ValueError, match="NaN"):
         of_vectors.predict(np.full((1, 12), np.nan))
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(0, 4), st.integers(1, 9)),
+        elements=st.sampled_from([0.1, 0.2, 0.3, 0.9]),
+    ),
+    st.integers(0, 12),
+)
+@settings(deadline=None)  # the first call compiles
+def test_most_likely_labels_are_those_of_a_stable_sort(marginals, limit):
+    wanted = np.argsort(-marginals, axis=1, kind="stable")[:, :limit]
+    np.testing.assert_array_equal(most_likely(marginals, limit), wanted)

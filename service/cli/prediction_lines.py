@@ -1,0 +1,259 @@
+"""What ``predict`` does with its lines: read, predict, written again, on one core or several."""
+
+# ruff: noqa: PLC0415 - numpy and numba take seconds to import: only where needed
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import chain, islice
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from models.corpus.datasets import PredictionInput
+    from models.predictor import SetPredictions, SetPredictor
+
+Line = tuple[int, bytes]
+
+LIKELY_LABELS = 20
+"""Labels whose probability is written."""
+
+_LINES_AT_ONCE = 256
+# Shorter input is predicted before further processes would have begun.
+_LINES_ALONE = 8 * _LINES_AT_ONCE
+_WAITING_PER_WORKER = 3  # blocks: enough that none is idle, few enough for constant memory
+
+
+class LinePredictor:
+    """Turns lines of JSON into lines of predictions.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    name : str
+        Where the lines come from, for messages.
+    top : int
+        Candidate sets to write a document, at least 1.
+    """
+
+    def __init__(self, predictor: "SetPredictor", name: str, top: int) -> None:
+        self._predictor = predictor
+        self._name = name
+        self._top = top
+        self._labels = [json.dumps(label) for label in predictor.label_names]
+        self._features = frozenset(predictor.feature_names if predictor.kind == "vectors" else ())
+        self._tail = (
+            f'"model_version": {json.dumps(predictor.version)}, '
+            f'"calibrator_version": {json.dumps(predictor.calibrator_version)}}}\n'
+        )
+
+    def __call__(self, lines: Sequence[Line]) -> str:
+        """Return the predictions for numbered lines, a line each; blank lines give none.
+
+        Raises
+        ------
+        DataError
+            At the first line that is no document the model can take.
+        """
+        from models.corpus.documents import parse_document
+
+        documents = []
+        for number, content in lines:
+            document = parse_document(self._name, number, content)
+            if document is not None:
+                self._check(number, document)
+                documents.append(document)
+        if not documents:
+            return ""
+        if self._predictor.kind == "text":
+            predictions = self._predictor.predict_texts([each.text or "" for each in documents])
+        else:
+            predictions = self._predictor.predict_features(
+                [each.features or {} for each in documents]
+            )
+        return "".join(self._written(predictions, [each.id for each in documents]))
+
+    def _check(self, number: int, document: "PredictionInput") -> None:
+        """Refuse a document that the model cannot take."""
+        from models.corpus.datasets import DataError
+
+        kind = self._predictor.kind
+        if (document.text is not None) != (kind == "text"):
+            given, wanted = ("text", "features") if kind == "vectors" else ("features", "text")
+            raise DataError(
+                self._name,
+                number,
+                f"a document of {given}, but the model was trained on {kind}",
+                f'give documents as "{wanted}"',
+            )
+        if document.features is not None and not self._features >= document.features.keys():
+            unknown = next(name for name in document.features if name not in self._features)
+            raise DataError(
+                self._name,
+                number,
+                f"feature {unknown[:60]!r} is unknown to the model",
+                "use the feature names of the training data",
+            )
+
+    def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
+        """Yield each prediction in the form of the HTTP interface, less what only it knows.
+
+        The JSON is put together by hand: building objects for a general encoder takes several
+        times longer than predicting.
+        """
+        import numpy as np
+
+        from models.predictor import most_likely
+
+        label = self._labels
+        sets = predictions.candidates
+        if not (np.isfinite(predictions.confidence).all() and np.isfinite(sets.log_score).all()):
+            raise ValueError("a prediction is not finite")
+        first, bounds, held = (
+            array.tolist() for array in (sets.doc_indptr, sets.set_indptr, sets.labels)
+        )
+        confidence = predictions.confidence.tolist()
+        score = np.exp(sets.log_score).tolist()
+        likely = most_likely(predictions.marginals, LIKELY_LABELS)
+        probability = np.take_along_axis(predictions.marginals, likely, axis=1).tolist()
+        known = predictions.known_features.tolist()
+        for row, (id_, columns, chances) in enumerate(
+            zip(ids, likely.tolist(), probability, strict=True)
+        ):
+            start, end = first[row], min(first[row + 1], first[row] + self._top)
+            named = [
+                ", ".join([label[column] for column in held[bounds[s] : bounds[s + 1]]])
+                for s in range(start, end)
+            ]
+            candidates = ", ".join(
+                [
+                    f'{{"labels": [{name}], "confidence": {sure!r}, "score": {chance!r}}}'
+                    for name, sure, chance in zip(
+                        named, confidence[start:end], score[start:end], strict=True
+                    )
+                ]
+            )
+            marginals = ", ".join(
+                [
+                    f'{{"label": {label[column]}, "probability": {chance!r}}}'
+                    for column, chance in zip(columns, chances, strict=True)
+                ]
+            )
+            yield (
+                f'{{"id": {json.dumps(id_)}, "labels": [{named[0]}], '
+                f'"confidence": {confidence[start]!r}, "candidates": [{candidates}], '
+                f'"marginals": [{marginals}], "known_features": {known[row]}, {self._tail}'
+            )
+
+
+def predicted_lines(
+    predictor: "SetPredictor", name: str, lines: Iterable[Line], top: int, jobs: int
+) -> Iterator[str]:
+    """Yield the predictions of lines, some at a time, in order and in constant memory.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    name : str
+        Where the lines come from, for messages.
+    lines : iterable of (int, bytes)
+        As `read_lines` yields them.
+    top : int
+        Candidate sets to write a document.
+    jobs : int
+        Processes; more than one only start on input of some length.
+
+    Raises
+    ------
+    DataError
+        After the predictions of all lines before the first that is at fault.
+    """
+    line_predictor = LinePredictor(predictor, name, top)
+    rest = iter(lines)
+    for block in _blocks(islice(rest, _LINES_ALONE)):
+        yield from _up_to_the_fault(line_predictor, block)
+    ahead = next(rest, None)
+    if ahead is None:
+        return
+    blocks = _blocks(chain([ahead], rest))
+    if jobs == 1 or sys.platform != "linux":  # elsewhere forking is not safe
+        for block in blocks:
+            yield from _up_to_the_fault(line_predictor, block)
+    else:
+        yield from _shared(line_predictor, blocks, jobs)
+
+
+def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    rest = iter(lines)
+    while block := list(islice(rest, _LINES_AT_ONCE)):
+        yield block
+
+
+def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> Iterator[str]:
+    """Yield a block's predictions; of a faulty one those before the fault, which is then raised."""
+    from models.corpus.datasets import DataError
+
+    try:
+        predicted = line_predictor(block)
+    except DataError as error:
+        yield line_predictor([line for line in block if line[0] < (error.line or 0)])
+        raise
+    yield predicted
+
+
+def _shared(
+    line_predictor: LinePredictor, blocks: Iterator[list[Line]], jobs: int
+) -> Iterator[str]:
+    """Deal blocks out to processes; yield their predictions in order.
+
+    The processes are forks, so that they hold the model and its compiled code without loading it.
+    """
+    global _forked  # noqa: PLW0603 - what forks inherit must be found without an argument
+    _forked = line_predictor
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
+    )
+    waiting: deque[tuple[list[Line], Future[str]]] = deque()
+    try:
+        for block in islice(blocks, jobs * _WAITING_PER_WORKER):
+            waiting.append((block, pool.submit(_predict_block, block)))
+        while waiting:
+            block, future = waiting.popleft()
+            if future.exception() is None:
+                yield future.result()
+            else:
+                # Again, here: to tell what came before the fault.
+                yield from _up_to_the_fault(line_predictor, block)
+            for following in islice(blocks, 1):
+                waiting.append((following, pool.submit(_predict_block, following)))
+    finally:
+        _forked = None
+        pool.shutdown(cancel_futures=True)
+
+
+_forked: LinePredictor | None = None
+
+
+def _predict_block(block: list[Line]) -> str:
+    if _forked is None:
+        raise RuntimeError("a worker was started without its model")
+    return _forked(block)
+
+
+def _begin_worker() -> None:
+    """Leave interrupts to the parent, and end with it however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,118 @@
+"""Lines in, lines out: what is written, in what order, and what a fault leaves."""
+
+import io
+import json
+import multiprocessing
+
+import pytest
+
+from models.corpus.datasets import DataError
+from models.training import TrainingOptions, train
+from service.cli import prediction_lines
+from service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
+from tests.models import corpora
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    return train(corpora.texts(n=300), TrainingOptions(calibrator="boosted-squared", alpha=1e-3))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(prediction_lines, "_LINES_AT_ONCE", 7)
+    monkeypatch.setattr(prediction_lines, "_LINES_ALONE", 14)
+
+
+def as_lines(records):
+    return [(number, json.dumps(record).encode()) for number, record in enumerate(records, 1)]
+
+
+def stories(n):
+    return [
+        {"id": f'"{i}"é', "text": text} for i, text in enumerate(corpora.texts(n=n, seed=1).texts)
+    ]
+
+
+def record(predictor, predictions, row, id_, top):
+    """A prediction by way of objects: what the lines are put together to equal."""
+    ranked = predictions.ranked(row)
+    return {
+        "id": id_,
+        "labels": ranked[0].labels,
+        "confidence": ranked[0].confidence,
+        "candidates": [candidate._asdict() for candidate in ranked[:top]],
+        "marginals": [
+            {"label": label, "probability": probability}
+            for label, probability in predictions.likely_labels(row, LIKELY_LABELS)
+        ],
+        "known_features": int(predictions.known_features[row]),
+        "model_version": predictor.version,
+        "calibrator_version": predictor.calibrator_version,
+    }
+
+
+@pytest.mark.parametrize("top", [1, 3, 100])
+def test_lines_are_those_of_a_json_encoder(predictor, top):
+    documents = stories(20)
+    written = LinePredictor(predictor, "a", top)(as_lines(documents))
+    predictions = predictor.predict_texts([document["text"] for document in documents])
+    wanted = [
+        json.dumps(record(predictor, predictions, row, document["id"], top)) + "\n"
+        for row, document in enumerate(documents)
+    ]
+    assert written == "".join(wanted)
+
+
+def test_documents_without_an_id_and_blank_lines_are_taken(predictor):
+    lines = [(1, b"\n"), (2, b'{"text": "fever cough"}\n'), (3, b"  \n")]
+    (line,) = LinePredictor(predictor, "a", 1)(lines).splitlines()
+    assert json.loads(line)["id"] is None
+    assert LinePredictor(predictor, "a", 1)([(1, b"\n")]) == ""
+
+
+def test_several_processes_write_what_one_writes(predictor, small_blocks):
+    lines = as_lines(stories(120))
+    alone = "".join(predicted_lines(predictor, "a", lines, 10, 1))
+    shared = "".join(predicted_lines(predictor, "a", iter(lines), 10, 3))
+    assert len(alone.splitlines()) == 120
+    assert shared == alone
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("fault", [5, 14, 15, 60, 120])
+def test_everything_before_a_fault_is_written(predictor, small_blocks, jobs, fault):
+    lines = as_lines(stories(120))
+    lines[fault - 1] = (fault, b"no JSON")
+    out = io.StringIO()
+    with pytest.raises(DataError, match=f"^a, line {fault}: not JSON"):
+        out.writelines(predicted_lines(predictor, "a", lines, 10, jobs))
+    assert len(out.getvalue().splitlines()) == fault - 1
+
+
+def test_input_is_read_only_so_far_ahead(predictor, small_blocks):
+    read = 0
+
+    def endless():
+        nonlocal read
+        while True:
+            read += 1
+            yield read, b'{"id": "x", "text": "fever cough"}'
+
+    lines = predicted_lines(predictor, "a", endless(), 1, 2)
+    for _ in range(30):
+        next(lines)
+    assert read <= 7 * 30 + 7 * 2 * prediction_lines._WAITING_PER_WORKER + 7
+    lines.close()
+
+
+def test_workers_end_with_their_reader(predictor, small_blocks):
+    lines = predicted_lines(predictor, "a", as_lines(stories(120)), 1, 2)
+    for _ in range(3):
+        next(lines)
+    children = set(multiprocessing.active_children())
+    assert len(children) >= 1
+    lines.close()
+    for child in children:
+        child.join(timeout=10)
+    assert not children & set(multiprocessing.active_children())
