@@ -1,5 +1,7 @@
 """Who calls, and for how long that is trusted."""
 
+import re
+
 import pytest
 
 from service.api.dependencies import Callers
@@ -23,17 +25,30 @@ CALLS = [
     ("PUT", "/v1/admin/policy"),
     ("GET", "/v1/admin/models"),
     ("POST", "/v1/admin/models/x/activate"),
+    ("GET", "/v1/admin/webhooks"),
+    ("POST", "/v1/admin/webhooks"),
+    ("GET", "/v1/admin/webhooks/x"),
+    ("PUT", "/v1/admin/webhooks/x"),
+    ("DELETE", "/v1/admin/webhooks/x"),
+    ("POST", "/v1/admin/webhooks/x/rotate-secret"),
+    ("POST", "/v1/admin/webhooks/x/test"),
+    ("POST", "/v1/admin/webhooks/x/replay"),
+    ("GET", "/v1/admin/deliveries"),
+    ("GET", "/v1/admin/deliveries/x"),
+    ("POST", "/v1/admin/deliveries/x/replay"),
+    ("GET", "/v1/outbox"),
+    ("POST", "/v1/outbox/acknowledge"),
 ]
 
 
 def test_the_list_of_calls_above_is_complete(service: Service) -> None:
     documented = {
-        (method.upper(), path.replace("{prediction_id}", "x").replace("{task_id}", "x"))
+        (method.upper(), re.sub(r"\{\w+\}", "x", path))
         for path, operations in service.app.openapi()["paths"].items()
         for method in operations
         if path.startswith("/v1")
     }
-    assert {(m, p.replace("{model_id}", "x")) for m, p in documented} == set(CALLS)
+    assert documented == set(CALLS)
 
 
 @pytest.mark.parametrize(("method", "path"), CALLS)

@@ -1,0 +1,291 @@
+"""Webhooks, deliveries and the outbox over HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+
+from service.api.webhook_schemas import AutoSentMessage, CompletedMessage
+from service.domain.delivery import Answer, DeliveryState, payload
+from service.domain.people import Role
+from service.use_cases.deliver import ClaimDeliveries, RecordAnswers, RouteMessages
+from tests.edge import Service, assert_problem
+
+URL = "https://billing.example/hooks"
+HOOKS = "/v1/admin/webhooks"
+
+
+def _add(service: Service, **fields: Any) -> dict[str, Any]:
+    response = service.post(HOOKS, by="admin", json={"url": URL, **fields})
+    assert response.status_code == 201, response.text
+    added: dict[str, Any] = response.json()
+    assert response.headers["location"] == f"{HOOKS}/{added['id']}"
+    return added
+
+
+def _attempt(service: Service, **answer: Any) -> int:
+    """Make every due delivery end in the same answer; returns how many there were."""
+    verbs, clock = service.verbs, service.clock
+    ids = verbs.predict.new_id
+    RouteMessages(service.database, clock, ids)()
+    parcels = ClaimDeliveries(service.database, clock)({}, room=100, share=100)
+    record = RecordAnswers(service.database, clock, ids, lambda: 0.0)
+    record([(parcel.delivery, Answer(clock(), 0.25, **answer)) for parcel in parcels])
+    return len(parcels)
+
+
+def _complete(service: Service, labels: list[str]) -> dict[str, Any]:
+    claimed = service.post("/v1/reviews/claim", by="reviewer")
+    done = service.post(
+        f"/v1/reviews/{claimed.json()['id']}/complete",
+        by="reviewer",
+        json={"labels": labels},
+        headers={"If-Match": claimed.headers["etag"]},
+    )
+    assert done.status_code == 200, done.text
+    answer: dict[str, Any] = done.json()
+    return answer
+
+
+def test_a_webhook_shows_its_secret_once(service: Service) -> None:
+    added = _add(service, description="billing", events=["review.completed"])
+    assert added["secret"].startswith("whsec_")
+    shown = service.get(f"{HOOKS}/{added['id']}", by="admin")
+    assert shown.headers["etag"] == '"1"'
+    assert shown.json() == {**added, "secret": None}
+    assert service.get(HOOKS, by="admin").json()["items"] == [shown.json()]
+    rotated = service.post(f"{HOOKS}/{added['id']}/rotate-secret", by="admin").json()
+    assert rotated["secret"] != added["secret"]
+    assert rotated["previous_secret_expires_at"] == "2026-01-03T03:04:05.678901Z"
+    assert rotated["version"] == 2
+    trail = json.dumps([dict(e.detail) for e in service.database.contents.events.values()])
+    assert added["secret"] not in trail
+    assert rotated["secret"] not in trail
+
+
+def test_a_webhook_is_replaced_at_the_version_that_was_read(service: Service) -> None:
+    added = _add(service)
+    address = f"{HOOKS}/{added['id']}"
+    body = {"url": "https://other.example/", "enabled": False}
+    stale = service.send("PUT", address, by="admin", json=body, headers={"If-Match": '"9"'})
+    assert_problem(stale, 412, "stale-version")
+    changed = service.send("PUT", address, by="admin", json=body, headers={"If-Match": '"1"'})
+    assert changed.json() == {
+        **added,
+        "url": "https://other.example/",
+        "enabled": False,
+        "disabled_because": "by an administrator",
+        "secret": None,
+        "version": 2,
+    }
+    for nonsense in ('"x"', '"99999999999"'):
+        bad = service.send("DELETE", address, by="admin", headers={"If-Match": nonsense})
+        assert_problem(bad, 412, "stale-version")
+    gone = service.send("DELETE", address, by="admin", headers={"If-Match": '"2"'})
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert_problem(service.get(address, by="admin"), 404, "webhook-not-found")
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"url": "http://billing.example/"}, "/url"),
+        ({"url": "https://127.0.0.1/"}, "/url"),
+        ({"url": "https://[::ffff:10.0.0.1]/"}, "/url"),
+        ({"url": "https://ann:secret@billing.example/"}, "/url"),
+        ({"url": "https://billing.example/#x"}, "/url"),
+        ({"url": "https://billing.example:99999/"}, "/url"),
+        ({"url": "nonsense"}, "/url"),
+        ({"url": URL, "description": "x\x00"}, "/description"),
+        ({"url": URL, "events": ["webhook.test"]}, "/events/0"),
+        ({"url": URL, "secret": "whsec_mine"}, "/secret"),
+    ],
+)
+def test_an_address_that_cannot_be_told_is_refused(
+    service: Service, body: dict[str, Any], pointer: str
+) -> None:
+    assert_problem(service.post(HOOKS, by="admin", json=body), 422, "invalid-request", pointer)
+    assert service.get(HOOKS, by="admin").json()["items"] == []
+
+
+@pytest.mark.parametrize("who", ["client", "reviewer", "lead"])
+def test_only_administrators_see_webhooks_and_deliveries(service: Service, who: str) -> None:
+    added = _add(service)
+    for method, path in (
+        ("GET", HOOKS),
+        ("POST", HOOKS),
+        ("GET", f"{HOOKS}/{added['id']}"),
+        ("PUT", f"{HOOKS}/{added['id']}"),
+        ("DELETE", f"{HOOKS}/{added['id']}"),
+        ("POST", f"{HOOKS}/{added['id']}/rotate-secret"),
+        ("POST", f"{HOOKS}/{added['id']}/test"),
+        ("POST", f"{HOOKS}/{added['id']}/replay"),
+        ("GET", "/v1/admin/deliveries"),
+        ("GET", f"/v1/admin/deliveries/{added['id']}"),
+        ("POST", f"/v1/admin/deliveries/{added['id']}/replay"),
+    ):
+        body = {"json": {"url": URL}} if method in {"PUT", "POST"} else {}
+        assert_problem(service.send(method, path, by=who, **body), 403, "forbidden")
+        assert_problem(service.send(method, path, **body), 401, "unauthenticated")
+
+
+def test_what_is_not_there_is_a_problem(service: Service) -> None:
+    for verb in ("rotate-secret", "test", "replay"):
+        missing = service.post(f"{HOOKS}/nonsense/{verb}", by="admin")
+        assert_problem(missing, 404, "webhook-not-found")
+    assert_problem(
+        service.get("/v1/admin/deliveries/nonsense", by="admin"), 404, "delivery-not-found"
+    )
+    assert_problem(
+        service.post("/v1/admin/deliveries/nonsense/replay", by="admin"), 404, "delivery-not-found"
+    )
+
+
+def test_a_delivery_is_shown_with_its_log_and_sent_again_on_request(service: Service) -> None:
+    hook = _add(service)
+    service.fix_threshold(0.5)
+    prediction = service.predict("0.8").json()
+    assert _attempt(service, status=503, excerpt="try later") == 1
+    (listed,) = service.get("/v1/admin/deliveries?state=pending", by="admin").json()["items"]
+    assert (listed["attempts"], listed["webhook_id"]) == (1, hook["id"])
+    assert listed["next_attempt_at"] == "2026-01-02T03:04:10.678901Z"
+    one = f"/v1/admin/deliveries/{listed['id']}"
+    shown = service.get(one, by="admin").json()
+    assert shown["delivery"] == listed
+    assert shown["payload"]["data"]["prediction_id"] == prediction["id"]
+    assert shown["log"] == [
+        {
+            "number": 1,
+            "started_at": "2026-01-02T03:04:05.678901Z",
+            "seconds": 0.25,
+            "status": 503,
+            "response": "try later",
+            "error": None,
+        }
+    ]
+    assert _attempt(service, status=200) == 0  # not due yet
+    replayed = service.post(f"{one}/replay", by="admin")
+    assert (replayed.status_code, replayed.json()["attempts"]) == (202, 0)
+    assert _attempt(service, status=200) == 1
+    listed = service.get("/v1/admin/deliveries", by="admin").json()["items"][0]
+    assert (listed["state"], listed["next_attempt_at"]) == ("delivered", None)
+    # Also what arrived may be asked for again.
+    service.post(f"{one}/replay", by="admin")
+    assert _attempt(service, status=200) == 1
+    assert len(service.get(one, by="admin").json()["log"]) == 3
+
+
+def test_dead_deliveries_of_a_webhook_are_replayed_together(service: Service) -> None:
+    hook, other = _add(service), _add(service)
+    service.fix_threshold(0.5)
+    for text in ("0.8", "0.9", "0.7"):
+        service.predict(text)
+    for _ in range(10):
+        assert _attempt(service, status=500) == 6
+        service.clock.advance(days=2)
+    assert _attempt(service, status=200) == 0
+    dead = service.get("/v1/admin/deliveries?state=dead", by="admin").json()["items"]
+    assert len(dead) == 6
+    assert service.post(f"{HOOKS}/{hook['id']}/replay", by="admin").json() == {"replayed": 3}
+    assert _attempt(service, status=200) == 3
+    query = f"/v1/admin/deliveries?webhook_id={other['id']}&limit=2"
+    first = service.get(query, by="admin").json()
+    assert {item["state"] for item in first["items"]} == {"dead"}
+    rest = service.get(f"{query}&cursor={first['next_cursor']}", by="admin").json()
+    assert len(first["items"] + rest["items"]) == 3
+
+
+def test_nothing_is_sent_again_to_a_webhook_that_was_deleted(service: Service) -> None:
+    hook = _add(service)
+    service.post(f"{HOOKS}/{hook['id']}/test", by="admin")
+    service.send("DELETE", f"{HOOKS}/{hook['id']}", by="admin")
+    (listed,) = service.get("/v1/admin/deliveries", by="admin").json()["items"]
+    assert listed["state"] == "cancelled"
+    refused = service.post(f"/v1/admin/deliveries/{listed['id']}/replay", by="admin")
+    assert_problem(refused, 409, "delivery-cancelled")
+
+
+def test_a_test_goes_to_one_webhook_whatever_it_wants_and_to_no_outbox(service: Service) -> None:
+    hook = _add(service, events=["policy.tripped"])
+    _add(service)
+    tried = service.post(f"{HOOKS}/{hook['id']}/test", by="admin")
+    assert tried.status_code == 202
+    assert service.get(tried.headers["location"], by="admin").json()["payload"] == {
+        "type": "webhook.test",
+        "timestamp": "2026-01-02T03:04:05.678901Z",
+        "data": {"webhook_id": hook["id"]},
+    }
+    assert _attempt(service, status=200) == 1
+    assert service.get("/v1/outbox", by="admin").json()["items"] == []
+
+
+def test_what_is_told_is_what_the_document_says_and_holds_no_text(service: Service) -> None:
+    """The models of OpenAPI's ``webhooks`` forbid and demand every field."""
+    service.fix_threshold(0.5)
+    body = {"document": {"id": "note-1", "text": "0.8"}, "metadata": {"ward": "geheim"}}
+    sent = service.post("/v1/predictions", by="client", json=body).json()
+    body["document"] = {"text": "0.3"}
+    waiting = service.post("/v1/predictions", by="client", json=body).json()
+    done = _complete(service, ["a"])
+    first, second = service.database.contents.outgoing.messages.values()
+    told = AutoSentMessage.model_validate_json(json.dumps(payload(first)))
+    assert told.data.prediction_id == sent["id"]
+    assert told.data.model_dump(mode="json", include=set(sent)) == {
+        name: sent[name] for name in told.data.model_fields_set & set(sent)
+    }
+    reviewed = CompletedMessage.model_validate_json(json.dumps(payload(second)))
+    assert reviewed.data.prediction_id == waiting["id"]
+    assert (reviewed.data.labels, reviewed.data.agreed) == (["a"], False)
+    assert (reviewed.data.review_id, reviewed.data.annotation_id) == (
+        done["id"],
+        done["annotation_id"],
+    )
+    assert reviewed.data.decision == "review"
+    for message in (first, second):
+        assert "geheim" not in json.dumps(payload(message))
+        assert '"0.' not in json.dumps(payload(message))  # the documents' texts
+
+
+def test_a_client_pulls_what_happened_and_acknowledges_it(service: Service) -> None:
+    service.fix_threshold(0.5)
+    service.key("other", Role.CLIENT)
+    sent = [service.predict(text).json()["id"] for text in ("0.8", "0.9", "0.7")]
+    service.predict("0.2")
+    _complete(service, ["a", "b"])
+    assert service.get("/v1/outbox", by="other").json()["items"] == []
+    first = service.get("/v1/outbox?limit=2", by="client").json()
+    rest = service.get(f"/v1/outbox?cursor={first['next_cursor']}", by="client").json()
+    assert rest["next_cursor"] is None
+    messages = first["items"] + rest["items"]
+    assert [m["data"]["prediction_id"] for m in messages[:3]] == sent
+    assert [m["type"] for m in messages] == ["prediction.auto_sent"] * 3 + ["review.completed"]
+    stolen = service.get(f"/v1/outbox?cursor={first['next_cursor']}", by="other")
+    assert_problem(stolen, 422, "invalid-request", "/query/cursor")
+    ids = {"ids": [m["id"] for m in first["items"]]}
+    path = "/v1/outbox/acknowledge"
+    assert service.post(path, by="other", json=ids).json() == {"acknowledged": 0}
+    assert service.post(path, by="client", json=ids).json() == {"acknowledged": 2}
+    assert service.post(path, by="client", json=ids).json() == {"acknowledged": 0}
+    assert service.get("/v1/outbox", by="client").json()["items"] == rest["items"]
+    # Webhooks do not notice: they have an account of their own.
+    _add(service)
+    assert _attempt(service, status=200) == 4
+
+
+def test_acknowledging_nonsense_is_refused(service: Service) -> None:
+    path = "/v1/outbox/acknowledge"
+    bad = service.post(path, by="client", json={"ids": ["x"]})
+    assert_problem(bad, 422, "invalid-request", "/ids/0")
+    many = service.post(path, by="client", json={"ids": ["x"] * 1_001})
+    assert_problem(many, 422, "invalid-request", "/ids")
+    assert_problem(service.get("/v1/outbox", by="reviewer"), 403, "forbidden")
+
+
+def test_metrics_count_what_is_under_way_and_what_was_given_up(service: Service) -> None:
+    _add(service)
+    service.fix_threshold(0.5)
+    service.predict("0.8")
+    _attempt(service, status=500)
+    metrics = service.get("/metrics").text
+    assert f'setwise_deliveries{{state="{DeliveryState.PENDING}"}} 1.0' in metrics
+    assert f'setwise_deliveries{{state="{DeliveryState.DEAD}"}} 0.0' in metrics
