@@ -188,7 +188,7 @@ class SetPredictor:
             If the number of columns is wrong or a value is not finite.
         """
         rows = self._checked(X)
-        if self._compiled is not None:
+        if self.compiled is not None:
             return self._predict_rows(rows.indptr, rows.indices, rows.data)
         return self.predict_by_parts(rows)
 
@@ -219,7 +219,8 @@ class SetPredictor:
         return rows
 
     @cached_property
-    def _compiled(self) -> CompiledPass | None:
+    def compiled(self) -> CompiledPass | None:
+        """The compiled pass, None where a part of this model is not covered by it."""
         return CompiledPass.of(
             self.base, self.label_calibrator, self.source, self.reranker, self.seen
         )
@@ -231,8 +232,8 @@ class SetPredictor:
         values: NDArray[np.float32],
     ) -> SetPredictions:
         """Predict the rows of a csr_array that needs no check; it is made only if parts want it."""
-        if self._compiled is not None:
-            return SetPredictions(self.label_names, *self._compiled(indptr, indices, values))
+        if self.compiled is not None:
+            return SetPredictions(self.label_names, *self.compiled(indptr, indices, values))
         shape = (len(indptr) - 1, len(self.feature_names))
         return self.predict_by_parts(csr_array((values, indices, indptr), shape=shape))
 

@@ -1,0 +1,160 @@
+"""Seconds and memory of training against documents, labels and vocabulary, on synthetic texts.
+
+Run as ``python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
+[--limit-gb 8] [--json FILE]``. Each size runs in a process of its own, whose address space is
+limited, so that a size that does not fit is named instead of taking the machine down.
+
+A text has twelve words of a Zipf-like vocabulary and about four words for each of its one to three
+labels, which are Zipf-like too.
+"""
+
+import argparse
+import json
+import multiprocessing
+import resource
+import time
+from itertools import pairwise
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from models.corpus.datasets import Dataset
+from models.evaluation import evaluate_predictor
+from models.training import TrainingOptions, train
+
+DEFAULT = {"documents": 10_000, "labels": 50, "vocabulary": 20_000}
+SIZES = {
+    "documents": [1_000, 10_000, 100_000, 1_000_000],
+    "labels": [10, 100, 1_000, 10_000],
+    "vocabulary": [1_000, 10_000, 100_000, 1_000_000],
+}
+N_TEST = 1_000
+WORDS_OF_A_LABEL = 8
+
+
+def zipf(draw: np.random.Generator, n: int, size: int) -> np.ndarray:
+    """Return numbers below ``n``, small ones often: rank r about as often as 1 / (r + 10)."""
+    return np.minimum(10 * ((n + 10) / 10) ** draw.random(size) - 10, n - 1).astype(np.int64)
+
+
+def synthetic(n: int, n_labels: int, vocabulary: int, seed: int) -> Dataset:
+    """Return texts whose words tell their labels, most of the time."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.integers(1, 4, n)
+    row = np.repeat(np.arange(n), sizes)
+    label = zipf(draw, n_labels, len(row))
+    Y = csr_array((np.ones(len(row), np.uint8), (row, label)), shape=(n, n_labels))
+    Y.sum_duplicates()
+    Y.data[:] = 1
+    own = np.repeat(np.arange(len(row)), 4)
+    told = label[own] * WORDS_OF_A_LABEL + draw.integers(0, WORDS_OF_A_LABEL, len(own))
+    told = np.where(
+        draw.random(len(own)) < 0.7, told % vocabulary, zipf(draw, vocabulary, len(own))
+    )
+    words = np.concatenate([told, zipf(draw, vocabulary, 12 * n)])
+    document = np.concatenate([row[own], np.repeat(np.arange(n), 12)])
+    order = np.argsort(document, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=n))])
+    names = [f"w{word:x}" for word in range(vocabulary)]
+    ordered = words[order].tolist()
+    texts = tuple(" ".join([names[w] for w in ordered[a:b]]) for a, b in pairwise(bounds.tolist()))
+    return Dataset(
+        kind="text",
+        ids=tuple(map(str, range(n))),
+        label_names=tuple(f"label {i}" for i in range(n_labels)),
+        Y=csr_array((Y.data, Y.indices.astype(np.int32), Y.indptr.astype(np.int32)), shape=Y.shape),
+        texts=texts,
+        X=None,
+        feature_names=None,
+        fingerprint="0" * 64,
+    )
+
+
+def peak_mb() -> float:
+    """Return the largest resident memory so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
+    """Train and evaluate once; send what it took."""
+    limit = int(limit_gb * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    result: dict[str, object] = dict(shape)
+    try:
+        train(synthetic(300, 5, 200, 1), TrainingOptions())  # loads compiled code
+        dataset = synthetic(shape["documents"], shape["labels"], shape["vocabulary"], 0)
+        result["data_mb"] = round(peak_mb())
+        stages: list[tuple[str, float]] = []
+
+        def stage(_: float, what: str) -> None:
+            name = what.split(" without", maxsplit=1)[0]
+            if not stages or stages[-1][0] != name:
+                stages.append((name, time.perf_counter()))
+
+        started, cpu = time.perf_counter(), time.process_time()
+        predictor = train(dataset, TrainingOptions(), stage)
+        ended = time.perf_counter()
+        result["train_seconds"] = round(ended - started, 2)
+        result["train_cpu_seconds"] = round(time.process_time() - cpu, 2)
+        result["train_peak_mb"] = round(peak_mb())
+        times = [*(at for _, at in stages), ended]
+        result["stages"] = {
+            name: round(after - at, 2) for (name, at), after in zip(stages, times[1:], strict=True)
+        }
+        test = synthetic(N_TEST, shape["labels"], shape["vocabulary"], 1)
+        metrics = evaluate_predictor(predictor, test)
+        result["set_accuracy"] = round(metrics.set_accuracy, 4)
+        result["predict_us"] = round(1e6 * (metrics.predict_seconds or 0.0) / test.n, 1)
+    except MemoryError as error:
+        result["error"] = f"out of memory at {limit_gb:g} GB: {error}"
+    except ValueError as error:
+        result["error"] = str(error)
+    answer.send(result)
+
+
+def run(shape: dict[str, int], limit_gb: float) -> dict[str, object]:
+    """Measure one size in a process of its own."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(
+        target=measure, args=(shape, limit_gb, theirs)
+    )
+    process.start()
+    theirs.close()
+    try:
+        result: dict[str, object] = ours.recv()
+    except EOFError:
+        result = {**shape, "error": "the process was ended from outside"}
+    process.join()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--axis", choices=list(SIZES), action="append")
+    parser.add_argument("--sizes", help="numbers with commas; for one axis")
+    parser.add_argument("--limit-gb", type=float, default=8.0)
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args()
+    results = []
+    for axis in chosen.axis or SIZES:
+        sizes = [int(size) for size in chosen.sizes.split(",")] if chosen.sizes else SIZES[axis]
+        print(f"\n{axis:>12}{'train s':>10}{'CPU s':>10}{'peak MB':>10}{'predict µs':>12}  stages")
+        for size in sizes:
+            result = run(DEFAULT | {axis: size}, chosen.limit_gb)
+            results.append({"axis": axis, **result})
+            if "error" in result:
+                print(f"{size:12,}  {result['error']}", flush=True)
+                continue
+            print(
+                f"{size:12,}{result['train_seconds']:10}{result['train_cpu_seconds']:10}"
+                f"{result['train_peak_mb']:10}{result['predict_us']:12}  {result['stages']}",
+                flush=True,
+            )
+    if chosen.json:
+        chosen.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
