@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -262,11 +263,11 @@ class SetPredictor:
         """
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
-        given = [name for document in documents for name in document]
-        columns = np.array([self._column.get(name, -1) for name in given], dtype=np.int32)
+        given = list(chain.from_iterable(documents))
+        columns = np.array(list(map(self._column.get, given, repeat(-1))), dtype=np.int32)
         if (columns < 0).any():
             raise UnknownFeatures([given[place] for place in np.flatnonzero(columns < 0)])
-        numbers = [number for document in documents for number in document.values()]
+        numbers = list(chain.from_iterable([document.values() for document in documents]))
         values = np.array(numbers, dtype=np.float64)
         wrong = np.flatnonzero(~(np.abs(values) <= _LARGEST))
         if len(wrong):
@@ -274,7 +275,10 @@ class SetPredictor:
             raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
         indptr = np.zeros(len(documents) + 1, dtype=np.int32)
         np.cumsum([len(document) for document in documents], out=indptr[1:])
-        order = np.lexsort((columns, np.repeat(np.arange(len(documents)), np.diff(indptr))))
+        if len(documents) == 1:
+            order = columns.argsort()
+        else:
+            order = np.lexsort((columns, np.repeat(np.arange(len(documents)), np.diff(indptr))))
         return self._predict_rows(indptr, columns[order], values[order].astype(np.float32))
 
     @cached_property
