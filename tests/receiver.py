@@ -1,7 +1,9 @@
 """A program that takes webhooks, as a stranger writes it with the Standard Webhooks library."""
 
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -41,6 +43,7 @@ class Receiver:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
+        self._open: set[socket.socket] = set()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,6 +58,15 @@ class Receiver:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             request_queue_size = 64
+
+            def finish_request(self, request: Any, client_address: Any) -> None:
+                with receiver._lock:
+                    receiver._open.add(request)
+                try:
+                    super().finish_request(request, client_address)
+                finally:
+                    with receiver._lock:
+                        receiver._open.discard(request)
 
             def handle_error(self, *_: object) -> None:
                 pass  # whoever hung up has had enough
@@ -77,10 +89,14 @@ class Receiver:
         self.stop()
 
     def stop(self) -> None:
-        """Close the port; connections are refused from now on."""
+        """Be gone as a killed process is: no port, and every connection cut."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+        with self._lock:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def ids(self) -> list[str]:
         """Return the ids of all calls, repetitions included."""

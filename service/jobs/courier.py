@@ -105,6 +105,7 @@ class Courier:
             self._record()
         except StorageUnavailable as error:
             log.warning("courier.unrecorded", reason=error.detail, attempts=len(self._unrecorded))
+        self._send.close()
         log.info("courier.stopped")
 
     def deliver_all(self) -> int:
@@ -114,6 +115,7 @@ class Courier:
             self._verbs.route()
             parcels = self._verbs.claim({}, room=MOST_AT_ONCE, share=MOST_AT_ONCE)
             if not parcels:
+                self._send.close()
                 return attempts
             for parcel in parcels:
                 self._attempt(parcel)

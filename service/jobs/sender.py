@@ -122,7 +122,7 @@ class HttpSender:
         )
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every idle connection; another call opens new ones."""
         for pool in self._pools.values():
             pool.close()
 

@@ -53,6 +53,9 @@ class Sender(Protocol):
     def __call__(self, parcel: Parcel) -> Answer:
         """Return what came of it; whatever goes wrong on the way is an answer too."""
 
+    def close(self) -> None:
+        """Close connections that are kept for the next attempt, which opens new ones."""
+
 
 @dataclass(frozen=True)
 class DeliveriesWait:
