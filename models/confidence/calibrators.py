@@ -201,6 +201,9 @@ class BoostedSets(BaseEstimator):
         Least sum of curvatures in a leaf.
     reg_lambda : float, default 1
         L2 penalty of leaf values.
+    max_rows : int, default 500,000
+        Rows to learn from. Of more, these many are drawn at random: a few hundred leaves know no
+        use for them, and time and memory grow with them.
     random_state : int, default 0
 
     Attributes
@@ -227,6 +230,7 @@ class BoostedSets(BaseEstimator):
         monotone: bool = True,
         min_child_weight: float = 5.0,
         reg_lambda: float = 1.0,
+        max_rows: int = 500_000,
         random_state: int = 0,
     ) -> None:
         self.objective = objective
@@ -236,6 +240,7 @@ class BoostedSets(BaseEstimator):
         self.monotone = monotone
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.max_rows = max_rows
         self.random_state = random_state
 
     def fit(
@@ -249,6 +254,11 @@ class BoostedSets(BaseEstimator):
             If the objective is unknown, or outcomes or weights do not suit the table.
         """
         outcome, weight = _rows(table, correct, sample_weight)
+        if len(table) > self.max_rows:
+            used = np.flatnonzero(weight)
+            draw = np.random.default_rng(self.random_state)
+            drawn = np.sort(draw.choice(used, min(self.max_rows, len(used)), replace=False))
+            table, outcome, weight = table.take(drawn), outcome[drawn], weight[drawn]
         mean = float(np.average(outcome, weights=weight))
         if self.objective == "squared":
             start = {"objective": "reg:squarederror", "base_score": mean}

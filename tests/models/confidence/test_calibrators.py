@@ -217,3 +217,19 @@ def test_a_table_with_other_labels_is_refused():
     table, correct, _ = make_table(0, n=100)
     with pytest.raises(ValueError, match="does not suit"):
         BoostedSets().fit(table, correct).predict(make_table(0, n=5, n_labels=9)[0])
+
+
+def test_many_rows_are_drawn_from_by_seed_and_few_are_all_used():
+    table, correct, _ = make_table(0)
+    n = len(table)
+    whole = BoostedSets(n_trees=5).fit(table, correct)
+    assert BoostedSets(n_trees=5, max_rows=n).fit(table, correct).model_ == whole.model_
+    drawn = BoostedSets(n_trees=5, max_rows=n // 2).fit(table, correct)
+    again = BoostedSets(n_trees=5, max_rows=n // 2).fit(table, correct)
+    assert drawn.model_ == again.model_ != whole.model_
+    rows = np.arange(0, n, 4)
+    weight = np.zeros(n)
+    weight[rows] = 1.0  # rows without weight are not drawn
+    weighted = BoostedSets(n_trees=5, max_rows=n // 2).fit(table, correct, sample_weight=weight)
+    alone = BoostedSets(n_trees=5).fit(table.take(rows), correct[rows])
+    np.testing.assert_allclose(weighted.predict(table), alone.predict(table), atol=1e-6)
