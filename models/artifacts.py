@@ -36,7 +36,9 @@ from models.confidence.calibrators import (
 from models.confidence.label_calibrator import LabelCalibrator
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
+from models.sets.evidence import CandidateSource
 from models.sets.features import Arrays, SetFeatures
+from models.sets.mixture_candidates import MixtureCandidates
 from models.sets.reranker import SetReranker
 from models.sets.sources import MarginalCandidates
 from models.state import check_labels, checked_array
@@ -67,6 +69,10 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "boosted": BoostedSets,
 }
 
+_SOURCES: dict[str, type[CandidateSource]] = {
+    "marginals": MarginalCandidates,
+    "mixture": MixtureCandidates,
+}
 
 Built = TypeVar("Built")
 
@@ -196,7 +202,8 @@ def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
 def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     calibrator = predictor.calibrator
     kinds = [name for name, kind in _SET_CALIBRATORS.items() if type(calibrator) is kind]
-    if not kinds or not isinstance(predictor.source, MarginalCandidates):
+    sources = [name for name, kind in _SOURCES.items() if type(predictor.source) is kind]
+    if not kinds or not sources:
         raise ArtifactError("this predictor has a calibrator or a source that has no file format")
     model: dict[str, Any] = {
         "kind": predictor.kind,
@@ -206,7 +213,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     parts = {
         "base": _base_part(predictor.base),
         "label_calibrator": _Part(*predictor.label_calibrator.get_state()),
-        "source": _Part(*predictor.source.get_state()),
+        "source": _source_part(predictor.source, sources[0]),
         "set_features": _Part(*predictor.features.get_state()),
     }
     arrays, settings = calibrator.get_state()
@@ -223,6 +230,11 @@ def _base_part(base: BinaryRelevance) -> _Part:
     arrays, settings = base.get_state()
     # Threads belong to the machine: the same model fitted on another one has the same version.
     return _Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
+
+
+def _source_part(source: CandidateSource, kind: str) -> _Part:
+    arrays, settings = source.get_state()
+    return _Part(arrays, {"kind": kind, **settings})
 
 
 def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
@@ -474,7 +486,7 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
         seen=outline.seen.astype(bool),
         base=parts.build("base", partial(_base, n_features, n_labels)),
         label_calibrator=label_calibrator,
-        source=parts.build("source", MarginalCandidates.from_state),
+        source=parts.build("source", partial(_source, n_features, n_labels)),
         reranker=SetReranker(
             features,
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
@@ -502,6 +514,17 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         checked_array(arrays, "seen", np.uint8, (None,)),
         bool(settings["by_confidence"]),
     )
+
+
+def _source(
+    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> CandidateSource:
+    source = _SOURCES[settings["kind"]].from_state(arrays, settings)
+    if isinstance(source, MixtureCandidates):
+        shape = (source.mixture_.n_features_in_, source.mixture_.support_.shape[1])
+        if shape != (n_features, n_labels):
+            raise ValueError(f"its mixture has {shape} features and labels")
+    return source
 
 
 def _set_calibrator(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from models.base.bernoulli_mixture import ComponentWarning
 from models.base.binary_relevance import BinaryRelevance
 from models.confidence.calibrators import (
     BoostedSets,
@@ -37,12 +38,13 @@ from models.corpus.text import TextVectorizer
 from models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor, seen_features
-from models.sets.features import SetFeatures
+from models.proposals import Proposal, propose_marginal, propose_mixture
 from models.sets.reranker import SetReranker, rank_by
-from models.sets.sources import MarginalCandidates
 
-Method = Literal["br", "br-rerank"]
-METHODS: tuple[Method, ...] = ("br", "br-rerank")
+Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
+METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
+MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
+RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 
 CalibratorName = Literal[
     "auto",
@@ -71,9 +73,10 @@ class TrainingOptions:
 
     Attributes
     ----------
-    method : {"br-rerank", "br"}
-        Whether the most confident candidate is chosen, or the most probable under independent
-        labels.
+    method : {"br-rerank", "br", "cbm", "cbm-rerank"}
+        ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
+        Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
+        ``"cbm-rerank"`` come from the mixture and from independent labels together.
     n_candidates : int
         Candidate sets a document, 1 to 64.
     n_folds : int
@@ -84,6 +87,8 @@ class TrainingOptions:
         Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
     l1_ratio : float
         Share of the L1 norm in the penalty.
+    n_components : int
+        Components of the mixture, at least 1.
     bigrams : bool
         Whether a text model also knows pairs of neighbouring words.
     seed : int
@@ -98,6 +103,7 @@ class TrainingOptions:
     calibrator: CalibratorName = "auto"
     alpha: Literal["auto"] | float = "auto"
     l1_ratio: float = 0.5
+    n_components: int = 50
     bigrams: bool = False
     seed: int = 0
     n_jobs: int | None = None
@@ -108,6 +114,8 @@ class TrainingOptions:
         if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
             names = ", ".join(["auto", *set_calibrators(self.seed)])
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
+        if self.n_components < 1:
+            raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
         if self.n_folds < 2:
             raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
 
@@ -169,6 +177,7 @@ class FittedBase(NamedTuple):
     vectorizer: TextVectorizer | None
     X: csr_array  # (n_documents, n_features)
     base: BinaryRelevance  # fitted on all documents
+    proposal: Proposal
     rows: CrossFitted
 
 
@@ -195,18 +204,37 @@ def fit_base(
     ).fit(X, dataset.Y)
     penalised = clone(base).set_params(alpha=base.alpha_)
     folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
-    logits = out_of_fold_logits(penalised, X, dataset.Y, folds, _part(report, 0.4, 0.95))
-    report(0.95, "candidates and their features")
-    rows = cross_fit(
-        X,
-        dataset.Y,
-        folds,
-        logits,
-        label_calibrator=LabelCalibrator(),
-        source=MarginalCandidates(options.n_candidates),
-        features=SetFeatures(),
-    )
-    return FittedBase(vectorizer, X, base, rows)
+    mixture = options.method in MIXTURE_METHODS
+    end = 0.5 if mixture else 0.95
+    logits = out_of_fold_logits(penalised, X, dataset.Y, folds, _part(report, 0.4 * end, end))
+    if mixture:
+        report(end, "mixture on all documents")
+        proposal = propose_mixture(
+            options.n_candidates,
+            X,
+            dataset.Y,
+            n_components=options.n_components,
+            union=options.method == "cbm-rerank",
+            n_jobs=options.n_jobs,
+            seed=options.seed,
+        )
+        report(0.6, "mixtures, candidates and their features")
+    else:
+        proposal = propose_marginal(options.n_candidates, X, dataset.Y)
+        report(end, "candidates and their features")
+    with warnings.catch_warnings():
+        # The mixture on all documents has said how many components the label sets allow.
+        warnings.simplefilter("ignore", ComponentWarning)
+        rows = cross_fit(
+            X,
+            dataset.Y,
+            folds,
+            logits,
+            label_calibrator=LabelCalibrator(),
+            source=proposal.for_folds,
+            features=proposal.features,
+        )
+    return FittedBase(vectorizer, X, base, proposal, rows)
 
 
 def assemble(
@@ -221,7 +249,7 @@ def assemble(
 
     ``seconds`` is what training took so far; the manifest keeps it.
     """
-    vectorizer, X, base, rows = fitted
+    vectorizer, X, base, proposal, rows = fitted
     Y = dataset.Y
     return SetPredictor(
         kind=dataset.kind,
@@ -231,9 +259,11 @@ def assemble(
         seen=seen_features(X),
         base=base,
         label_calibrator=LabelCalibrator().fit(rows.logits, Y),
-        source=MarginalCandidates(options.n_candidates).fit(X, Y),
+        source=proposal.final,
         reranker=SetReranker(
-            SetFeatures().fit(X, Y), chosen.calibrator, by_confidence=options.method == "br-rerank"
+            clone(proposal.features).fit(X, Y),
+            chosen.calibrator,
+            by_confidence=options.method in RERANKING_METHODS,
         ),
         manifest={
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -271,7 +301,7 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     contenders = {name: set_calibrators(options.seed)[name] for name in names}
     confidences = cross_validate(contenders, rows, options.n_jobs)
     seen = np.arange(len(rows.correct))
-    if options.method == "br":
+    if options.method not in RERANKING_METHODS:
         seen = rows.candidates.doc_indptr[:-1]
     brier = {
         name: float(np.mean((confidence[seen] - rows.correct[seen]) ** 2))
@@ -373,7 +403,7 @@ def _cross_fitted_metrics(
     rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], method: Method
 ) -> dict[str, Any]:
     candidates = rows.candidates
-    if method == "br-rerank":
+    if method in RERANKING_METHODS:
         order = rank_by(confidence, candidates)
         candidates, confidence = candidates.reorder(order), confidence[order]
     metrics = evaluate_predictions(

@@ -23,6 +23,10 @@ _TRIAL_STEPS = 25
 _LEAST_DOCUMENTS = 1e-3
 
 
+class ComponentWarning(UserWarning):
+    """A mixture has fewer components than asked for."""
+
+
 class BernoulliMixture(DensityMixin, BaseEstimator):
     r"""Mixture of products of Bernoulli distributions over label sets.
 
@@ -126,6 +130,7 @@ class BernoulliMixture(DensityMixin, BaseEstimator):
             warnings.warn(
                 f"{self.n_components} components for {len(sets.weight)} distinct label sets: "
                 f"fitted {n_components}",
+                ComponentWarning,
                 stacklevel=2,
             )
         rng = check_random_state(self.random_state)
@@ -352,6 +357,7 @@ def _without_dead(mixture: _Mixture, sets: _DistinctSets) -> _Mixture:
     warnings.warn(
         f"{np.count_nonzero(~alive)} of {len(alive)} components of the Bernoulli mixture died "
         "(no document belongs to them) and were dropped",
+        ComponentWarning,
         stacklevel=3,
     )
     return _Mixture(mixture.weights[alive], mixture.means[alive])

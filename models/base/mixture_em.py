@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from models.base.bernoulli_mixture import ComponentWarning
 from models.base.mixture_scoring import Mixture
 
 # A component to which less than this many documents belong explains nobody.
@@ -241,6 +242,7 @@ def _drop_dead(
     warnings.warn(
         f"{len(alive) - len(kept)} of {len(alive)} components died (fewer than {LEAST_DOCUMENTS} "
         "documents belong to them) and were dropped",
+        ComponentWarning,
         stacklevel=4,
     )
     remaining = memberships[:, kept]

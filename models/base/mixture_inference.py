@@ -81,7 +81,7 @@ class MixtureInference:
         """Return each document's ``k`` most probable sets, with proof; see `most_probable_sets`."""
         parts = [
             most_probable_sets(*mixture, k, allow_empty=self.allow_empty_, limit=limit)
-            for mixture in self._batches(X)
+            for mixture in self.batches(X)
         ]
         return MixtureSets(
             concatenate([part.candidates for part in parts]),
@@ -92,7 +92,7 @@ class MixtureInference:
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         r"""Return the marginals :math:`\sum_k \pi_k \mu_{kl}`, shape (n_samples, n_labels)."""
-        return np.concatenate([_marginals(*mixture) for mixture in self._batches(X)])
+        return np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
         """Return the log-odds of the marginals, in nats, shape (n_samples, n_labels)."""
@@ -109,7 +109,7 @@ class MixtureInference:
     def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
         """Return the log-probability of every set in ``support_``, (n_samples, n_sets), in nats."""
         return np.concatenate(
-            [support_log_probabilities(*mixture, self.support_) for mixture in self._batches(X)]
+            [support_log_probabilities(*mixture, self.support_) for mixture in self.batches(X)]
         )
 
     def best_f1_sets(self, X: Matrix, *, support: bool = True) -> ExpectedF1Sets:
@@ -123,7 +123,7 @@ class MixtureInference:
             regularises it; the answer may still be an unseen set. Otherwise the exact mixture.
         """
         parts = []
-        for log_weights, logits in self._batches(X):
+        for log_weights, logits in self.batches(X):
             if support:
                 scores = support_log_probabilities(log_weights, logits, self.support_)
                 top = scores.max(axis=1, keepdims=True)
@@ -171,7 +171,7 @@ class MixtureInference:
         """
         rng = check_random_state(random_state)
         parts = []
-        for log_weights, logits in self._batches(X):
+        for log_weights, logits in self.batches(X):
             cumulative = np.cumsum(np.exp(log_weights), axis=1)
             u = rng.uniform(size=(len(logits), n_samples, 1)) * cumulative[:, None, -1:]
             component = (u > cumulative[:, None, :]).sum(axis=2)
@@ -238,7 +238,8 @@ class MixtureInference:
             raise ValueError(f"one document is described at a time; x has {len(logits)} rows")
         return log_weights[0], logits[0]
 
-    def _batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Yield the `parameters` of consecutive batches of documents, bounded in memory."""
         check_is_fitted(self)
         rows = self.weighting_.transform(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))

@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from models.sets.candidates import CandidateSets, RaggedSets, gather
 from models.sets.counts import LabelSetCounts
 from models.sets.evidence import Evidence
+from models.sets.search import PROBABILITY_FLOOR
 from models.state import check_labels, checked_array
 
 Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
@@ -157,6 +158,40 @@ class ScoreFeatures:
         return cls()
 
 
+class IndependentFeatures:
+    """The set's log-probability under independent labels, where the score comes from a joint."""
+
+    names = ("log_independent",)
+    monotone = (1,)
+
+    def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
+        """Learn nothing: the marginals carry it all."""
+        return self
+
+    def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
+        """Return the sum of the log-probabilities of all labels' values, in nats."""
+        p = np.clip(evidence.marginals, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
+        absent = np.log1p(-p)
+        odds = np.log(p) - absent
+        document = candidates.document
+        members = np.bincount(
+            np.repeat(np.arange(len(candidates)), candidates.sizes),
+            weights=odds[np.repeat(document, candidates.sizes), candidates.labels],
+            minlength=len(candidates),
+        )
+        column: NDArray[np.float32] = (absent.sum(axis=1)[document] + members).astype(np.float32)
+        return column[:, None]
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return an empty state."""
+        return {}, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
+        """Rebuild the group."""
+        return cls()
+
+
 class PriorFeatures:
     """How popular the whole set is among the documents the group was fitted on.
 
@@ -203,7 +238,11 @@ class PriorFeatures:
         return group
 
 
-GROUPS: dict[str, type[FeatureGroup]] = {"score": ScoreFeatures, "prior": PriorFeatures}
+GROUPS: dict[str, type[FeatureGroup]] = {
+    "score": ScoreFeatures,
+    "independent": IndependentFeatures,
+    "prior": PriorFeatures,
+}
 
 
 class SetFeatures(BaseEstimator):

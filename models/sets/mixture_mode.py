@@ -140,6 +140,44 @@ def most_probable_sets(
     return MixtureSets(candidates, found.log_bound, found.depth, found.proven)
 
 
+def set_log_probabilities(
+    log_weights: ArrayLike, logits: ArrayLike, candidates: CandidateSets
+) -> NDArray[np.float64]:
+    r"""Return :math:`\log p(y \mid x)` of each document's candidates under its mixture.
+
+    Parameters
+    ----------
+    log_weights : array-like of shape (n_documents, n_components)
+        Log-weights of the components, in nats.
+    logits : array-like of shape (n_documents, n_components, n_labels)
+        Finite log-odds of the labels inside the components.
+    candidates : CandidateSets
+        Of the same documents.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_sets,)
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If the shapes disagree.
+    """
+    weights = np.ascontiguousarray(log_weights, dtype=np.float64)
+    z = np.ascontiguousarray(logits, dtype=np.float64)
+    shape = (candidates.n_documents, candidates.n_labels)
+    if z.ndim != 3 or weights.shape != z.shape[:2] or z.shape[::2] != shape:
+        raise ValueError(
+            f"log_weights {weights.shape} and logits {z.shape} do not go with candidates of "
+            f"{shape[0]} documents and {shape[1]} labels"
+        )
+    scores: NDArray[np.float64] = _score_sets(
+        weights, z, candidates.doc_indptr, candidates.set_indptr, candidates.labels
+    )
+    return scores
+
+
 class _Found(NamedTuple):
     doc_indptr: NDArray[np.int64]
     set_indptr: NDArray[np.int64]
@@ -425,3 +463,20 @@ def _search_batch(
         depth,
         proven,
     )
+
+
+@njit(cache=True, nogil=True)
+def _score_sets(
+    log_weights: NDArray[np.float64],
+    logits: NDArray[np.float64],
+    doc_indptr: NDArray[np.int64],
+    set_indptr: NDArray[np.int64],
+    labels: NDArray[np.int32],
+) -> NDArray[np.float64]:
+    out = np.empty(len(set_indptr) - 1)
+    for i in range(len(doc_indptr) - 1):
+        mixture = _measure_components(log_weights[i], logits[i])
+        for s in range(doc_indptr[i], doc_indptr[i + 1]):
+            own = labels[set_indptr[s] : set_indptr[s + 1]]
+            out[s] = _log_probability(mixture, own, len(own))
+    return out

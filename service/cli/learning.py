@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from models.metrics import Metrics
+    from models.training import TrainingOptions
 
 commands = typer.Typer()
-
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -34,8 +34,11 @@ def train(
     *,
     out: Annotated[Path, typer.Option(help="The artifact folder to write.")],
     method: Annotated[
-        Literal["br", "br-rerank"],
-        typer.Option(help="Binary relevance alone, or with its candidates reranked."),
+        Literal["br", "br-rerank", "cbm", "cbm-rerank"],
+        typer.Option(
+            help="Binary relevance or a conditional Bernoulli mixture, alone or with its "
+            "candidates reranked."
+        ),
     ] = "br-rerank",
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
@@ -46,14 +49,13 @@ def train(
     _check_target(out, force=force)
     from models.artifacts import save
     from models.corpus.datasets import check_trainable, read_dataset
-    from models.training import TrainingOptions
     from models.training import train as fit
 
+    options = _options(method, seed, jobs)
     started_at = time.perf_counter()
     with progress("read") as report:
         dataset = read_dataset(data, "train", progress=report)
     check_trainable(dataset, data)
-    options = TrainingOptions(method=method, seed=seed, n_jobs=jobs)
     with progress("train") as report:
         predictor = fit(dataset, options, progress=report)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,15 @@ def train(
         print_json(summary)
     else:
         print_table(_training_table(summary))
+
+
+def _options(method: str, seed: int, jobs: int | None) -> "TrainingOptions":
+    from models.training import METHODS, TrainingOptions
+
+    for known in METHODS:
+        if known == method:
+            return TrainingOptions(method=known, seed=seed, n_jobs=jobs)
+    raise CommandError(f"unknown method {method!r}; the methods are {', '.join(METHODS)}")
 
 
 def _training_table(summary: dict[str, object]) -> "Table":

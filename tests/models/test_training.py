@@ -181,7 +181,7 @@ def test_texts_are_learnt_from_their_words():
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"method": "magic"}, "method must be one of br, br-rerank, not 'magic'"),
+        ({"method": "magic"}, "method must be one of br, br-rerank, cbm, cbm-rerank, not 'magic'"),
         ({"calibrator": "platt"}, "calibrator must be one of auto"),
         ({"n_folds": 1}, "n_folds must be at least 2"),
     ],

@@ -259,7 +259,9 @@ def test_components_are_described_by_their_labels_and_features() -> None:
 
 
 def test_more_components_than_documents_or_sets_are_reduced_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="distinct label sets: fitted"):
+    with pytest.warns(
+        UserWarning, match="2 of 30 components remain: there are 2 distinct label sets"
+    ):
         model = ConditionalBernoulliMixture(30, alpha=1e-2, random_state=0).fit(
             np.repeat(np.eye(2), 6, axis=0), np.repeat([[1, 0], [0, 1]], 6, axis=0)
         )

@@ -1,0 +1,63 @@
+"""Which candidates and set features belong to a method, for its folds and for its users."""
+
+from typing import NamedTuple
+
+from scipy.sparse import csr_array
+
+from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.sets.evidence import CandidateSource
+from models.sets.features import SetFeatures
+from models.sets.mixture_candidates import MixtureCandidates
+from models.sets.sources import MarginalCandidates
+
+# A mixture fitted without its folds' rows takes as many steps as the one on all rows, but at least
+# and at most these: the latter began at classifiers that knew the labels already.
+_LEAST_STEPS = 4
+_MOST_STEPS = 10
+
+
+class Proposal(NamedTuple):
+    """Candidates and features of a method."""
+
+    for_folds: CandidateSource  # cloned and fitted without each fold's rows
+    final: CandidateSource  # fitted on all documents
+    features: SetFeatures  # unfitted
+
+
+def propose_marginal(k: int, X: csr_array, Y: csr_array) -> Proposal:
+    """Take candidates from independent labels, described as in the paper."""
+    return Proposal(MarginalCandidates(k), MarginalCandidates(k).fit(X, Y), SetFeatures())
+
+
+def propose_mixture(
+    k: int,
+    X: csr_array,
+    Y: csr_array,
+    *,
+    n_components: int,
+    union: bool,
+    n_jobs: int | None,
+    seed: int,
+) -> Proposal:
+    """Take candidates from a conditional Bernoulli mixture, with or without independent labels'.
+
+    The mixture on all rows chooses the penalties and the number of steps, and the mixtures of the
+    folds take them over.
+    """
+    whole = ConditionalBernoulliMixture(n_components, n_jobs=n_jobs, random_state=seed).fit(X, Y)
+    per_fold = ConditionalBernoulliMixture(
+        whole.n_components_,
+        alpha=whole.alpha_,
+        gate_alpha=whole.gate_alpha_,
+        l1_ratio=whole.l1_ratio_,
+        early_stopping=False,
+        max_iter=min(max(whole.n_iter_, _LEAST_STEPS), _MOST_STEPS),
+        tol=0.0,
+        n_jobs=n_jobs,
+        random_state=seed,
+    )
+    return Proposal(
+        MixtureCandidates(per_fold, k, union=union),
+        MixtureCandidates.of(whole, k, union=union),
+        SetFeatures(("score", "independent", "prior")),
+    )

@@ -1,0 +1,65 @@
+"""The methods that rest on a mixture, from training to an artifact and back."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from models.base.bernoulli_mixture import ComponentWarning
+from models.metrics import evaluate_predictions
+from models.predictor import SetPredictor
+from models.training import TrainingOptions, TrainingWarning, train
+from tests.models.corpora import vectors
+
+MIXTURES = ["cbm", "cbm-rerank"]
+
+
+def fitted(method: str, n_jobs: int | None = None) -> SetPredictor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        warnings.simplefilter("ignore", ComponentWarning)
+        options = TrainingOptions(method=method, n_components=5, n_jobs=n_jobs)
+        return train(vectors(), options)
+
+
+@pytest.fixture(scope="module", params=MIXTURES)
+def predictor(request) -> SetPredictor:
+    return fitted(request.param)
+
+
+def test_artifacts_predict_bit_for_bit(predictor, tmp_path):
+    predictor.save(tmp_path / "model")
+    again = SetPredictor.load(tmp_path / "model")
+    X = vectors(seed=1).X
+    first, second = predictor.predict(X), again.predict(X)
+    np.testing.assert_array_equal(first.confidence, second.confidence)
+    np.testing.assert_array_equal(first.candidates.labels, second.candidates.labels)
+    assert again.version == predictor.version
+
+
+def test_confidence_is_calibrated_on_new_documents(predictor):
+    new = vectors(n=1500, seed=2)
+    found = predictor.predict(new.X)
+    metrics = evaluate_predictions(new.Y, found.chosen(), found.top_confidence())
+    assert metrics.brier < metrics.uncertainty
+    assert metrics.alignment_error < 0.01
+    foretold = predictor.manifest["metrics"]["set_accuracy"]
+    assert foretold == pytest.approx(metrics.set_accuracy, abs=3 * np.sqrt(0.25 / 300))
+
+
+def test_sets_stand_in_the_order_of_the_joint_or_of_confidence_when_reranked(predictor):
+    found = predictor.predict(vectors(seed=1).X)
+    inside = np.diff(found.candidates.document) == 0
+    by = found.candidates.log_score
+    if predictor.manifest["method"] == "cbm-rerank":
+        by = found.confidence
+    assert (np.diff(by)[inside] <= 0).all()
+
+
+def test_equal_seeds_give_equal_models_on_any_number_of_threads():
+    assert fitted("cbm-rerank", 1).version == fitted("cbm-rerank", 2).version
+
+
+def test_no_components_are_refused():
+    with pytest.raises(ValueError, match="n_components must be at least 1"):
+        TrainingOptions(method="cbm", n_components=0)
