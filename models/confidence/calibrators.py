@@ -201,7 +201,7 @@ class BoostedSets(BaseEstimator):
         Least sum of curvatures in a leaf.
     reg_lambda : float, default 1
         L2 penalty of leaf values.
-    max_rows : int, default 500,000
+    max_rows : int, default 300,000
         Rows to learn from. Of more, these many are drawn at random: a few hundred leaves know no
         use for them, and time and memory grow with them.
     random_state : int, default 0
@@ -230,7 +230,7 @@ class BoostedSets(BaseEstimator):
         monotone: bool = True,
         min_child_weight: float = 5.0,
         reg_lambda: float = 1.0,
-        max_rows: int = 500_000,
+        max_rows: int = 300_000,
         random_state: int = 0,
     ) -> None:
         self.objective = objective

@@ -34,10 +34,10 @@ def train(
     *,
     out: Annotated[Path, typer.Option(help="The artifact folder to write.")],
     method: Annotated[
-        Literal["br", "br-rerank", "cbm", "cbm-rerank"],
+        str,
         typer.Option(
-            help="Binary relevance or a conditional Bernoulli mixture, alone or with its "
-            "candidates reranked."
+            help="br or cbm: binary relevance or a conditional Bernoulli mixture; br-rerank or "
+            "cbm-rerank: with its candidates reranked."
         ),
     ] = "br-rerank",
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,

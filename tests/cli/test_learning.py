@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from models.predictor import SetPredictor
+from models.training import METHODS
 from service.cli import main
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
@@ -111,6 +112,13 @@ def test_training_tells_people_how_good_it_is_and_how_far(folder, tmp_path, caps
     out, err = capsys.readouterr()
     assert "cross-fitted set_accuracy" in out
     assert "train: 100%" in err
+
+
+def test_an_unknown_method_is_refused_with_those_there_are(folder, tmp_path, capsys):
+    arguments = ("train", folder / "texts", "--out", tmp_path / "m", "--method", "guess")
+    message = refusal(capsys, *arguments)
+    assert message == f"unknown method 'guess'; the methods are {', '.join(METHODS)}"
+    assert not (tmp_path / "m").exists()
 
 
 def test_equal_seeds_train_equal_models(folder, tmp_path):
