@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 
 from service.api.cursors import Cursors
 from service.api.dependencies import Callers, Edge
+from service.api.groups import Grouped
 from service.db import engine as engines
 from service.db import migrate
 from service.db.clock import database_clock, utc_now
@@ -69,6 +70,7 @@ class Application:
         try:
             yield
         finally:
+            await run_in_threadpool(self.edge.predict.close)
             if self.settings.embedded_worker:
                 await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)
@@ -214,6 +216,7 @@ def edge(
     """Return what the HTTP interface needs, over finished verbs."""
     return Edge(
         verbs=finished,
+        predict=Grouped(finished.predict.together, name="predictions"),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         cursors=Cursors(_derived(pepper, "cursors")),
         checks=checks,

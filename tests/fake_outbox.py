@@ -37,6 +37,10 @@ class FakeOutbox(_Repository):
     def add(self, message: Message) -> None:
         self.outgoing.messages[message.id] = message
 
+    def add_all(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.add(message)
+
     def unrouted(self, limit: int) -> list[Message]:
         waiting = (m for m in self.outgoing.messages.values() if m.id not in self.outgoing.routed)
         return list(itertools.islice(waiting, limit))

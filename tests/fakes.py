@@ -222,6 +222,10 @@ class FakePredictions(_Repository):
             self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
         self.contents.predictions[prediction.id] = prediction
 
+    def add_all(self, predictions: Sequence[tuple[Prediction, IdempotencyKey | None]]) -> None:
+        for prediction, idempotency in predictions:
+            self.add(prediction, idempotency=idempotency)
+
     def get(self, prediction_id: str) -> Prediction | None:
         return self.contents.predictions.get(prediction_id)
 
@@ -252,6 +256,10 @@ class FakeReviews(_Repository):
 
     def add(self, task: ReviewTask) -> None:
         self.contents.reviews[task.id] = task
+
+    def add_all(self, tasks: Sequence[ReviewTask]) -> None:
+        for task in tasks:
+            self.add(task)
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         return self.contents.reviews.get(task_id)
@@ -368,6 +376,10 @@ class FakeAuditTrail(_Repository):
 
     def add(self, event: Event) -> None:
         self.contents.events[event.id] = event
+
+    def add_all(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.add(event)
 
     def page(self, *, after: str | None, limit: int) -> Page[Event]:
         return _page(self.contents.events.values(), after, limit, newest_first=True)

@@ -14,9 +14,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 
 from service.api.cursors import Cursors
+from service.api.groups import Grouped
 from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
 from service.domain.people import Caller
+from service.domain.predictions import Prediction
 from service.telemetry import Metrics
+from service.use_cases.predict import Submission
 from service.use_cases.verbs import Verbs
 
 MOST_CACHED_KEYS = 10_000
@@ -85,9 +88,12 @@ class Edge:
         what is wrong with it, or None.
     new_id : callable
         Makes request ids.
+    predict : Grouped
+        The verb `Predict`, for all requests that come at about the same time together.
     """
 
     verbs: Verbs
+    predict: Grouped[Submission, Prediction]
     callers: Callers
     cursors: Cursors
     checks: Mapping[str, Callable[[], str | None]]

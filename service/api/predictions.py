@@ -26,6 +26,7 @@ from service.domain.errors import (
     Unauthenticated,
 )
 from service.use_cases.ports import IdempotencyKey, PredictionFilter
+from service.use_cases.predict import Submission
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 
@@ -48,7 +49,7 @@ router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=S
         StorageUnavailable,
     ),
 )
-def predict(
+async def predict(
     caller: CallerOf,
     body: PredictionRequest,
     edge: EdgeOf,
@@ -66,11 +67,8 @@ def predict(
     A document in which nothing is known to the model always goes to review. The answer leaves
     after the prediction, its review task and its audit row are committed together.
     """
-    prediction = edge.verbs.predict(
-        caller,
-        body.as_document(),
-        idempotency=_idempotency(idempotency_key, body),
-        request_id=request_id,
+    prediction = await edge.predict(
+        Submission(caller, body.as_document(), _idempotency(idempotency_key, body), request_id)
     )
     edge.metrics.decisions.labels(prediction.decision, prediction.reason).inc()
     return answer(

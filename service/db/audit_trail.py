@@ -1,5 +1,7 @@
 """The append-only record of what was done."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, insert, select
 
 from service.db.tables import audit_events
@@ -16,18 +18,26 @@ class SqlAuditTrail:
         self._connection = connection
 
     def add(self, event: Event) -> None:
+        self.add_all([event])
+
+    def add_all(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
         self._connection.execute(
             _INSERT,
-            {
-                "id": event.id,
-                "at": event.at,
-                "actor_id": event.actor_id,
-                "actor_name": event.actor_name,
-                "action": event.action,
-                "subject": event.subject,
-                "request_id": event.request_id,
-                "detail": dict(event.detail),
-            },
+            [
+                {
+                    "id": event.id,
+                    "at": event.at,
+                    "actor_id": event.actor_id,
+                    "actor_name": event.actor_name,
+                    "action": event.action,
+                    "subject": event.subject,
+                    "request_id": event.request_id,
+                    "detail": dict(event.detail),
+                }
+                for event in events
+            ],
         )
 
     def page(self, *, after: str | None, limit: int) -> Page[Event]:

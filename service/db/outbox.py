@@ -19,16 +19,24 @@ class SqlOutbox:
         self._connection = connection
 
     def add(self, message: Message) -> None:
+        self.add_all([message])
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
         self._connection.execute(
             _INSERT,
-            {
-                "id": message.id,
-                "type": message.type.value,
-                "client_id": message.client_id,
-                "document_key": message.document_key,
-                "data": dict(message.data),
-                "created_at": message.created_at,
-            },
+            [
+                {
+                    "id": message.id,
+                    "type": message.type.value,
+                    "client_id": message.client_id,
+                    "document_key": message.document_key,
+                    "data": dict(message.data),
+                    "created_at": message.created_at,
+                }
+                for message in messages
+            ],
         )
 
     def unrouted(self, limit: int) -> list[Message]:

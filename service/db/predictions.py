@@ -1,6 +1,6 @@
 """Stored predictions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, RowMapping, func, insert, select
 from sqlalchemy.exc import IntegrityError
@@ -34,22 +34,29 @@ class SqlPredictions:
         self._connection = connection
 
     def add(self, prediction: Prediction, *, idempotency: IdempotencyKey | None = None) -> None:
-        self._connection.execute(_INSERT, _to_row(prediction))
-        if idempotency is None:
+        self.add_all([(prediction, idempotency)])
+
+    def add_all(self, predictions: Sequence[tuple[Prediction, IdempotencyKey | None]]) -> None:
+        if not predictions:
+            return
+        self._connection.execute(_INSERT, [_to_row(prediction) for prediction, _ in predictions])
+        keys = [
+            {
+                "client_id": prediction.client_id,
+                "key": idempotency.key,
+                "request_digest": idempotency.request_digest,
+                "prediction_id": prediction.id,
+                "created_at": prediction.created_at,
+            }
+            for prediction, idempotency in predictions
+            if idempotency is not None
+        ]
+        if not keys:
             return
         try:
-            self._connection.execute(
-                _INSERT_KEY,
-                {
-                    "client_id": prediction.client_id,
-                    "key": idempotency.key,
-                    "request_digest": idempotency.request_digest,
-                    "prediction_id": prediction.id,
-                    "created_at": prediction.created_at,
-                },
-            )
+            self._connection.execute(_INSERT_KEY, keys)
         except IntegrityError as error:
-            raise IdempotencyKeyTaken(idempotency.key) from error
+            raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
     def get(self, prediction_id: str) -> Prediction | None:
         if not is_id(prediction_id):

@@ -25,6 +25,7 @@ from service.domain.predictions import Reason
 from service.domain.reviews import Annotation, Lease, ReviewKind, ReviewState, ReviewTask, Skip
 from service.use_cases.ports import Page
 
+_INSERT = insert(review_tasks)
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
@@ -37,17 +38,26 @@ class SqlReviews:
         self._connection = connection
 
     def add(self, task: ReviewTask) -> None:
+        self.add_all([task])
+
+    def add_all(self, tasks: Sequence[ReviewTask]) -> None:
+        if not tasks:
+            return
         self._connection.execute(
-            insert(review_tasks),
-            {
-                "id": task.id,
-                "prediction_id": task.prediction.id,
-                "kind": task.kind.value,
-                "created_at": task.created_at,
-                **_changing(task),
-            },
+            _INSERT,
+            [
+                {
+                    "id": task.id,
+                    "prediction_id": task.prediction.id,
+                    "kind": task.kind.value,
+                    "created_at": task.created_at,
+                    **_changing(task),
+                }
+                for task in tasks
+            ],
         )
-        self._add_skips(task)
+        for task in tasks:
+            self._add_skips(task)
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         if not is_id(task_id):

@@ -80,6 +80,9 @@ class Predictions(Protocol):
     def add(self, prediction: Prediction, *, idempotency: "IdempotencyKey | None" = None) -> None:
         """Store one; raises `IdempotencyKeyTaken` when its client used the key before."""
 
+    def add_all(self, predictions: "Sequence[tuple[Prediction, IdempotencyKey | None]]") -> None:
+        """Store many, as `add` does each."""
+
     def get(self, prediction_id: str) -> Prediction | None: ...
 
     def replayed(self, client_id: str, key: str) -> "tuple[Prediction, str] | None":
@@ -107,6 +110,8 @@ class Reviews(Protocol):
     """The review queue."""
 
     def add(self, task: ReviewTask) -> None: ...
+
+    def add_all(self, tasks: Sequence[ReviewTask]) -> None: ...
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None: ...
 
@@ -192,6 +197,8 @@ class AuditTrail(Protocol):
 
     def add(self, event: Event) -> None: ...
 
+    def add_all(self, events: Sequence[Event]) -> None: ...
+
     def page(self, *, after: str | None, limit: int) -> Page[Event]:
         """List newest first."""
 
@@ -215,6 +222,9 @@ class Outbox(Protocol):
     """Messages to other programs, in the order in which they were written."""
 
     def add(self, message: Message) -> None: ...
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        """Write messages in this order."""
 
     def unrouted(self, limit: int) -> list[Message]:
         """Lock and return the oldest messages that have no deliveries yet, in order.

@@ -1,5 +1,6 @@
 """Predict a document's label set, route it, record it; read what was recorded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.delivery import auto_sent
@@ -10,11 +11,13 @@ from service.domain.errors import (
     IdempotencyMismatch,
     InvalidRequest,
     PredictionNotFound,
+    StorageUnavailable,
 )
 from service.domain.history import Event
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Document, Prediction, ScoredSet
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
 from service.use_cases.paging import check_page
 from service.use_cases.ports import (
@@ -34,14 +37,30 @@ LONGEST_IDEMPOTENCY_KEY = 255
 
 
 @dataclass(frozen=True)
+class Submission:
+    """One document that somebody wants predicted."""
+
+    caller: Caller
+    document: Document
+    idempotency: IdempotencyKey | None = None
+    request_id: str | None = None
+
+
+Outcome = Prediction | Exception
+"""What became of one submission: its stored prediction, or why there is none."""
+
+_Scored = tuple[Submission, ScoredSet]
+
+
+@dataclass(frozen=True)
 class Predict:
-    """Score one document, decide on it, and store it with what follows and its audit row.
+    """Score documents, decide on each, and store each with what follows and its audit row.
 
     What follows is a message to other programs if the label set is sent, else a review task.
 
-    The prediction is committed when the call returns. With an idempotency key, however often and
-    from however many processes at once the same request comes, one prediction is stored and each
-    call gives that one.
+    Predictions are committed when a call returns. With an idempotency key, however often and from
+    however many processes at once the same request comes, one prediction is stored and each call
+    gives that one.
 
     Attributes
     ----------
@@ -63,7 +82,7 @@ class Predict:
         idempotency: IdempotencyKey | None = None,
         request_id: str | None = None,
     ) -> Prediction:
-        """Return the stored prediction.
+        """Return the stored prediction of one document.
 
         Raises
         ------
@@ -76,29 +95,43 @@ class Predict:
         ModelUnavailable, StorageUnavailable
             If nothing can be predicted or stored for now.
         """
-        caller.require(Permission.PREDICT)
-        self._check(document, idempotency)
-        stored = self._replayed(caller, idempotency)
-        if stored is not None:
-            return stored
-        scored = self.predictors.active().score([document])[0]
+        (outcome,) = self.together([Submission(caller, document, idempotency, request_id)])
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def together(self, submissions: Sequence[Submission]) -> list[Outcome]:
+        """Predict many documents in one pass of the model and one transaction.
+
+        Returns
+        -------
+        list of Prediction or Exception
+            For each submission what a call of its own would have returned or raised. A faulty one
+            never spoils the others; while the database does not answer, all fail alike.
+        """
+        outcomes = [self._settled(submission) for submission in submissions]
+        places = [place for place, outcome in enumerate(outcomes) if outcome is None]
+        scores = self._scored([submissions[place] for place in places])
+        scored: list[_Scored] = []
+        waiting: list[int] = []
+        for place, score in zip(places, scores, strict=True):
+            if isinstance(score, Exception):
+                outcomes[place] = score
+            else:
+                scored.append((submissions[place], score))
+                waiting.append(place)
+        for place, outcome in zip(waiting, self._stored(scored), strict=True):
+            outcomes[place] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _settled(self, submission: Submission) -> Outcome | None:
+        """Return what is known before anything is scored: a refusal, or an earlier prediction."""
         try:
-            with self.begin() as transaction:
-                prediction = self._record(
-                    transaction,
-                    caller,
-                    document,
-                    scored,
-                    idempotency=idempotency,
-                    request_id=request_id,
-                )
-                transaction.commit()
-        except IdempotencyKeyTaken:
-            stored = self._replayed(caller, idempotency)
-            if stored is None:  # taken, yet not there: nothing that a caller could act on
-                raise
-            return stored
-        return prediction
+            submission.caller.require(Permission.PREDICT)
+            self._check(submission.document, submission.idempotency)
+            return self._replayed(submission)
+        except Exception as error:  # noqa: BLE001 -- raised where this submission's answer is due
+            return error
 
     def _check(self, document: Document, idempotency: IdempotencyKey | None) -> None:
         if document.text is not None:
@@ -116,11 +149,12 @@ class Predict:
         if faults:
             raise InvalidRequest("The document cannot be predicted as it stands.", faults)
 
-    def _replayed(self, caller: Caller, idempotency: IdempotencyKey | None) -> Prediction | None:
+    def _replayed(self, submission: Submission) -> Prediction | None:
+        idempotency = submission.idempotency
         if idempotency is None:
             return None
         with self.begin(read_only=True) as transaction:
-            found = transaction.predictions.replayed(caller.id, idempotency.key)
+            found = transaction.predictions.replayed(submission.caller.id, idempotency.key)
         if found is None:
             return None
         prediction, digest = found
@@ -131,32 +165,59 @@ class Predict:
             )
         return prediction
 
-    def _record(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        document: Document,
-        scored: ScoredSet,
-        *,
-        idempotency: IdempotencyKey | None,
-        request_id: str | None,
-    ) -> Prediction:
+    def _scored(self, submissions: Sequence[Submission]) -> list[ScoredSet | Exception]:
+        if not submissions:
+            return []
+        try:
+            return [*self.predictors.active().score([one.document for one in submissions])]
+        except Exception as error:  # noqa: BLE001 -- as above
+            if len(submissions) == 1:
+                return [error]
+        # A model refuses all for one that it cannot read.
+        return [score for one in submissions for score in self._scored([one])]
+
+    def _stored(self, scored: Sequence[_Scored]) -> list[Outcome]:
+        if not scored:
+            return []
+        try:
+            with self.begin() as transaction:
+                try:
+                    made = self._record(transaction, scored)
+                except StorageUnavailable:
+                    raise
+                except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
+                    spoiled = error
+                else:
+                    transaction.commit()
+                    return [*made]
+        except Exception as error:  # noqa: BLE001 -- as above
+            return [error] * len(scored)
+        if len(scored) > 1:
+            # Whatever spoiled the transaction for all spoils only its own now.
+            return [outcome for one in scored for outcome in self._stored([one])]
+        return [self._winner(scored[0][0], spoiled)]
+
+    def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
+        """Return the prediction of the request that was first to use the key."""
+        if not isinstance(spoiled, IdempotencyKeyTaken):
+            return spoiled
+        try:
+            # Taken, yet not there, would be nothing that a caller could act on.
+            return self._replayed(submission) or spoiled
+        except Exception as error:  # noqa: BLE001 -- as above
+            return error
+
+    def _record(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> list[Prediction]:
         policy = transaction.policies.current()
-        decision, reason = policy.decide(scored)
-        prediction = Prediction(
-            id=self.new_id(),
-            client_id=caller.id,
-            document=document,
-            scored=scored,
-            decision=decision,
-            reason=reason,
-            threshold=policy.threshold,
-            policy_version=policy.version,
-            created_at=self.now(),
+        made = [self._decided(policy, submission, score) for submission, score in scored]
+        transaction.predictions.add_all(
+            [
+                (prediction, submission.idempotency)
+                for prediction, (submission, _) in zip(made, scored, strict=True)
+            ]
         )
-        transaction.predictions.add(prediction, idempotency=idempotency)
-        if decision is Decision.REVIEW:
-            transaction.reviews.add(
+        transaction.reviews.add_all(
+            [
                 ReviewTask(
                     id=self.new_id(),
                     prediction=prediction,
@@ -165,27 +226,58 @@ class Predict:
                     version=1,
                     created_at=prediction.created_at,
                 )
-            )
-        else:
-            transaction.outbox.add(auto_sent(prediction, self.new_id()))
-        transaction.audit_trail.add(
-            Event.by(
-                caller,
-                "prediction.created",
-                prediction.id,
-                id=self.new_id(),
-                at=prediction.created_at,
-                request_id=request_id,
-                decision=decision.value,
-                reason=reason.value,
-                confidence=scored.confidence,
-                threshold=policy.threshold,
-                model_version=scored.model_version,
-                calibrator_version=scored.calibrator_version,
-                policy_version=policy.version,
-            )
+                for prediction in made
+                if prediction.decision is Decision.REVIEW
+            ]
         )
-        return prediction
+        transaction.outbox.add_all(
+            [
+                auto_sent(prediction, self.new_id())
+                for prediction in made
+                if prediction.decision is Decision.AUTO
+            ]
+        )
+        transaction.audit_trail.add_all(
+            [
+                self._event(submission, prediction)
+                for prediction, (submission, _) in zip(made, scored, strict=True)
+            ]
+        )
+        return made
+
+    def _decided(
+        self, policy: RoutingPolicy, submission: Submission, scored: ScoredSet
+    ) -> Prediction:
+        decision, reason = policy.decide(scored)
+        return Prediction(
+            id=self.new_id(),
+            client_id=submission.caller.id,
+            document=submission.document,
+            scored=scored,
+            decision=decision,
+            reason=reason,
+            threshold=policy.threshold,
+            policy_version=policy.version,
+            created_at=self.now(),
+        )
+
+    def _event(self, submission: Submission, prediction: Prediction) -> Event:
+        scored = prediction.scored
+        return Event.by(
+            submission.caller,
+            "prediction.created",
+            prediction.id,
+            id=self.new_id(),
+            at=prediction.created_at,
+            request_id=submission.request_id,
+            decision=prediction.decision.value,
+            reason=prediction.reason.value,
+            confidence=scored.confidence,
+            threshold=prediction.threshold,
+            model_version=scored.model_version,
+            calibrator_version=scored.calibrator_version,
+            policy_version=prediction.policy_version,
+        )
 
 
 @dataclass(frozen=True)
