@@ -4,8 +4,8 @@ Run as ``python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [
 [--limit-gb 8] [--json FILE]``. Each size runs in a process of its own, whose address space is
 limited, so that a size that does not fit is named instead of taking the machine down.
 
-A text has twelve words of a Zipf-like vocabulary and about four words for each of its one to three
-labels, which are Zipf-like too.
+A text has twelve words of the vocabulary or more, enough for most words to occur in two texts, and
+about four words for each of its one to three labels, which are Zipf-like.
 """
 
 import argparse
@@ -53,8 +53,9 @@ def synthetic(n: int, n_labels: int, vocabulary: int, seed: int) -> Dataset:
     told = np.where(
         draw.random(len(own)) < 0.7, told % vocabulary, zipf(draw, vocabulary, len(own))
     )
-    words = np.concatenate([told, zipf(draw, vocabulary, 12 * n)])
-    document = np.concatenate([row[own], np.repeat(np.arange(n), 12)])
+    fill = max(12, 4 * vocabulary // n)
+    words = np.concatenate([told, draw.integers(0, vocabulary, fill * n)])
+    document = np.concatenate([row[own], np.repeat(np.arange(n), fill)])
     order = np.argsort(document, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(document, minlength=n))])
     names = [f"w{word:x}" for word in range(vocabulary)]
@@ -98,6 +99,7 @@ def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
         ended = time.perf_counter()
         result["train_seconds"] = round(ended - started, 2)
         result["train_cpu_seconds"] = round(time.process_time() - cpu, 2)
+        result["n_features"] = len(predictor.feature_names)
         result["train_peak_mb"] = round(peak_mb())
         times = [*(at for _, at in stages), ended]
         result["stages"] = {
@@ -140,7 +142,9 @@ def main() -> None:
     results = []
     for axis in chosen.axis or SIZES:
         sizes = [int(size) for size in chosen.sizes.split(",")] if chosen.sizes else SIZES[axis]
-        print(f"\n{axis:>12}{'train s':>10}{'CPU s':>10}{'peak MB':>10}{'predict µs':>12}  stages")
+        print(
+            f"\n{axis:>12}{'train s':>10}{'CPU s':>10}{'peak MB':>10}{'features':>10}{'predict µs':>12}  stages"
+        )
         for size in sizes:
             result = run(DEFAULT | {axis: size}, chosen.limit_gb)
             results.append({"axis": axis, **result})
@@ -149,7 +153,7 @@ def main() -> None:
                 continue
             print(
                 f"{size:12,}{result['train_seconds']:10}{result['train_cpu_seconds']:10}"
-                f"{result['train_peak_mb']:10}{result['predict_us']:12}  {result['stages']}",
+                f"{result['train_peak_mb']:10}{result['n_features']:10}{result['predict_us']:12}  {result['stages']}",
                 flush=True,
             )
     if chosen.json:

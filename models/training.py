@@ -319,16 +319,13 @@ def cross_validate(
     folds = rows.set_folds
     names = np.unique(folds)
     parts = {fold: (np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)) for fold in names}
-    tables = {
-        fold: (rows.table.take(inside), rows.table.take(outside))
-        for fold, (inside, outside) in parts.items()
-    }
 
     def confidence(job: tuple[str, int]) -> NDArray[np.float64]:
         name, fold = job
-        inside, outside = tables[fold]
-        fitted = clone(contenders[name]).fit(outside, rows.correct[parts[fold][1]])
-        return np.asarray(fitted.predict(inside))
+        inside, outside = parts[fold]
+        # Tables are copied job by job: those of all folds together would be five tables more.
+        fitted = clone(contenders[name]).fit(rows.table.take(outside), rows.correct[outside])
+        return np.asarray(fitted.predict(rows.table.take(inside)))
 
     jobs = [(name, fold) for name in contenders for fold in names]
     out = {name: np.empty(len(folds)) for name in contenders}

@@ -346,7 +346,7 @@ def test_help_lists_every_command_at_once():
         (["nonsense"], "No such command 'nonsense'; see setwise --help"),
         (["train", "x"], "Missing option '--out'; see setwise --help"),
         (["train", "x", "--out", "y", "--jobs", "0"], "Invalid value for '--jobs': "),
-        (["train", "x", "--out", "y", "--method", "svm"], "Invalid value for '--method': "),
+        (["train", "x", "--out", "y", "--method", "svm"], "unknown method 'svm'; the methods are "),
         (["predict", "x", "y", "--depth", "3"], "No such option: --depth"),
     ],
 )
