@@ -142,20 +142,23 @@ def main() -> None:
     results = []
     for axis in chosen.axis or SIZES:
         sizes = [int(size) for size in chosen.sizes.split(",")] if chosen.sizes else SIZES[axis]
-        print(
-            f"\n{axis:>12}{'train s':>10}{'CPU s':>10}{'peak MB':>10}{'features':>10}{'predict µs':>12}  stages"
-        )
+        heads = ("train s", "CPU s", "peak MB", "features", "predict µs")
+        print(f"\n{axis:>12}{''.join(f'{head:>11}' for head in heads)}  stages")
         for size in sizes:
             result = run(DEFAULT | {axis: size}, chosen.limit_gb)
             results.append({"axis": axis, **result})
             if "error" in result:
                 print(f"{size:12,}  {result['error']}", flush=True)
                 continue
-            print(
-                f"{size:12,}{result['train_seconds']:10}{result['train_cpu_seconds']:10}"
-                f"{result['train_peak_mb']:10}{result['n_features']:10}{result['predict_us']:12}  {result['stages']}",
-                flush=True,
+            names = (
+                "train_seconds",
+                "train_cpu_seconds",
+                "train_peak_mb",
+                "n_features",
+                "predict_us",
             )
+            cells = "".join(f"{result[name]:>11}" for name in names)
+            print(f"{size:12,}{cells}  {result['stages']}", flush=True)
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=2) + "\n")
 
