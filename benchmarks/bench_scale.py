@@ -39,8 +39,8 @@ def zipf(draw: np.random.Generator, n: int, size: int) -> np.ndarray:
     return np.minimum(10 * ((n + 10) / 10) ** draw.random(size) - 10, n - 1).astype(np.int64)
 
 
-def synthetic(n: int, n_labels: int, vocabulary: int, seed: int) -> Dataset:
-    """Return texts whose words tell their labels, most of the time."""
+def synthetic(n: int, n_labels: int, vocabulary: int, fill: int, seed: int) -> Dataset:
+    """Return texts whose words tell their labels, most of the time, among ``fill`` others."""
     draw = np.random.default_rng(seed)
     sizes = draw.integers(1, 4, n)
     row = np.repeat(np.arange(n), sizes)
@@ -53,7 +53,6 @@ def synthetic(n: int, n_labels: int, vocabulary: int, seed: int) -> Dataset:
     told = np.where(
         draw.random(len(own)) < 0.7, told % vocabulary, zipf(draw, vocabulary, len(own))
     )
-    fill = max(12, 4 * vocabulary // n)
     words = np.concatenate([told, draw.integers(0, vocabulary, fill * n)])
     document = np.concatenate([row[own], np.repeat(np.arange(n), fill)])
     order = np.argsort(document, kind="stable")
@@ -84,8 +83,9 @@ def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     result: dict[str, object] = dict(shape)
     try:
-        train(synthetic(300, 5, 200, 1), TrainingOptions())  # loads compiled code
-        dataset = synthetic(shape["documents"], shape["labels"], shape["vocabulary"], 0)
+        train(synthetic(300, 5, 200, 12, 1), TrainingOptions())  # loads compiled code
+        fill = max(12, 4 * shape["vocabulary"] // shape["documents"])
+        dataset = synthetic(shape["documents"], shape["labels"], shape["vocabulary"], fill, 0)
         result["data_mb"] = round(peak_mb())
         stages: list[tuple[str, float]] = []
 
@@ -105,7 +105,7 @@ def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
         result["stages"] = {
             name: round(after - at, 2) for (name, at), after in zip(stages, times[1:], strict=True)
         }
-        test = synthetic(N_TEST, shape["labels"], shape["vocabulary"], 1)
+        test = synthetic(N_TEST, shape["labels"], shape["vocabulary"], fill, 1)
         metrics = evaluate_predictor(predictor, test)
         result["set_accuracy"] = round(metrics.set_accuracy, 4)
         result["predict_us"] = round(1e6 * (metrics.predict_seconds or 0.0) / test.n, 1)
