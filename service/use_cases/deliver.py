@@ -26,9 +26,9 @@ from service.domain.people import SYSTEM, Caller, Permission
 from service.use_cases.paging import check_page
 from service.use_cases.ports import Begin, Clock, NewId, Page, UnitOfWork
 
-DELIVERY_LEASE = timedelta(seconds=120)
-"""Longer than any attempt: it ends with `service.jobs.sender.PATIENCE_S` after the name's lookup,
-which the system gives up within a minute."""
+DELIVERY_LEASE = timedelta(seconds=60)
+"""Longer than any attempt: `service.jobs.sender.PATIENCE_S` after the look-up of a name, which the
+system's resolver ends within half a minute."""
 
 BACKOFF = Backoff()
 

@@ -8,11 +8,12 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from service.db import tables
+from service.db.outbox import SqlOutbox
 from service.db.unit_of_work import Transactions
 from service.domain.history import Event
 from service.domain.reviews import Annotation
 from tests.fakes import START
-from tests.samples import ANN, job, key, model, prediction, task
+from tests.samples import ANN, job, key, message, model, prediction, task
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
@@ -135,6 +136,18 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "kind": "fit", "payload": {}, "state": "queued", "progress": 0.0,
         "message": "", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
     },
+    "webhook_endpoints": {
+        "id": MISSING, "url": "https://b.example/", "description": "", "events": [], "secrets": [],
+        "version": 1, "created_at": START,
+    },
+    "deliveries": {
+        "id": MISSING, "message_ordinal": None, "endpoint_id": None, "document_key": "x",
+        "state": "pending", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
+    },
+    "delivery_attempts": {
+        "id": MISSING, "delivery_id": None, "number": 1, "started_at": START, "seconds": 0.0,
+        "excerpt": "",
+    },
 }  # fmt: skip
 RUNNING = {"state": "running", "lease_expires_at": START}
 NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"))
@@ -155,7 +168,22 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
             )
         )
         row["task_id"] = owner
+    if table == "deliveries":
+        row["message_ordinal"], row["endpoint_id"] = _message(connection), prediction().id
+        endpoint = {**ROWS["webhook_endpoints"], "id": row["endpoint_id"]}
+        connection.execute(insert(tables.webhook_endpoints).values(endpoint))
+    if table == "delivery_attempts":
+        row["delivery_id"] = prediction().id
+        _insert(connection, "deliveries", {"id": row["delivery_id"]})
     connection.execute(insert(tables.metadata.tables[table]).values({**row, **changes}))
+
+
+def _message(connection: Connection) -> int:
+    told = message()
+    SqlOutbox(connection).add(told)
+    column = tables.outbox_messages.c
+    found: int = connection.execute(select(column.ordinal).where(column.id == told.id)).scalar_one()
+    return found
 
 
 @pytest.mark.parametrize("table", ROWS)
@@ -200,6 +228,19 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("jobs", {"lease_expires_at": START}, "running_has_lease"),
         ("jobs", {"state": "succeeded"}, "finished_has_end"),
         ("jobs", {**RUNNING, "finished_at": START}, "finished_has_end"),
+        ("webhook_endpoints", {"version": 0}, "version_counts"),
+        ("deliveries", {"state": "lost", "finished_at": START}, "state"),
+        ("deliveries", {"attempt": -1}, "counts"),
+        ("deliveries", {"token": -1}, "counts"),
+        ("deliveries", {"finished_at": START}, "pending_has_no_end"),
+        ("deliveries", {"state": "dead"}, "pending_has_no_end"),
+        (
+            "deliveries",
+            {"state": "dead", "finished_at": START, "lease_expires_at": START},
+            "leased_is_pending",
+        ),
+        ("delivery_attempts", {"number": 0}, "number_counts"),
+        ("delivery_attempts", {"seconds": -0.1}, "seconds_pass"),
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(

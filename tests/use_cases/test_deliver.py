@@ -205,7 +205,7 @@ def test_a_worker_that_died_is_followed_and_its_late_answer_dropped(post: Post) 
     post.predict("0.9")
     (lost,) = post.claim()
     assert post.claim() == []
-    post.clock.advance(seconds=120)
+    post.clock.advance(seconds=60)
     (taken,) = post.claim()
     assert taken.delivery.message == lost.delivery.message
     assert post.record(lost, status=500) == []
