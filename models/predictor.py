@@ -89,14 +89,17 @@ class SetPredictions:
 
     def ranked(self, row: int) -> list[RankedSet]:
         """Return one document's candidates by name, the chosen one first."""
-        sets = self.candidates
+        # As lists, because Python takes numbers out of arrays one by one and slowly.
+        sets, names = self.candidates, self.label_names
+        first, last = sets.doc_indptr[row : row + 2].tolist()
+        bounds = sets.set_indptr[first : last + 1].tolist()
+        labels = [names[label] for label in sets.labels[bounds[0] : bounds[-1]].tolist()]
+        ends = [bound - bounds[0] for bound in bounds]
+        confidence = self.confidence[first:last].tolist()
+        score = np.exp(sets.log_score[first:last]).tolist()
         return [
-            RankedSet(
-                tuple(self.label_names[label] for label in sets.labels_of(s)),
-                float(self.confidence[s]),
-                float(np.exp(sets.log_score[s])),
-            )
-            for s in range(sets.doc_indptr[row], sets.doc_indptr[row + 1])
+            RankedSet(tuple(labels[ends[i] : ends[i + 1]]), confidence[i], score[i])
+            for i in range(last - first)
         ]
 
     def likely_labels(self, row: int, limit: int = 20) -> list[tuple[str, float]]:
