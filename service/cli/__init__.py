@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import Abort, TyperException
 
-from service.cli import benchmark, database, demo, keys, learning, registry, serving
+from service.cli import benchmark, database, demo, keys, learning, registry, serving, webhooks
 from service.cli.console import CommandError, note, one_line
 from service.domain.errors import ServiceError
 
@@ -32,6 +32,7 @@ app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(registry.commands, name="model")
 app.add_typer(keys.commands, name="key")
+app.add_typer(webhooks.commands, name="webhook")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

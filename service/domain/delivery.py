@@ -249,6 +249,9 @@ class EndpointChange:
         why = url_fault(self.url, allow_private=allow_private)
         if why:
             yield FieldFault("/url", why)
+        for place, kind in enumerate(self.events):
+            if kind not in SUBSCRIBABLE:
+                yield FieldFault(f"/events/{place}", f"is {kind}, which every webhook gets")
         yield from text_faults(
             self.description, "/description", longest=LONGEST_DESCRIPTION, blank_allowed=True
         )

@@ -90,7 +90,8 @@ class _Changing(_Desk):
     def _check(self, change: EndpointChange) -> None:
         faults = list(change.faults(allow_private=self.allow_private))
         if faults:
-            raise InvalidRequest("Nothing can be delivered like this.", faults)
+            first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
+            raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Commands on webhooks: ``webhook add|list|remove``."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import note, print_json, print_table, say
+from service.domain.delivery import MessageType
+
+if TYPE_CHECKING:
+    from service.domain.delivery import Endpoint
+
+commands = typer.Typer(help="Tell other programs what is sent: add webhooks, list, remove them.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+@commands.command()
+def add(
+    url: Annotated[str, typer.Argument(help="An https address that takes the messages.")],
+    events: Annotated[
+        list[MessageType] | None,
+        typer.Option("--event", help="What it is told of; repeat it. Everything by default."),
+    ] = None,
+    description: Annotated[str, typer.Option(help="For people.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a webhook and show its signing secret, once."""
+    from service.domain.delivery import EndpointChange
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        change = EndpointChange(url, description, events or ())
+        endpoint, secret = built.verbs.add_webhook(SYSTEM, change)
+    if as_json:
+        print_json({**_described(endpoint), "secret": secret})
+    else:
+        say(secret)
+        note(f"webhook {endpoint.id} to {endpoint.url}. Keep the secret: it is not shown again.")
+
+
+@commands.command(name="list")
+def list_webhooks(as_json: AsJson = False) -> None:
+    """List the webhooks, without their secrets."""
+    from rich.table import Column, Table
+
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        endpoints = built.verbs.list_webhooks(SYSTEM)
+    if as_json:
+        print_json({"items": [_described(endpoint) for endpoint in endpoints]})
+        return
+    table = Table(Column("id", min_width=36), "url", "events", "disabled")
+    for endpoint in endpoints:
+        table.add_row(
+            endpoint.id,
+            endpoint.url,
+            ", ".join(endpoint.events) or "all",
+            endpoint.disabled_because or "",
+        )
+    print_table(table)
+
+
+@commands.command()
+def remove(
+    webhook_id: Annotated[str, typer.Argument(help="Id that `setwise webhook list` shows.")],
+) -> None:
+    """Remove a webhook; what was on its way to it is cancelled."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        built.verbs.delete_webhook(SYSTEM, webhook_id)
+    say(f"{webhook_id}  removed")
+
+
+def _described(endpoint: "Endpoint") -> dict[str, object]:
+    return {
+        "id": endpoint.id,
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "events": [kind.value for kind in endpoint.events],
+        "enabled": endpoint.enabled,
+        "created_at": endpoint.created_at.isoformat(),
+    }

@@ -1,0 +1,69 @@
+"""``webhook add|list|remove``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from service.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["webhook", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+URL = "https://billing.example/hooks"
+
+
+def test_a_webhook_is_added_listed_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("add", URL, "--event", "review.completed", "--json") == 0
+    added = json.loads(capsys.readouterr().out)
+    assert added["secret"].startswith("whsec_")
+    assert added["events"] == ["review.completed"]
+    assert run("list", "--json") == 0
+    listed = capsys.readouterr().out
+    assert added["secret"] not in listed
+    assert [item["id"] for item in json.loads(listed)["items"]] == [added["id"]]
+    assert run("list") == 0
+    assert "review.completed" in capsys.readouterr().out
+    assert run("remove", added["id"]) == 0
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"items": []}
+
+
+def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("add", URL) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("whsec_")
+    assert len(printed.out.splitlines()) == 1
+    assert URL in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("add", "http://billing.example/"), "url must begin with https://"),
+        (("add", "https://127.0.0.1/"), "not a public address"),
+        (("add", URL, "--event", "webhook.test"), "which every webhook gets"),
+        (("add", URL, "--event", "nonsense"), "prediction.auto_sent"),
+        (("remove", "nonsense"), "No webhook has the id 'nonsense'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], why: str
+) -> None:
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert why in printed.err
