@@ -94,7 +94,7 @@ def benchmark(
         Path | None, typer.Option("--json", help="The file to write, anew after each run.")
     ] = None,
 ) -> None:
-    """Train and judge methods on data sets, beside the published results."""
+    """Train and judge methods beside the published results."""
     from models.training import TrainingOptions
 
     folders = _chosen_folders(data, datasets)

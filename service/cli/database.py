@@ -13,7 +13,7 @@ from service.cli.console import CommandError, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-commands = typer.Typer(help="Bring the database to a version of the tables, or show which it has.")
+commands = typer.Typer(help="Migrate the database, or show its version.")
 
 Revision = Annotated[str, typer.Argument(help="Revision to go to.", metavar="REVISION")]
 

@@ -55,7 +55,7 @@ def worker() -> None:
 def openapi(
     out: Annotated[Path | None, typer.Option(help="File to write instead of stdout.")] = None,
 ) -> None:
-    """Print the OpenAPI 3.1 document; needs neither settings nor a database."""
+    """Print the OpenAPI 3.1 document, without a database."""
     import json
 
     from service.main import create_app
