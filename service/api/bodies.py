@@ -28,6 +28,24 @@ class _StrictRequest(Request):
             raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
 
 
+async def strictly(received: Request) -> Request:
+    """Return a request whose ``json()`` takes nothing but well-formed JSON.
+
+    Raises
+    ------
+    HttpFault
+        If there is a body and it is declared as something else.
+    """
+    request = _StrictRequest(received.scope, received.receive)
+    given = request.headers.get("content-type")
+    if not _is_json(given) and await request.body():
+        raise HttpFault(
+            UNSUPPORTED_MEDIA_TYPE,
+            f"The body is declared as {given or 'nothing'}, not as application/json.",
+        )
+    return request
+
+
 class StrictRoute(APIRoute):
     """A route that takes nothing but well-formed JSON as its body."""
 
@@ -38,14 +56,7 @@ class StrictRoute(APIRoute):
             return handle
 
         async def handle_strictly(received: Request) -> Response:
-            request = _StrictRequest(received.scope, received.receive)
-            given = request.headers.get("content-type")
-            if not _is_json(given) and await request.body():
-                raise HttpFault(
-                    UNSUPPORTED_MEDIA_TYPE,
-                    f"The body is declared as {given or 'nothing'}, not as application/json.",
-                )
-            return await handle(request)
+            return await handle(await strictly(received))
 
         return handle_strictly
 

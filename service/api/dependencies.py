@@ -133,16 +133,22 @@ async def _caller(
 CallerOf = Annotated[Caller, Depends(_caller)]
 
 
-async def _request_id(request: Request) -> str | None:
+async def caller_of(request: Request) -> Caller:
+    """Return what `CallerOf` stands for, outside FastAPI's own resolution."""
+    return await _caller(await _edge(request), await _bearer(request))
+
+
+async def request_id_of(request: Request) -> str | None:
+    """Return the id under which the request is logged."""
     request_id: str | None = request.scope.get("state", {}).get("request_id")
     return request_id
 
 
-RequestId = Annotated[str | None, Depends(_request_id)]
+RequestId = Annotated[str | None, Depends(request_id_of)]
 
 
 def answer(
-    body: BaseModel,
+    body: BaseModel | bytes,
     *,
     status: int = 200,
     etag: str | int | None = None,
@@ -155,7 +161,7 @@ def answer(
     """
     extra = {} if etag is None else {"ETag": f'"{etag}"'}
     return Response(
-        body.model_dump_json(),
+        body if isinstance(body, bytes) else body.model_dump_json(),
         status_code=status,
         media_type="application/json",
         headers={"Cache-Control": "no-store", **extra, **(headers or {})},

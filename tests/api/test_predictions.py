@@ -5,11 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic_core import to_json
 
+from service.api.schemas import Prediction, described
 from service.domain.people import Role
-from service.domain.predictions import MOST_METADATA_BYTES
+from service.domain.predictions import MOST_METADATA_BYTES, Document
 from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictors
+from tests.samples import prediction
 
 UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"
 
@@ -329,3 +332,9 @@ def test_a_model_that_fails_is_a_bare_500(
     assert response.headers["x-request-id"] == "trace-7"
     object.__setattr__(service.verbs.predict, "predictors", FakePredictors())
     assert service.predict().status_code == 201
+
+
+def test_the_answer_is_what_its_schema_describes() -> None:
+    for made in (prediction(confidence=0.25), prediction(document=Document(text="no name"))):
+        written = to_json(described(made))
+        assert written == Prediction.of(made).model_dump_json().encode()
