@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from models.base.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from models.base.binary_relevance import as_labels
 from models.base.gating import Gate, constant_gate
-from models.base.linear import LinearFit
+from models.base.linear import LinearFit, fit_elastic_net
 from models.base.mixture_em import (
     Documents,
     EMRun,
@@ -63,6 +63,9 @@ _START_TOLERANCE = 1e-4
 # nearly all, a gate as free as they are repeats them and overfits. Each is tried for a few steps.
 _GATE_FACTORS = (1.0, 4.0, 16.0)
 _TRIAL_STEPS = 2
+
+# Newton steps of the independent classifiers that shared experts start from.
+_INDEPENDENT_STEPS = 6
 
 # Values (rows times labels) whose mixtures are in memory at once, per component.
 _BATCH_VALUES = 100_000
@@ -349,7 +352,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             training, aside = self._set_aside(everything, rng)
         strengths, start = self._choose_strengths(training, aside, seed)
         if aside is None or not (self.early_stopping or held_out is not None):
-            begun = self._begin(everything, seed)
+            begun = self._begin(everything, seed, strengths.alpha)
             run = self._run(self._learner(everything, strengths), everything, None, begun)
         else:
             run = self._run(self._learner(training, strengths), training, aside, start)
@@ -362,7 +365,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     ) -> tuple[_Strengths, _Start]:
         """Choose the penalties; return them with where EM is to go on."""
         alpha, independent = self._choose_alpha(training, held_out)
-        start = self._begin(training, seed, independent)
+        start = self._begin(training, seed, alpha, independent)
         if not isinstance(self.gate_alpha, str):
             return _Strengths(alpha, self.gate_alpha), start
         middle = float(np.median(alpha))
@@ -434,15 +437,29 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         return SeparateLearner(documents, strengths.alpha, gate, separate, self.n_jobs)
 
     def _begin(
-        self, documents: Documents, seed: int, independent: LinearFit | None = None
+        self,
+        documents: Documents,
+        seed: int,
+        alpha: NDArray[np.float64],
+        independent: LinearFit | None = None,
     ) -> _Start:
         """Start at a Bernoulli mixture of the label sets, with experts that know the labels."""
         mixture = BernoulliMixture(
             self.n_components, n_init=self.n_init, tol=_START_TOLERANCE, random_state=seed
         ).fit(documents.Y, sample_weight=documents.weight)
         memberships = mixture.predict_proba(documents.Y)
-        if independent is None or self.experts != "shared":
+        if self.experts != "shared":
             return _Start(memberships, None, ())
+        if independent is None:
+            independent = fit_elastic_net(
+                documents.X,
+                documents.Y,
+                alpha=alpha,
+                l1_ratio=self.l1_ratio_,
+                sample_weight=documents.weight,
+                max_iter=_INDEPENDENT_STEPS,
+                n_jobs=self.n_jobs,
+            )
         bias = np.zeros((memberships.shape[1], documents.Y.shape[1]))
         state = SharedState(
             constant_gate(memberships, documents.weight, documents.X.shape[1]),

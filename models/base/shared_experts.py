@@ -177,97 +177,114 @@ def _collect_shares(
     )
 
 
+class _Slopes(NamedTuple):
+    """First and second derivatives of the loss."""
+
+    by_row: NDArray[np.float64]  # (n,) by a document's logit, all components together
+    row_curvature: NDArray[np.float64]
+    by_bias: NDArray[np.float64]  # (K,)
+    bias_curvature: NDArray[np.float64]
+
+
 @njit(cache=True, nogil=True)
-def _loss(rows: _Rows, u: NDArray[np.float64], bias: NDArray[np.float64]) -> float:
+def _evaluate(
+    rows: _Rows, u: NDArray[np.float64], bias: NDArray[np.float64], slopes: _Slopes
+) -> float:
+    """Return the loss and fill all its derivatives: one exponential serves them together."""
     shares = rows.shares
-    total = 0.0
+    slopes.by_bias[:] = 0.0
+    slopes.bias_curvature[:] = 0.0
+    loss = 0.0
     for i in range(len(u)):
-        for a in range(shares.indptr[i], shares.indptr[i + 1]):
-            z = u[i] + bias[shares.component[a]]
-            total += shares.share[a] * (
-                max(z, 0.0) + math.log1p(math.exp(-abs(z))) - rows.target[i] * z
-            )
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _differentiate_by_row(
-    rows: _Rows,
-    point: _Point,
-    slope: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-) -> None:
-    """Fill first and second derivatives of the loss by each document's ``u``."""
-    shares = rows.shares
-    for i in range(len(point.u)):
-        slope[i] = 0.0
-        curvature[i] = 0.0
-        for a in range(shares.indptr[i], shares.indptr[i + 1]):
-            p = 1.0 / (1.0 + math.exp(-(point.u[i] + point.bias[shares.component[a]])))
-            slope[i] += shares.share[a] * (p - rows.target[i])
-            curvature[i] += shares.share[a] * max(p * (1.0 - p), MIN_CURVATURE)
-
-
-@njit(cache=True, nogil=True)
-def _differentiate_by_bias(
-    rows: _Rows, point: _Point, slope: NDArray[np.float64], curvature: NDArray[np.float64]
-) -> None:
-    """Add first and second derivatives of the loss by the biases."""
-    shares = rows.shares
-    for i in range(len(point.u)):
+        row_slope = 0.0
+        row_curvature = 0.0
         for a in range(shares.indptr[i], shares.indptr[i + 1]):
             k = shares.component[a]
-            p = 1.0 / (1.0 + math.exp(-(point.u[i] + point.bias[k])))
-            slope[k] += shares.share[a] * (p - rows.target[i])
-            curvature[k] += shares.share[a] * p * (1.0 - p)
+            share = shares.share[a]
+            z = u[i] + bias[k]
+            e = math.exp(-abs(z))
+            rest = e / (1.0 + e)
+            p = 1.0 - rest if z > 0.0 else rest
+            loss += share * (max(z, 0.0) + math.log1p(e) - rows.target[i] * z)
+            slope = share * (p - rows.target[i])
+            curvature = share * max(rest * (1.0 - rest), MIN_CURVATURE)
+            row_slope += slope
+            row_curvature += curvature
+            slopes.by_bias[k] += slope
+            slopes.bias_curvature[k] += curvature
+        slopes.by_row[i] = row_slope
+        slopes.row_curvature[i] = row_curvature
+    return loss
 
 
 @njit(cache=True, nogil=True)
-def _move_biases(rows: _Rows, point: _Point, ridge: float) -> None:
-    """Take a Newton step in all biases, which do not interact, with a line search."""
-    slope = ridge * point.bias
-    curvature = np.full(len(point.bias), ridge + MIN_CURVATURE)
-    _differentiate_by_bias(rows, point, slope, curvature)
-    step = -slope / curvature
+def _copy(source: _Slopes, target: _Slopes) -> None:
+    target.by_row[:] = source.by_row
+    target.row_curvature[:] = source.row_curvature
+    target.by_bias[:] = source.by_bias
+    target.bias_curvature[:] = source.bias_curvature
+
+
+@njit(cache=True, nogil=True)
+def _move_biases(  # noqa: PLR0917  # compiled: no keywords
+    rows: _Rows, point: _Point, loss: float, at: _Slopes, trial_at: _Slopes, ridge: float
+) -> float:
+    """Take a Newton step in all biases, which do not interact; return the loss reached."""
+    slope = at.by_bias + ridge * point.bias
+    step = -slope / (at.bias_curvature + (ridge + MIN_CURVATURE))
     promised = np.dot(slope, step)
-    before = _loss(rows, point.u, point.bias) + 0.5 * ridge * np.dot(point.bias, point.bias)
+    penalty = 0.5 * ridge * np.dot(point.bias, point.bias)
     length = 1.0
     for _ in range(MAX_HALVINGS):
         trial = point.bias + length * step
-        after = _loss(rows, point.u, trial) + 0.5 * ridge * np.dot(trial, trial)
-        if after - before <= SUFFICIENT_DECREASE * length * promised:
+        after = _evaluate(rows, point.u, trial, trial_at)
+        change = after - loss + 0.5 * ridge * np.dot(trial, trial) - penalty
+        if change <= SUFFICIENT_DECREASE * length * promised:
             point.bias[:] = trial
-            return
+            _copy(trial_at, at)
+            return after
         length *= 0.5
+    return loss
 
 
 @njit(cache=True, nogil=True)
-def _move_detector(
-    X: Columns, rows: _Rows, point: _Point, penalty: Penalty, max_sweeps: int
-) -> float:
-    """Take a proximal Newton step in the detector; return the change of the intercept."""
-    n = len(point.u)
-    slope = np.empty(n)
-    curvature = np.empty(n)
-    _differentiate_by_row(rows, point, slope, curvature)
-    model = build_model(X, slope, curvature, point.coef, penalty.l1)
+def _move_detector(  # noqa: PLR0917  # compiled: no keywords
+    X: Columns,
+    rows: _Rows,
+    point: _Point,
+    loss: float,
+    at: _Slopes,
+    trial_at: _Slopes,
+    penalty: Penalty,
+    max_sweeps: int,
+) -> tuple[float, float]:
+    """Take a proximal Newton step in the detector.
+
+    Returns the loss reached and the change of the intercept.
+    """
+    model = build_model(X, at.by_row, at.row_curvature, point.coef, penalty.l1)
     shift = minimise_model(X, model, point.coef, penalty, max_sweeps)
-    move = np.empty(n)
+    move = np.empty(len(point.u))
     promised = aim(X, model, point.coef, penalty, shift, move)
     if promised >= 0.0:
-        return 0.0
-    before = _loss(rows, point.u, point.bias)
+        return loss, 0.0
     length = 1.0
     for _ in range(MAX_HALVINGS):
         trial = point.u + length * move
-        change = _loss(rows, trial, point.bias) - before
-        change += penalty_change(model, point.coef, penalty, length)
+        after = _evaluate(rows, trial, point.bias, trial_at)
+        change = after - loss + penalty_change(model, point.coef, penalty, length)
         if change <= SUFFICIENT_DECREASE * length * promised:
             advance(model, point.coef, length)
             point.u[:] = trial
-            return length * shift
+            _copy(trial_at, at)
+            return after, length * shift
         length *= 0.5
-    return 0.0
+    return loss, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _make_slopes(n: int, n_components: int) -> _Slopes:
+    return _Slopes(np.empty(n), np.empty(n), np.empty(n_components), np.empty(n_components))
 
 
 @njit(cache=True, nogil=True)
@@ -284,8 +301,12 @@ def _improve(  # noqa: PLR0917  # compiled: no keywords
     for j in range(len(point.coef)):
         if point.coef[j] != 0.0:
             add_column(X, j, point.coef[j], point.u)
+    at = _make_slopes(len(point.u), len(point.bias))
+    trial_at = _make_slopes(len(point.u), len(point.bias))
+    loss = _evaluate(rows, point.u, point.bias, at)
     shift = 0.0
     for _ in range(n_steps):
-        _move_biases(rows, point, ridge)
-        shift += _move_detector(X, rows, point, penalty, max_sweeps)
+        loss = _move_biases(rows, point, loss, at, trial_at, ridge)
+        loss, moved = _move_detector(X, rows, point, loss, at, trial_at, penalty, max_sweeps)
+        shift += moved
     return shift

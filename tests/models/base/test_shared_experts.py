@@ -10,10 +10,8 @@ from models.base.mixture_scoring import SharedExperts
 from models.base.shared_experts import (
     SharedSettings,
     _collect_shares,
-    _differentiate_by_bias,
-    _differentiate_by_row,
-    _loss,
-    _Point,
+    _evaluate,
+    _make_slopes,
     _Rows,
     fit_shared_experts,
 )
@@ -42,22 +40,19 @@ def test_slopes_equal_finite_differences(seed: int) -> None:
     shares = _collect_shares(memberships, weight, 0.0)
     rows = _Rows(shares, Y.toarray()[:, 0].astype(float))
     u, bias = rng.normal(size=60), rng.normal(size=3)
-    point = _Point(np.zeros(4), bias, u)
-    by_row, curvature = np.zeros(60), np.zeros(60)
-    _differentiate_by_row(rows, point, by_row, curvature)
-    by_bias, bias_curvature = np.zeros(3), np.zeros(3)
-    _differentiate_by_bias(rows, point, by_bias, bias_curvature)
+    at, elsewhere = _make_slopes(60, 3), _make_slopes(60, 3)
+    middle = _evaluate(rows, u, bias, at)
     h = 1e-5
     for i in range(60):
         step = h * np.eye(60)[i]
-        up, at, down = (_loss(rows, u + s * step, bias) for s in (1, 0, -1))
-        assert by_row[i] == pytest.approx((up - down) / (2 * h), abs=1e-8)
-        assert curvature[i] == pytest.approx((up - 2 * at + down) / h**2, abs=1e-4)
+        up, down = (_evaluate(rows, u + s * step, bias, elsewhere) for s in (1, -1))
+        assert at.by_row[i] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert at.row_curvature[i] == pytest.approx((up - 2 * middle + down) / h**2, abs=1e-4)
     for k in range(3):
         step = h * np.eye(3)[k]
-        up, at, down = (_loss(rows, u, bias + s * step) for s in (1, 0, -1))
-        assert by_bias[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
-        assert bias_curvature[k] == pytest.approx((up - 2 * at + down) / h**2, abs=1e-4)
+        up, down = (_evaluate(rows, u, bias + s * step, elsewhere) for s in (1, -1))
+        assert at.by_bias[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert at.bias_curvature[k] == pytest.approx((up - 2 * middle + down) / h**2, abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))
