@@ -10,7 +10,17 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api import admin, health, predictions, problems, reference, reviews, schemas, webhooks
+from service.api import (
+    admin,
+    batches,
+    health,
+    predictions,
+    problems,
+    reference,
+    reviews,
+    schemas,
+    webhooks,
+)
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
 from service.dashboard.pages import pages
@@ -52,7 +62,7 @@ def create_app(
         webhooks=webhooks.outgoing,
     )
     problems.install(app)
-    for module in (predictions, reviews, webhooks, admin, health, reference):
+    for module in (predictions, batches, reviews, webhooks, admin, health, reference):
         app.include_router(module.router)
     if dashboard is not None:
         app.include_router(dashboard, include_in_schema=False)

@@ -157,10 +157,10 @@ def verbs(
     # Deliveries fall due by the clock that leases are measured with.
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
+    one = predict.Predict(predictors=predictors, max_text_bytes=settings.max_text_bytes, **office)
     return Verbs(
-        predict=predict.Predict(
-            predictors=predictors, max_text_bytes=settings.max_text_bytes, **office
-        ),
+        predict=one,
+        predict_batch=predict.PredictBatch(one),
         get_prediction=predict.GetPrediction(begin),
         list_predictions=predict.ListPredictions(begin),
         claim_review=review.ClaimReview(

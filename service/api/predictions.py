@@ -133,74 +133,12 @@ router.add_api_route(
 )
 
 
-def _idempotency(key: str | None, body: PredictionRequest | BatchRequest) -> IdempotencyKey | None:
+def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | None:
     if key is None:
         return None
     # Of the meaning, not the bytes: the order of fields and white space may differ.
     canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
     return IdempotencyKey(key, hashlib.sha256(canonical.encode()).hexdigest())
-
-
-@router.post(
-    "/batch",
-    response_model=Batch,
-    responses=documented(
-        Unauthenticated,
-        Forbidden,
-        BODY_TOO_LARGE,
-        UNSUPPORTED_MEDIA_TYPE,
-        MALFORMED_JSON,
-        InvalidRequest,
-        ModelUnavailable,
-        StorageUnavailable,
-    ),
-)
-def predict_batch(
-    caller: CallerOf,
-    body: BatchRequest,
-    edge: EdgeOf,
-    request_id: RequestId,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            description="Your name for this batch. Sent again with the same body it gives the "
-            "predictions that are stored and tries the other documents anew."
-        ),
-    ] = None,
-) -> Response:
-    """Predict up to 256 documents together, many times as fast as one by one.
-
-    A document that cannot be predicted or stored has a problem in its place, such as
-    `document-too-large` or `idempotency-mismatch`, and never spoils the others. A body of the wrong
-    form is refused as a whole. The limit on the size of a body holds for the whole batch.
-    """
-    outcomes = edge.verbs.predict_batch(
-        caller,
-        body.as_documents(),
-        idempotency=_idempotency(idempotency_key, body),
-        request_id=request_id,
-    )
-    items: list[Prediction | Problem] = []
-    for number, outcome in enumerate(outcomes):
-        if isinstance(outcome, Exception):
-            items.append(
-                problem_of(
-                    outcome,
-                    "/v1/predictions/batch",
-                    place=partial(_in_batch, number),
-                    request_id=request_id,
-                )
-            )
-        else:
-            edge.metrics.decisions.labels(outcome.decision, outcome.reason).inc()
-            items.append(Prediction.of(outcome))
-    return answer(Batch(items=items))
-
-
-def _in_batch(number: int, pointer: str) -> str:
-    if pointer.startswith("/header/"):
-        return pointer
-    return f"/documents/{number}{pointer.removeprefix('/document')}"
 
 
 @router.get(

@@ -1,6 +1,6 @@
 """Every fault as ``application/problem+json`` (RFC 9457), and what each kind of fault means."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -306,7 +306,18 @@ def problem_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return the answer that tells a client of one fault."""
-    problem = Problem(
+    return Response(
+        _problem(kind, detail, instance, faults).model_dump_json(exclude_defaults=True),
+        status_code=kind.status,
+        media_type=MEDIA_TYPE,
+        headers={**kind.headers, **(headers or {})},
+    )
+
+
+def _problem(
+    kind: ProblemKind, detail: str, instance: str, faults: Sequence[FieldFault]
+) -> Problem:
+    return Problem(
         type=kind.type,
         title=kind.title,
         status=kind.status,
@@ -317,12 +328,32 @@ def problem_response(
             for fault in faults[:MOST_FAULTS]
         ],
     )
-    return Response(
-        problem.model_dump_json(exclude_defaults=True),
-        status_code=kind.status,
-        media_type=MEDIA_TYPE,
-        headers={**kind.headers, **(headers or {})},
-    )
+
+
+def problem_of(
+    error: Exception, instance: str, *, place: Callable[[str], str], request_id: str | None
+) -> Problem:
+    """Describe what went wrong with one part of a request whose other parts may have gone well.
+
+    Parameters
+    ----------
+    place : callable
+        Gives for the pointer of a fault in the part the pointer in the whole request.
+    """
+    if isinstance(error, ServiceError):
+        faults = error.faults if isinstance(error, InvalidRequest) else ()
+        placed = [FieldFault(place(fault.pointer), fault.detail) for fault in faults]
+        return _problem(_kind_of(error), error.detail, instance, placed)
+    log.error("request.failed", error=type(error).__name__, exc_info=error)
+    return _problem(INTERNAL_ERROR, _failure(request_id or "unknown"), instance, ())
+
+
+def _kind_of(error: ServiceError) -> ProblemKind:
+    return next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
+
+
+def _failure(request_id: str) -> str:
+    return f"The service failed; the operator finds it in the log as {request_id}."
 
 
 def documented(*kinds: type[ServiceError] | ProblemKind) -> dict[int | str, dict[str, Any]]:
@@ -379,9 +410,8 @@ def install(app: FastAPI) -> None:
 
 async def _service_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)  # noqa: S101 -- what the handler is registered for
-    kind = next(PROBLEMS[ancestor] for ancestor in type(error).__mro__ if ancestor in PROBLEMS)
     faults = error.faults if isinstance(error, InvalidRequest) else ()
-    return problem_response(kind, error.detail, request.url.path, faults=faults)
+    return problem_response(_kind_of(error), error.detail, request.url.path, faults=faults)
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:
@@ -456,6 +486,5 @@ class UnexpectedErrors:
             if started:
                 raise  # too late for an answer: the server cuts the connection
             request_id = scope.get("state", {}).get("request_id", "unknown")
-            detail = f"The service failed; the operator finds it in the log as {request_id}."
-            answer = problem_response(INTERNAL_ERROR, detail, scope["path"])
+            answer = problem_response(INTERNAL_ERROR, _failure(request_id), scope["path"])
             await answer(scope, receive, send)

@@ -5,12 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 
-from service.api.problems import Problem
 from service.domain import predictions, reviews, routing, versions
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import PolicyChange, ThresholdMode
-from service.use_cases.predict import MOST_DOCUMENTS
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -26,31 +24,6 @@ _CANDIDATES = [
     {"labels": ["J18.9"], "confidence": 0.05, "score": 0.12},
 ]
 _MARGINALS = [{"label": "J18.9", "probability": 0.98}, {"label": "R50.9", "probability": 0.71}]
-_PREDICTION: Example = {
-    "id": _ID,
-    "document_id": "note-17",
-    "labels": ["J18.9", "R50.9"],
-    "confidence": 0.93,
-    "decision": "auto",
-    "reason": "above_threshold",
-    "threshold": 0.9,
-    "candidates": _CANDIDATES,
-    "marginals": _MARGINALS,
-    "model_version": "3f9c0b7a1d2e",
-    "calibrator_version": "90ab12cd34ef",
-    "policy_version": _OTHER_ID,
-    "created_at": "2026-11-21T09:00:00Z",
-}
-_BATCH_PROBLEM: Example = {
-    "type": "/problems/invalid-request",
-    "title": "The request says something that cannot be done",
-    "status": 422,
-    "detail": "The document cannot be predicted as it stands.",
-    "instance": "/v1/predictions/batch",
-    "errors": [
-        {"pointer": "/documents/1/text", "detail": "is empty; write at least one character"}
-    ],
-}
 
 
 def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
@@ -151,7 +124,25 @@ class Marginal(AnswerBody):
 class Prediction(AnswerBody):
     """A label set for a document, how sure it is, and where the document went."""
 
-    model_config = ConfigDict(json_schema_extra=_with(_PREDICTION))
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _ID,
+                "document_id": "note-17",
+                "labels": ["J18.9", "R50.9"],
+                "confidence": 0.93,
+                "decision": "auto",
+                "reason": "above_threshold",
+                "threshold": 0.9,
+                "candidates": _CANDIDATES,
+                "marginals": _MARGINALS,
+                "model_version": "3f9c0b7a1d2e",
+                "calibrator_version": "90ab12cd34ef",
+                "policy_version": _OTHER_ID,
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
+    )
 
     id: str
     document_id: str | None
@@ -198,51 +189,6 @@ def described(prediction: predictions.Prediction) -> dict[str, object]:
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:
     return [Marginal(label=m.label, probability=m.probability) for m in scored.marginals]
-
-
-class BatchDocument(DocumentIn):
-    """One document of a batch."""
-
-    metadata: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Kept with the document, never read; up to 64 kB."
-    )
-
-
-class BatchRequest(RequestBody):
-    """Documents to predict together."""
-
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "documents": [
-                    {"id": "note-17", "text": "Fever and cough.", "metadata": {"site": "north"}},
-                    {"id": "note-18", "text": "Sprained ankle."},
-                ]
-            }
-        )
-    )
-
-    documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
-
-    def as_documents(self) -> list[predictions.Document]:
-        """Return what the use case takes."""
-        return [
-            predictions.Document(
-                id=given.id, text=given.text, features=given.features, metadata=given.metadata
-            )
-            for given in self.documents
-        ]
-
-
-class Batch(AnswerBody):
-    """What became of each document of a batch."""
-
-    model_config = ConfigDict(json_schema_extra=_with({"items": [_PREDICTION, _BATCH_PROBLEM]}))
-
-    items: list[Prediction | Problem] = Field(
-        description="One for each document, in order: a prediction, or a problem, which has a "
-        "`type` and no `id`."
-    )
 
 
 class PredictionPage(AnswerBody):

@@ -10,6 +10,7 @@ from service.domain.errors import (
     Forbidden,
     IdempotencyMismatch,
     InvalidRequest,
+    ModelUnavailable,
     PredictionNotFound,
     StorageUnavailable,
 )
@@ -278,6 +279,61 @@ class Predict:
             calibrator_version=scored.calibrator_version,
             policy_version=prediction.policy_version,
         )
+
+
+MOST_DOCUMENTS = 256
+"""Documents of one batch; its transaction keeps other writers of an SQLite file waiting."""
+
+
+@dataclass(frozen=True)
+class PredictBatch:
+    """Predict several documents of one caller together."""
+
+    predict: Predict
+
+    def __call__(
+        self,
+        caller: Caller,
+        documents: Sequence[Document],
+        *,
+        idempotency: IdempotencyKey | None = None,
+        request_id: str | None = None,
+    ) -> list[Outcome]:
+        """Return for each document its stored prediction, or why there is none.
+
+        Under an idempotency key each place of the batch counts as a request of its own: sent
+        again, the batch gives the predictions that are stored and tries the other documents anew.
+
+        Raises
+        ------
+        Forbidden
+            If the caller may not predict.
+        InvalidRequest
+            If there are no documents, or too many.
+        ModelUnavailable, StorageUnavailable
+            If that is why nothing was stored.
+        """
+        caller.require(Permission.PREDICT)
+        if not 1 <= len(documents) <= MOST_DOCUMENTS:
+            detail = f"has {len(documents)} documents; send 1 to {MOST_DOCUMENTS}"
+            raise InvalidRequest(f"The batch {detail}.", [FieldFault("/documents", detail)])
+        outcomes = self.predict.together(
+            [
+                Submission(caller, document, _in_batch(idempotency, place), request_id)
+                for place, document in enumerate(documents)
+            ]
+        )
+        if not any(isinstance(outcome, Prediction) for outcome in outcomes):
+            for outcome in outcomes:
+                if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+                    raise outcome
+        return outcomes
+
+
+def _in_batch(idempotency: IdempotencyKey | None, place: int) -> IdempotencyKey | None:
+    if idempotency is None:
+        return None
+    return replace(idempotency, key=f"{idempotency.key}#{place}")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,12 @@ from service.use_cases.administer import (
 )
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.labels import SearchLabels
-from service.use_cases.predict import GetPrediction, ListPredictions, Predict
+from service.use_cases.predict import (
+    GetPrediction,
+    ListPredictions,
+    Predict,
+    PredictBatch,
+)
 from service.use_cases.report import Summary
 from service.use_cases.review import (
     ClaimReview,
@@ -47,6 +52,7 @@ class Verbs:
     """What the service can do, each verb with what it needs."""
 
     predict: Predict
+    predict_batch: PredictBatch
     get_prediction: GetPrediction
     list_predictions: ListPredictions
     claim_review: ClaimReview

@@ -19,7 +19,7 @@ from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewState
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.ports import IdempotencyKey, PredictionFilter
-from service.use_cases.predict import GetPrediction, ListPredictions, Predict
+from service.use_cases.predict import GetPrediction, ListPredictions, Predict, PredictBatch
 from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, change
 
@@ -243,3 +243,59 @@ def test_an_empty_range_of_time_is_refused(world: World) -> None:
     made = world.predict()
     sound = PredictionFilter(created_from=now, created_before=now + timedelta(seconds=1))
     assert ListPredictions(world.database)(CLIENT, sound).items == (made,)
+
+
+# Batches
+
+
+def batch(world: World, *documents: Document, caller: Caller = CLIENT, **rest: object):
+    verb = Predict(world.predictors, world.database, world.now, world.new_id, max_text_bytes=100)
+    return PredictBatch(verb)(caller, documents, **rest)
+
+
+def test_a_batch_answers_each_document_in_its_place(world: World) -> None:
+    sent, long, doubtful, empty = batch(
+        world, Document(text="0.9"), Document(text="x" * 101), Document(text="0.1"), Document()
+    )
+    assert isinstance(sent, Prediction)
+    assert sent.decision is Decision.AUTO
+    assert isinstance(long, DocumentTooLarge)
+    assert isinstance(doubtful, Prediction)
+    assert doubtful.decision is Decision.REVIEW
+    assert isinstance(empty, InvalidRequest)
+    assert set(world.database.contents.predictions) == {sent.id, doubtful.id}
+    assert len(world.database.contents.reviews) == 1
+
+
+def test_a_batch_sent_again_gives_what_is_stored_and_tries_the_rest_anew(world: World) -> None:
+    documents = [Document(text="0.9"), Document(), Document(text="0.9")]
+    first = batch(world, *documents, idempotency=KEY)
+    second = batch(world, *documents, idempotency=KEY)
+    assert [second[0], second[2]] == [first[0], first[2]]
+    assert first[0] != first[2]
+    assert isinstance(second[1], InvalidRequest)
+    assert len(world.database.contents.predictions) == 2
+
+
+def test_another_batch_under_the_same_key_is_refused_place_by_place(world: World) -> None:
+    batch(world, Document(text="0.9"), idempotency=KEY)
+    (refused,) = batch(world, Document(text="0.8"), idempotency=IdempotencyKey(KEY.key, "other"))
+    assert isinstance(refused, IdempotencyMismatch)
+
+
+@pytest.mark.parametrize("count", [0, 257])
+def test_a_batch_has_at_most_so_many_documents(world: World, count: int) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        batch(world, *[Document(text="0.9")] * count)
+    assert [fault.pointer for fault in refused.value.faults] == ["/documents"]
+
+
+def test_a_batch_fails_as_a_whole_where_nothing_could_be_predicted(world: World) -> None:
+    world.predictors.predictor = None
+    with pytest.raises(ModelUnavailable):
+        batch(world, Document(text="0.9"), Document())
+
+
+def test_a_batch_takes_the_right_to_predict(world: World) -> None:
+    with pytest.raises(Forbidden):
+        batch(world, Document(text="0.9"), caller=ANN)

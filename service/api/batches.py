@@ -1,0 +1,189 @@
+"""Predict many documents in one request."""
+
+import hashlib
+import json
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, EdgeOf, RequestId, answer
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    Problem,
+    documented,
+    problem_of,
+)
+from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody
+from service.domain import predictions
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    ModelUnavailable,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.use_cases.ports import IdempotencyKey
+from service.use_cases.predict import MOST_DOCUMENTS
+
+ADDRESS = "/v1/predictions/batch"
+
+router = APIRouter(tags=["predictions"], route_class=StrictRoute)
+
+
+class BatchDocument(DocumentIn):
+    """One document of a batch."""
+
+    metadata: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Kept with the document, never read; up to 64 kB."
+    )
+
+
+class BatchRequest(RequestBody):
+    """Documents to predict together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "documents": [
+                        {
+                            "id": "note-17",
+                            "text": "Fever and productive cough for five days.",
+                            "metadata": {"site": "north"},
+                        },
+                        {"id": "note-18", "text": " "},
+                    ]
+                }
+            ]
+        }
+    )
+
+    documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
+
+    def as_documents(self) -> list[predictions.Document]:
+        """Return what the use case takes."""
+        return [
+            predictions.Document(
+                id=given.id, text=given.text, features=given.features, metadata=given.metadata
+            )
+            for given in self.documents
+        ]
+
+
+class Batch(AnswerBody):
+    """What became of each document of a batch."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "items": [
+                        {
+                            "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+                            "document_id": "note-17",
+                            "labels": ["J18.9"],
+                            "confidence": 0.93,
+                            "decision": "auto",
+                            "reason": "above_threshold",
+                            "threshold": 0.9,
+                            "candidates": [
+                                {"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}
+                            ],
+                            "marginals": [{"label": "J18.9", "probability": 0.98}],
+                            "model_version": "3f9c0b7a1d2e",
+                            "calibrator_version": "90ab12cd34ef",
+                            "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                            "created_at": "2026-11-21T09:00:00Z",
+                        },
+                        {
+                            "type": "/problems/invalid-request",
+                            "title": "The request says something that cannot be done",
+                            "status": 422,
+                            "detail": "The document cannot be predicted as it stands.",
+                            "instance": ADDRESS,
+                            "errors": [
+                                {
+                                    "pointer": "/documents/1/text",
+                                    "detail": "is empty; write at least one character",
+                                }
+                            ],
+                        },
+                    ]
+                }
+            ]
+        }
+    )
+
+    items: list[Prediction | Problem] = Field(
+        description="One for each document, in order: a prediction, or a problem, which has a "
+        "`type` and no `id`."
+    )
+
+
+@router.post(
+    ADDRESS,
+    response_model=Batch,
+    responses=documented(
+        Unauthenticated,
+        Forbidden,
+        BODY_TOO_LARGE,
+        UNSUPPORTED_MEDIA_TYPE,
+        MALFORMED_JSON,
+        InvalidRequest,
+        ModelUnavailable,
+        StorageUnavailable,
+    ),
+)
+def predict_batch(
+    caller: CallerOf,
+    body: BatchRequest,
+    edge: EdgeOf,
+    request_id: RequestId,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="Your name for this batch. Sent again with the same body it gives the "
+            "predictions that are stored and tries the other documents anew."
+        ),
+    ] = None,
+) -> Response:
+    """Predict up to 256 documents together, many times as fast as one by one.
+
+    A document that cannot be predicted or stored has a problem in its place, such as
+    `document-too-large` or `idempotency-mismatch`, and never spoils the others. A body of the wrong
+    form is refused as a whole. The limit on the size of a body holds for the whole batch.
+    """
+    outcomes = edge.verbs.predict_batch(
+        caller,
+        body.as_documents(),
+        idempotency=_idempotency(idempotency_key, body),
+        request_id=request_id,
+    )
+    items: list[Prediction | Problem] = []
+    for number, outcome in enumerate(outcomes):
+        if isinstance(outcome, Exception):
+            place = partial(_in_batch, number)
+            items.append(problem_of(outcome, ADDRESS, place=place, request_id=request_id))
+        else:
+            edge.metrics.decisions.labels(outcome.decision, outcome.reason).inc()
+            items.append(Prediction.of(outcome))
+    return answer(Batch(items=items))
+
+
+def _in_batch(number: int, pointer: str) -> str:
+    if pointer.startswith("/header/"):
+        return pointer
+    return f"/documents/{number}{pointer.removeprefix('/document')}"
+
+
+def _idempotency(key: str | None, body: BatchRequest) -> IdempotencyKey | None:
+    if key is None:
+        return None
+    # Of the meaning, as for one document.
+    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
+    return IdempotencyKey(key, hashlib.sha256(canonical.encode()).hexdigest())

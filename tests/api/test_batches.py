@@ -1,0 +1,147 @@
+"""Predicting many documents in one request."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from service.domain.errors import StorageUnavailable
+from service.use_cases.predict import MOST_DOCUMENTS
+from tests.edge import Service, assert_problem
+
+
+def _batch(service: Service, *documents: Any, **rest: Any) -> httpx.Response:
+    body = {"documents": list(documents)}
+    return service.post("/v1/predictions/batch", by="client", json=body, **rest)
+
+
+def test_each_document_gets_what_a_call_of_its_own_would_get(service: Service) -> None:
+    service.fix_threshold(0.9)
+    response = _batch(
+        service,
+        {"id": "one", "text": "0.95", "metadata": {"site": "north"}},
+        {"id": "two", "text": "0.2"},
+        {"id": "three", "text": "unknown"},
+    )
+    assert response.status_code == 200
+    items = response.json()["items"]
+    assert [item["document_id"] for item in items] == ["one", "two", "three"]
+    assert [item["reason"] for item in items] == [
+        "above_threshold",
+        "below_threshold",
+        "out_of_domain",
+    ]
+    for item in items:
+        assert service.get(f"/v1/predictions/{item['id']}", by="client").json() == item
+    stored = service.database.contents.predictions[items[0]["id"]]
+    assert stored.document.metadata == {"site": "north"}
+
+
+def test_a_faulty_document_has_a_problem_in_its_place(service: Service) -> None:
+    response = _batch(
+        service,
+        {"text": "0.9"},
+        {"text": " "},
+        {"text": "x" * 1_001},
+        {"text": "0.9", "metadata": {"name": "a\x00b"}},
+        {},
+    )
+    assert response.status_code == 200
+    good, *bad = response.json()["items"]
+    assert "id" in good
+    assert [
+        (item["status"], item["type"], [error["pointer"] for error in item["errors"]])
+        for item in bad
+    ] == [
+        (422, "/problems/invalid-request", ["/documents/1/text"]),
+        (413, "/problems/document-too-large", []),
+        (422, "/problems/invalid-request", ["/documents/3/metadata/name"]),
+        (422, "/problems/invalid-request", ["/documents/4"]),
+    ]
+    assert len(service.database.contents.predictions) == 1
+
+
+@pytest.mark.parametrize(
+    ("documents", "pointer"),
+    [
+        ([], "/documents"),
+        ([{"text": "x"}] * (MOST_DOCUMENTS + 1), "/documents"),
+        ([{"text": "x"}, {"text": "x", "colour": 1}], "/documents/1/colour"),
+        ([{"text": 5}], "/documents/0/text"),
+        (["x"], "/documents/0"),
+    ],
+)
+def test_a_body_of_the_wrong_form_is_refused_as_a_whole(
+    service: Service, documents: list[Any], pointer: str
+) -> None:
+    assert_problem(_batch(service, *documents), 422, "invalid-request", pointer)
+    assert not service.database.contents.predictions
+
+
+def test_the_largest_batch_is_taken(service: Service) -> None:
+    items = _batch(service, *[{"text": "0.5"}] * MOST_DOCUMENTS).json()["items"]
+    assert len({item["id"] for item in items}) == MOST_DOCUMENTS
+
+
+def test_a_batch_sent_again_under_its_key_gives_the_same_items(service: Service) -> None:
+    headers = {"Idempotency-Key": "monday"}
+    first = _batch(service, {"text": "0.5"}, {"text": "0.5"}, headers=headers)
+    again = _batch(service, {"text": "0.5"}, {"text": "0.5"}, headers=headers)
+    assert again.json() == first.json()
+    assert len(service.database.contents.predictions) == 2
+    (other, added) = _batch(service, {"text": "0.6"}, {"text": "0.5"}, headers=headers).json()[
+        "items"
+    ]
+    assert {other["type"], added["type"]} == {"/problems/idempotency-mismatch"}
+
+
+def test_an_idempotency_key_that_cannot_be_kept_is_named(service: Service) -> None:
+    headers = {"Idempotency-Key": "k" * 300}
+    (item,) = _batch(service, {"text": "0.5"}, headers=headers).json()["items"]
+    assert [error["pointer"] for error in item["errors"]] == ["/header/Idempotency-Key"]
+
+
+def test_a_fault_of_ours_is_told_without_its_words(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> list[object]:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(service.predictors.predictor, "score", fail)
+    response = _batch(service, {"text": "0.5"}, headers={"X-Request-ID": "req-7"})
+    (item,) = response.json()["items"]
+    assert (item["status"], item["type"]) == (500, "/problems/internal-error")
+    assert "req-7" in item["detail"]
+    assert "secret" not in response.text
+
+
+def test_without_a_model_or_a_database_the_whole_batch_comes_later(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predictor, service.predictors.predictor = service.predictors.predictor, None
+    response = _batch(service, {"text": "0.5"}, {"text": ""})
+    assert_problem(response, 503, "model-unavailable")
+    service.predictors.predictor = predictor
+
+    def unavailable(*_: object) -> None:
+        raise StorageUnavailable("The database is away.")
+
+    monkeypatch.setattr("service.use_cases.predict.Predict._record", unavailable)
+    response = _batch(service, {"text": "0.5"}, {"text": ""})
+    assert_problem(response, 503, "storage-unavailable")
+    assert response.headers["retry-after"]
+
+
+def test_only_those_who_predict_may_send_batches(service: Service) -> None:
+    body = {"documents": [{"text": "0.5"}]}
+    response = service.post("/v1/predictions/batch", by="reviewer", json=body)
+    assert_problem(response, 403, "forbidden")
+    assert_problem(service.post("/v1/predictions/batch", json=body), 401, "unauthenticated")
+
+
+def test_batches_count_in_the_metrics(service: Service) -> None:
+    service.fix_threshold(0.9)
+    _batch(service, {"text": "0.95"}, {"text": "0.95"}, {"text": ""})
+    text = service.get("/metrics").text
+    line = 'setwise_decisions_total{decision="auto",reason="above_threshold"} 2.0'
+    assert line in text
