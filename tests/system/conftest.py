@@ -57,9 +57,9 @@ class Installation:
             "OMP_NUM_THREADS": "1",
         }
 
-    def serve(self) -> "Server":
-        """Start a server on a free port and wait until it is ready."""
-        server = Server(self, self.folder / f"server-{len(self.servers)}.log")
+    def serve(self, port: int = 0) -> "Server":
+        """Start a server, on a free port unless one is given, and wait until it is ready."""
+        server = Server(self, self.folder / f"server-{len(self.servers)}.log", port)
         self.servers.append(server)
         server.wait_until_ready()
         return server
@@ -68,13 +68,13 @@ class Installation:
 class Server:
     """One process of ``setwise serve``."""
 
-    def __init__(self, installation: Installation, log: Path) -> None:
+    def __init__(self, installation: Installation, log: Path, port: int = 0) -> None:
         self._installation = installation
         self.log = log
         output: IO[str]
         with log.open("w") as output:
             self.process = subprocess.Popen(
-                [SETWISE, "serve", "--port", "0"],
+                [SETWISE, "serve", "--port", str(port)],
                 env=installation.environment(),
                 stdout=output,
                 stderr=subprocess.STDOUT,

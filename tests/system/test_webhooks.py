@@ -1,0 +1,227 @@
+"""A third program learns of exactly what the database says was sent, whoever is killed."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from service.domain.delivery import DeliveryState, EndpointChange
+from service.domain.people import SYSTEM
+from tests.receiver import Receiver
+from tests.system.conftest import Installation, Server, pages
+from tests.trained import documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+THRESHOLD = 0.7
+PROGRAM = Path(__file__).with_name("third_program.py")
+PATIENCE_S = 90.0
+
+
+@pytest.fixture(autouse=True)
+def private_webhooks(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
+    """Let started servers deliver to this machine, and look for work often."""
+    environment = installation.environment()
+    allowed = {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "true", "SETWISE_JOB_POLL_S": "0.1"}
+    monkeypatch.setattr(installation, "environment", lambda: environment | allowed)
+    installation.fix_threshold(THRESHOLD)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came true: {what}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def add_webhook(server: Server, url: str, **fields: Any) -> dict[str, Any]:
+    with server.client("admin") as admin:
+        added = admin.post("/v1/admin/webhooks", json={"url": url, **fields})
+    assert added.status_code == 201, added.text
+    webhook: dict[str, Any] = added.json()
+    return webhook
+
+
+def delivered(installation: Installation) -> Counter[str]:
+    """Return how many deliveries are in each state, asked of the database itself."""
+    with installation.application.engine.connect() as connection:
+        rows = connection.execute(text("SELECT state FROM deliveries")).scalars().all()
+        unrouted = connection.execute(
+            text("SELECT count(*) FROM outbox_messages WHERE routed_at IS NULL")
+        ).scalar_one()
+    return Counter(rows) + Counter({"unrouted": unrouted})
+
+
+def hurry(server: Server) -> None:
+    """Have everything that waits for its next attempt sent now, as an administrator may."""
+    with server.client("admin") as admin:
+        for delivery in list(pages(admin, "/v1/admin/deliveries")):
+            if delivery["state"] != DeliveryState.PENDING:
+                continue
+            replayed = admin.post(f"/v1/admin/deliveries/{delivery['id']}/replay")
+            assert replayed.status_code == 202, replayed.text
+
+
+def settled_down(installation: Installation, server: Server) -> bool:
+    left = set(delivered(installation)) - {DeliveryState.DELIVERED.value}
+    if left:
+        hurry(server)
+        time.sleep(1.0)
+    return not left
+
+
+def complete(server: Server, n: int) -> dict[str, list[str]]:
+    """Settle ``n`` tasks; returns the labels by prediction."""
+    settled = {}
+    with server.client("reviewer") as reviewer:
+        for _ in range(n):
+            claimed = reviewer.post("/v1/reviews/claim")
+            task = claimed.json()
+            done = reviewer.post(
+                f"/v1/reviews/{task['id']}/complete",
+                json={"labels": task["candidates"][-1]["labels"]},
+                headers={"If-Match": claimed.headers["etag"]},
+            )
+            assert done.status_code == 200, done.text
+            settled[task["prediction_id"]] = done.json()["labels"]
+    return settled
+
+
+@contextmanager
+def third_program(server: Server, key: str, secret: str, folder: Path, port: int) -> Iterator[Any]:
+    command = [sys.executable, PROGRAM, server.url, key, secret, str(port)]
+    program = subprocess.Popen(
+        [*command, folder / "documents.jsonl", folder / "book.jsonl"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stdout is not None
+    try:
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+        program.stdout.close()
+
+
+def book(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / "book.jsonl"
+    if not path.exists():
+        return {}
+    lines = [line for line in path.read_text().splitlines() if line.endswith("}")]
+    kept = [json.loads(line) for line in lines]
+    assert len({message["id"] for message in kept}) == len(kept)
+    return {message["id"]: message for message in kept}
+
+
+def test_a_third_program_ends_with_exactly_what_was_sent(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """Both the program and the server are killed on the way, and each starts again."""
+    sample = documents(120, seed=21)
+    folder = tmp_path / "billing"
+    folder.mkdir()
+    with (folder / "documents.jsonl").open("w") as file:
+        file.writelines(json.dumps({"id": d["id"], "text": d["text"]}) + "\n" for d in sample)
+    port, api_port = free_port(), free_port()
+    server = installation.serve(port=api_port)
+    secret = add_webhook(server, f"http://127.0.0.1:{port}/setwise")["secret"]
+    key = installation.secrets["client"]
+
+    with third_program(server, key, secret, folder, port) as program:
+        eventually(lambda: len(book(folder)) > 10, "the program hears of the first documents")
+        program.kill()
+    with third_program(server, key, secret, folder, port) as program:
+        eventually(lambda: len(book(folder)) > 20, "the program hears of more")
+        server.kill()
+        server = installation.serve(port=api_port)
+        assert program.stdout.readline() == "posted\n"
+        settled = complete(server, 5)
+        eventually(lambda: settled_down(installation, server), "everything is delivered")
+    with server.client("lead") as lead:
+        stored = list(pages(lead, "/v1/predictions"))
+    assert len(stored) == len(sample)
+    sent = {p["id"]: p["labels"] for p in stored if p["decision"] == "auto"}
+    learnt = book(folder).values()
+    heard = {
+        kind: {m["data"]["prediction_id"]: m["data"]["labels"] for m in learnt if m["type"] == kind}
+        for kind in ("prediction.auto_sent", "review.completed")
+    }
+    assert len(sent) > 20
+    assert heard == {"prediction.auto_sent": sent, "review.completed": settled}
+    assert len(learnt) == len(sent) + len(settled)
+    assert not any(d["text"] in server.log.read_text() for d in sample)
+
+
+def test_what_was_committed_before_a_kill_is_delivered_after_it(
+    installation: Installation,
+) -> None:
+    """The server dies between the commit and the delivery."""
+    release = threading.Event()
+    with Receiver() as receiver:
+        receiver.answer = lambda _: 204 if release.is_set() else 503
+        server = installation.serve()
+        receiver.secrets.append(add_webhook(server, receiver.url)["secret"])
+        answers = []
+        with server.client("client") as client:
+            for document in documents(40, seed=22):
+                body = {"document": {"id": document["id"], "text": document["text"]}}
+                answers.append(client.post("/v1/predictions", json=body).json())
+        server.kill()
+        sent = {answer["id"] for answer in answers if answer["decision"] == "auto"}
+        assert sent
+        assert DeliveryState.DELIVERED not in delivered(installation)
+        release.set()
+        again = installation.serve()
+        eventually(lambda: settled_down(installation, again), "everything is delivered")
+        assert delivered(installation) == {DeliveryState.DELIVERED.value: len(sent)}
+        heard = {call.message["data"]["prediction_id"] for call in receiver.calls}
+    assert heard == sent
+
+
+def test_a_server_without_permission_calls_nothing_on_its_own_network(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even an endpoint that was added while it was allowed."""
+    environment = installation.environment() | {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "false"}
+    monkeypatch.setattr(installation, "environment", lambda: environment)
+    with Receiver() as receiver:
+        verbs = installation.application.verbs
+        object.__setattr__(verbs.add_webhook, "allow_private", True)
+        names = ("http://127.0.0.1", "https://127.0.0.1", "https://localhost")
+        hooks = [
+            verbs.add_webhook(SYSTEM, EndpointChange(f"{name}:{receiver.port}/"))[0]
+            for name in names
+        ]
+        server = installation.serve()
+        with server.client("admin") as admin:
+            refused = admin.post("/v1/admin/webhooks", json={"url": receiver.url})
+            assert refused.status_code == 422
+            assert refused.json()["errors"][0]["pointer"] == "/url"
+            tried = [admin.post(f"/v1/admin/webhooks/{hook.id}/test").json() for hook in hooks]
+            shown: list[dict[str, Any]] = []
+
+            def attempted() -> bool:
+                shown[:] = [admin.get(f"/v1/admin/deliveries/{t['id']}").json() for t in tried]
+                return all(one["log"] for one in shown)
+
+            eventually(attempted, "each is attempted")
+        assert all(one["log"][0]["error"].startswith("refused: ") for one in shown)
+        assert receiver.calls == []
+        assert receiver.forged == 0
