@@ -3,7 +3,8 @@
 Both servers read the same body at the same concurrency, in turns within one run. The empty endpoint
 is FastAPI's fastest kind (``async def``): it validates the body and returns a response of the same
 bytes. Setwise does everything: it authenticates, scores, decides, commits to the database and
-counts. Compare ratios and CPU time a request; requests per second depend on the machine.
+counts. Batches of 256 documents take their turn too. Compare ratios and CPU time a request;
+requests per second depend on the machine.
 
 Run it with ``python benchmarks/bench_service.py [--seconds 4] [--rounds 3] [--concurrency 32]``.
 PostgreSQL takes part when its programs are installed, with its default durability.
@@ -20,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -34,9 +35,12 @@ from service.db import migrate
 from service.domain.people import SYSTEM, Role
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.settings import Settings
+from service.use_cases.predict import MOST_DOCUMENTS
 from tests import database
 
 PATIENCE_S = 60.0
+BATCH_CALLERS = 2
+"""While one batch is stored, the next is read."""
 
 
 @dataclass
@@ -47,6 +51,7 @@ class Server:
     process_id: int
     port: int
     requests: list[bytes]
+    batches: list[bytes] = field(default_factory=list)
 
 
 @dataclass
@@ -76,7 +81,8 @@ def main() -> None:
                     _setwise(folder / kind, url, artifact, texts)
                 )
                 empty = running.enter_context(_empty(server.requests, answer))
-                _compare(kind, server, empty, options)
+                batches = Server("batches", server.process_id, server.port, server.batches)
+                _compare(kind, server, empty, batches, options)
 
 
 def _options() -> argparse.Namespace:
@@ -87,9 +93,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _compare(kind: str, server: Server, empty: Server, options: argparse.Namespace) -> None:
+def _compare(
+    kind: str, server: Server, empty: Server, batches: Server, options: argparse.Namespace
+) -> None:
     rounds: list[tuple[Measurement, Measurement]] = []
-    for target in (empty, server):  # connections, compiled code, caches
+    batched: list[Measurement] = []
+    for target in (empty, server, batches):  # connections, compiled code, caches
         asyncio.run(_load(target, 1.0, options.concurrency))
     for _ in range(options.rounds):
         pair = [
@@ -97,6 +106,7 @@ def _compare(kind: str, server: Server, empty: Server, options: argparse.Namespa
             for target in (empty, server)
         ]
         rounds.append((pair[0], pair[1]))
+        batched.append(asyncio.run(_load(batches, options.seconds, BATCH_CALLERS)))
     print(f"\n{kind}, concurrency {options.concurrency}, median of {options.rounds} rounds")
     print(f"{'':18}{'requests/s':>12}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms each':>13}")
     for name, place in (("empty endpoint", 0), ("POST predictions", 1)):
@@ -108,7 +118,18 @@ def _compare(kind: str, server: Server, empty: Server, options: argparse.Namespa
         )
     share = median(ours.per_second / nothing.per_second for nothing, ours in rounds)
     tail = median(ours.p99_ms / nothing.p99_ms for nothing, ours in rounds)
-    print(f"{'ratio':18}{share:12.0%}{'':10}{tail:10.1f}", flush=True)
+    print(f"{'ratio':18}{share:12.0%}{'':10}{tail:10.1f}")
+    gain = median(
+        MOST_DOCUMENTS * batch.per_second / ours.per_second
+        for batch, (_, ours) in zip(batched, rounds, strict=True)
+    )
+    print(
+        f"batches of {MOST_DOCUMENTS} by {BATCH_CALLERS} callers: "
+        f"{MOST_DOCUMENTS * median(m.per_second for m in batched):.0f} documents/s, "
+        f"{gain:.1f} times single calls; "
+        f"CPU {median(m.cpu_ms for m in batched) / MOST_DOCUMENTS:.3f} ms a document",
+        flush=True,
+    )
 
 
 async def _load(server: Server, seconds: float, concurrency: int) -> Measurement:
@@ -139,10 +160,12 @@ async def _caller(
         writer.write(server.requests[place % len(server.requests)])
         place += step
         head = await reader.readuntil(b"\r\n\r\n")
-        if not head.startswith(b"HTTP/1.1 201"):
+        if not head.startswith((b"HTTP/1.1 201", b"HTTP/1.1 200")):
             raise RuntimeError(f"{server.name} answered {head!r}")
         length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
-        await reader.readexactly(length)
+        answered = await reader.readexactly(length)
+        if b'"status":' in answered:
+            raise RuntimeError(f"{server.name} answered with a problem")
         latencies.append(time.perf_counter() - sent_at)
     writer.close()
     await writer.wait_closed()
@@ -182,9 +205,12 @@ def _setwise(
         "OMP_NUM_THREADS": "1",
     }
     command = [str(Path(sys.executable).with_name("setwise")), "serve", "--port", str(port)]
-    requests = [_request(text, number, key) for number, text in enumerate(texts)]
+    documents = [{"id": f"bench-{n}", "text": text} for n, text in enumerate(texts)]
+    requests = [_request("/v1/predictions", {"document": one}, key) for one in documents]
+    several = [documents[n % len(documents)] for n in range(MOST_DOCUMENTS)]
+    batch = _request("/v1/predictions/batch", {"documents": several}, key)
     with _running(command, port, environment) as process_id:
-        server = Server("setwise", process_id, port, requests)
+        server = Server("setwise", process_id, port, requests, [batch])
         yield server, _first_answer(server)
 
 
@@ -228,10 +254,10 @@ def _running(command: list[str], port: int, environment: dict[str, str]) -> Iter
             process.terminate()
 
 
-def _request(text: str, number: int, key: str) -> bytes:
-    body = json.dumps({"document": {"id": f"bench-{number}", "text": text}}).encode()
+def _request(path: str, content: object, key: str) -> bytes:
+    body = json.dumps(content).encode()
     head = (
-        "POST /v1/predictions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

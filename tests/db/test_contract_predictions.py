@@ -13,7 +13,8 @@ from service.use_cases.ports import (
     Page,
     PredictionFilter,
 )
-from tests.fakes import START
+from service.use_cases.predict import Predict, PredictBatch
+from tests.fakes import START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, prediction
 
 MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\x00"]
@@ -159,3 +160,18 @@ def test_events_are_listed_newest_first(begin: Begin) -> None:
         assert page.items == (events[2], events[1])
         rest = transaction.audit_trail.page(after=page.next_after, limit=2)
         assert (rest.items, rest.next_after) == ((events[0],), None)
+
+
+def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> None:
+    batch = PredictBatch(Predict(FakePredictors(), begin, FakeClock(), FakeIds()))
+    documents = [Document(id=f"note-{n}", text="0.5") for n in range(200)]
+    documents[7] = Document(text="")
+    key = IdempotencyKey("monday", "digest")
+    first = batch(CLIENT, documents, idempotency=key)
+    again = batch(CLIENT, documents, idempotency=key)
+    stored = [made for made in first if isinstance(made, Prediction)]
+    assert len(stored) == 199
+    assert [made for made in again if isinstance(made, Prediction)] == stored
+    with begin(read_only=True) as transaction:
+        assert sum(transaction.predictions.counts().values()) == 199
+        assert sum(transaction.reviews.counts().values()) == 199
