@@ -11,6 +11,7 @@ from tests.edge import Service, assert_problem
 
 CALLS = [
     ("POST", "/v1/predictions"),
+    ("POST", "/v1/predictions/batch"),
     ("GET", "/v1/predictions"),
     ("GET", "/v1/predictions/x"),
     ("GET", "/v1/reviews"),

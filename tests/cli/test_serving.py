@@ -97,4 +97,4 @@ def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: st
     assert states == ["queued"]
     assert process.returncode == 0
     events = [json.loads(line)["event"] for line in err.splitlines()]
-    assert events == ["worker.started", "worker.stopped"]
+    assert events == ["worker.started", "worker.stopped", "courier.stopped"]
