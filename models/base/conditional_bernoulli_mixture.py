@@ -62,7 +62,7 @@ _START_TOLERANCE = 1e-4
 # Penalties of the gate that are compared, as multiples of the labels' median: where experts know
 # nearly all, a gate as free as they are repeats them and overfits. Each is tried for a few steps.
 _GATE_FACTORS = (1.0, 4.0, 16.0)
-_TRIAL_STEPS = 2
+_TRIAL_STEPS = 4
 
 # Newton steps of the independent classifiers that shared experts start from.
 _INDEPENDENT_STEPS = 6
@@ -152,7 +152,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         validation rows by independent classifiers, see `choose_penalty`.
     gate_alpha : "auto" or float
         Penalty strength of the gate; ``"auto"`` compares 1, 4 and 16 times the labels' median
-        by set accuracy and likelihood on validation rows after two EM steps.
+        by set accuracy and likelihood on validation rows after four EM steps.
     l1_ratio : "auto" or float
         Share of the L1 norm in the penalties, in [0, 1]; ``"auto"`` takes 0.1 for dense features
         and 0.7 for sparse ones, where most features are noise to a label.
@@ -253,7 +253,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         bias_penalty: float = 1e-4,
         weighting: Scheme = "auto",
         max_iter: int = 20,
-        tol: float = 1e-3,
+        tol: float = 1e-2,
         patience: int = 1,
         early_stopping: bool = True,
         validation_fraction: float = 0.2,

@@ -60,10 +60,10 @@ class StoppingRule:
     max_iter : int
         Steps at most.
     tol : float
-        EM ends when a step changes the objective by less, in nats per document.
+        EM ends when a step changes the objective by less, in nats per document; less is no
+        improvement on validation rows either.
     patience : int
-        Steps without a better validation likelihood after which EM ends, where there are
-        validation rows.
+        Steps without an improvement on validation rows, where there are any, after which EM ends.
     """
 
     max_iter: int
@@ -195,6 +195,7 @@ def run_em(
     reports: list[StepReport] = []
     state = start
     best: tuple[float, S, int] | None = None
+    improved_at, improved_to = 0, -np.inf
     converged = False
     for iteration in range(1, rule.max_iter + 1):
         state = learner.maximise(memberships, state)
@@ -208,7 +209,9 @@ def run_em(
         score = mean if validation is None else held_out
         if best is None or score > best[0] or validation is None:
             best = score, state, iteration
-        if _stop(reports, iteration - best[2], rule):
+        if score > improved_to + rule.tol or validation is None:
+            improved_at, improved_to = iteration, score
+        if iteration - improved_at >= rule.patience or _settled(reports, rule.tol):
             converged = True
             break
     if best is None:
@@ -216,12 +219,10 @@ def run_em(
     return EMRun(best[1], best[2], tuple(reports), converged)
 
 
-def _stop(reports: list[StepReport], worse: int, rule: StoppingRule) -> bool:
-    if worse >= rule.patience:
-        return True
+def _settled(reports: list[StepReport], tol: float) -> bool:
     if len(reports) < 2:
         return False
-    return abs(reports[-1].objective - reports[-2].objective) < rule.tol
+    return abs(reports[-1].objective - reports[-2].objective) < tol
 
 
 def _mean_log_likelihood(state: State, documents: Documents) -> float:
