@@ -1,0 +1,177 @@
+"""Requests that are handled together: who shares a group, and what a failure costs whom."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from service.api.groups import Grouped
+from service.domain.errors import StorageUnavailable
+
+PATIENCE_S = 10.0
+
+
+class Handler:
+    """Doubles numbers, group by group, and can be held at its door."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[int]] = []
+        self.entered = threading.Semaphore(0)
+        self.door = threading.Event()
+        self.door.set()
+
+    def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
+        self.groups.append(list(asked))
+        self.entered.release()
+        assert self.door.wait(PATIENCE_S)
+        if -1 in asked:
+            raise StorageUnavailable("the disk is full")
+        return [ValueError(f"{one} is odd") if one % 2 else 2 * one for one in asked]
+
+    async def busy(self) -> None:
+        """Return once a group has entered."""
+        assert await asyncio.to_thread(self.entered.acquire, timeout=PATIENCE_S)
+
+
+@contextmanager
+def grouped(handler: Handler, **options: int) -> Iterator[Grouped[int, int]]:
+    made = Grouped[int, int](handler, name="test", **options)
+    try:
+        yield made
+    finally:
+        handler.door.set()
+        made.close()
+
+
+async def ask(group: Grouped[int, int], *asked: int) -> list[int | BaseException]:
+    return await asyncio.gather(*(group(one) for one in asked), return_exceptions=True)
+
+
+def test_a_request_that_comes_alone_is_handled_at_once() -> None:
+    handler = Handler()
+    with grouped(handler) as group:
+        assert asyncio.run(ask(group, 2)) == [4]
+        assert asyncio.run(ask(group, 4)) == [8]  # also from another event loop
+    assert handler.groups == [[2], [4]]
+
+
+def test_what_arrives_meanwhile_is_the_next_group_in_order_and_bounded() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
+        handler.door.clear()
+        first = asyncio.create_task(group(0))
+        await handler.busy()
+        rest = asyncio.create_task(ask(group, 2, 4, 6, 8, 10))
+        await asyncio.sleep(0)  # each of them is in line now
+        await asyncio.sleep(0)
+        handler.door.set()
+        return [await first, *await rest]
+
+    with grouped(handler, largest=3) as group:
+        assert asyncio.run(scenario(group)) == [0, 4, 8, 12, 16, 20]
+    assert handler.groups == [[0], [2, 4, 6], [8, 10]]
+
+
+def test_a_faulty_request_fails_alone() -> None:
+    with grouped(Handler()) as group:
+        even, odd, other = asyncio.run(ask(group, 2, 3, 4))
+    assert (even, other) == (4, 8)
+    assert isinstance(odd, ValueError)
+
+
+def test_a_failed_group_fails_whole_and_the_next_one_is_served() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
+        handler.door.clear()
+        first = asyncio.create_task(group(0))
+        await handler.busy()
+        failing = asyncio.create_task(ask(group, 2, -1))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        handler.door.set()
+        outcomes = [await first, *await failing]
+        return [*outcomes, await group(6)]
+
+    with grouped(handler) as group:
+        first, *failed, later = asyncio.run(scenario(group))
+    assert (first, later) == (0, 12)
+    assert [str(one) for one in failed] == ["the disk is full"] * 2
+    assert all(isinstance(one, StorageUnavailable) for one in failed)
+
+
+def test_nobody_is_answered_before_the_group_is_done() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> None:
+        handler.door.clear()
+        asked = asyncio.create_task(group(2))
+        await handler.busy()
+        done, _ = await asyncio.wait([asked], timeout=0.05)
+        assert not done
+        handler.door.set()
+        assert await asked == 4
+
+    with grouped(handler) as group:
+        asyncio.run(scenario(group))
+
+
+def test_a_full_line_refuses_further_requests_and_keeps_those_in_it() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> None:
+        handler.door.clear()
+        first = asyncio.create_task(group(0))
+        await handler.busy()
+        waiting = [asyncio.create_task(group(one)) for one in (2, 4)]
+        await asyncio.sleep(0)
+        with pytest.raises(StorageUnavailable, match="2 requests wait"):
+            await group(6)
+        handler.door.set()
+        assert await asyncio.gather(first, *waiting) == [0, 4, 8]
+        assert await group(6) == 12
+
+    with grouped(handler, most_waiting=2) as group:
+        asyncio.run(scenario(group))
+
+
+def test_closing_answers_everybody_in_line_and_refuses_newcomers() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> None:
+        handler.door.clear()
+        first = asyncio.create_task(group(0))
+        await handler.busy()
+        waiting = asyncio.create_task(group(2))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(asyncio.to_thread(group.close))
+        await asyncio.sleep(0.05)
+        with pytest.raises(StorageUnavailable, match="stopping"):
+            await group(4)
+        handler.door.set()
+        assert [await first, await waiting] == [0, 4]
+        await closing
+
+    with grouped(handler) as group:
+        asyncio.run(scenario(group))
+
+
+def test_a_request_that_is_given_up_leaves_the_others_their_answers() -> None:
+    handler = Handler()
+
+    async def scenario(group: Grouped[int, int]) -> int:
+        handler.door.clear()
+        impatient = asyncio.create_task(group(2))
+        await handler.busy()
+        other = asyncio.create_task(group(4))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.sleep(0)
+        handler.door.set()
+        return await other
+
+    with grouped(handler) as group:
+        assert asyncio.run(scenario(group)) == 8

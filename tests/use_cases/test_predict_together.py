@@ -1,0 +1,142 @@
+"""Predicting many documents in one transaction: what one of them may cost the others."""
+
+import pytest
+
+from service.domain.errors import (
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidRequest,
+    StorageUnavailable,
+)
+from service.domain.history import Event
+from service.domain.people import Caller
+from service.domain.predictions import Document, Prediction
+from service.use_cases.ports import Begin, IdempotencyKey
+from service.use_cases.predict import Predict, Submission
+from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
+from tests.samples import ANN, CLIENT
+
+KEY = IdempotencyKey("order-1", "digest of the body")
+
+
+def verb(begin: Begin, predictor: FakePredictor | None = None) -> Predict:
+    return Predict(FakePredictors(predictor or FakePredictor()), begin, FakeClock(), FakeIds())
+
+
+def wish(
+    text: str, caller: Caller = CLIENT, idempotency: IdempotencyKey | None = None
+) -> Submission:
+    return Submission(caller, Document(id=text, text=text), idempotency)
+
+
+def stored_texts(begin: Begin) -> list[str | None]:
+    with begin(read_only=True) as transaction:
+        events = transaction.audit_trail.page(after=None, limit=50).items
+        found = [transaction.predictions.get(event.subject) for event in reversed(events)]
+    assert None not in found
+    return [one.document.text for one in found if one is not None]
+
+
+def test_each_gets_what_it_would_have_got_alone(begin: Begin) -> None:
+    outcomes = verb(begin).together(
+        [wish("0.9"), wish("0.8", ANN), wish(" "), wish("0.7"), wish("0.6")]
+    )
+    assert [type(outcome) for outcome in outcomes] == [
+        Prediction,
+        Forbidden,
+        InvalidRequest,
+        Prediction,
+        Prediction,
+    ]
+    made = [one for one in outcomes if isinstance(one, Prediction)]
+    assert [one.document.text for one in made] == ["0.9", "0.7", "0.6"]
+    assert stored_texts(begin) == ["0.9", "0.7", "0.6"]
+
+
+def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Begin) -> None:
+    first, again, other, mismatch = verb(begin).together(
+        [
+            wish("0.9", idempotency=KEY),
+            wish("0.9", idempotency=KEY),
+            wish("0.5"),
+            wish("0.4", idempotency=IdempotencyKey(KEY.key, "another digest")),
+        ]
+    )
+    assert isinstance(first, Prediction)
+    assert again == first
+    assert isinstance(other, Prediction)
+    assert isinstance(mismatch, IdempotencyMismatch)
+    assert stored_texts(begin) == ["0.9", "0.5"]
+
+
+def test_a_document_that_the_model_refuses_fails_alone(begin: Begin) -> None:
+    class Choosy(FakePredictor):
+        def score(self, documents):  # type: ignore[no-untyped-def]  # as the parent
+            if any(document.text == "vector" for document in documents):
+                raise InvalidRequest("The model reads no vectors.")
+            return super().score(documents)
+
+    first, refused, last = verb(begin, Choosy()).together(
+        [wish("0.9"), wish("vector"), wish("0.8")]
+    )
+    assert isinstance(refused, InvalidRequest)
+    assert [one for one in (first, last) if not isinstance(one, Prediction)] == []
+    assert stored_texts(begin) == ["0.9", "0.8"]
+
+
+def test_all_are_stored_by_one_commit() -> None:
+    database = FakeDatabase()
+    commits = 0
+
+    def counting(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Begin
+        nonlocal commits
+        commits += 1
+        return database(read_only=read_only)
+
+    verb(counting).together([wish(f"0.{n}") for n in range(1, 9)])
+    assert commits == 1
+    assert len(database.contents.predictions) == 8
+
+
+@pytest.mark.parametrize("broken", ["begin", "commit"])
+def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken: str) -> None:
+    database = FakeDatabase()
+    tries = 0
+
+    def silent(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Begin
+        nonlocal tries
+        tries += 1
+        if broken == "begin":
+            raise StorageUnavailable("The database sleeps.")
+        transaction = database(read_only=read_only)
+
+        def commit() -> None:
+            raise StorageUnavailable("The disk is full.")
+
+        transaction.commit = commit
+        return transaction
+
+    outcomes = verb(silent).together([wish("0.9"), wish("0.8"), wish("0.7")])
+    assert [type(outcome) for outcome in outcomes] == [StorageUnavailable] * 3
+    assert tries == 1
+    assert database.contents.predictions == {}
+
+
+def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
+    database = FakeDatabase()
+    predict = verb(database)
+    original = Predict._event
+
+    def event(self: Predict, submission: Submission, prediction: Prediction) -> Event:
+        if submission.document.text == "poison":
+            raise RuntimeError("cannot be written")
+        return original(self, submission, prediction)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Predict, "_event", event)
+        first, poisoned, last = predict.together([wish("0.9"), wish("poison"), wish("0.8")])
+    assert isinstance(poisoned, RuntimeError)
+    assert isinstance(first, Prediction)
+    assert isinstance(last, Prediction)
+    assert list(database.contents.predictions.values()) == [first, last]
+    assert len(database.contents.events) == 2
