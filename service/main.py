@@ -1,5 +1,6 @@
 """The HTTP application: routes, middleware and error handlers put together, and its server."""
 
+import gc
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -154,4 +155,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            # What is loaded by now stays: full collections need not walk through it each time,
+            # which took half of the time of a batch.
+            gc.collect()
+            gc.freeze()
             self._started_up()

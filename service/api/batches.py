@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field, JsonValue
+from pydantic_core import to_json
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, answer
@@ -18,7 +19,7 @@ from service.api.problems import (
     documented,
     problem_of,
 )
-from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody
+from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, described
 from service.domain import predictions
 from service.domain.errors import (
     Forbidden,
@@ -164,15 +165,16 @@ def predict_batch(
         idempotency=_idempotency(idempotency_key, body),
         request_id=request_id,
     )
-    items: list[Prediction | Problem] = []
+    items: list[object] = []
     for number, outcome in enumerate(outcomes):
         if isinstance(outcome, Exception):
             place = partial(_in_batch, number)
-            items.append(problem_of(outcome, ADDRESS, place=place, request_id=request_id))
+            problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
+            items.append(problem.model_dump(exclude_defaults=True))
         else:
             edge.metrics.decisions.labels(outcome.decision, outcome.reason).inc()
-            items.append(Prediction.of(outcome))
-    return answer(Batch(items=items))
+            items.append(described(outcome))
+    return answer(to_json({"items": items}))
 
 
 def _in_batch(number: int, pointer: str) -> str:
