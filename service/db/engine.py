@@ -77,6 +77,9 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
             connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
+            # Whoever commits copies a log of this many pages (32 MB) into the file, and all wait:
+            # at SQLite's own 1000 that is every few dozen commits under load.
+            connection.execute("PRAGMA wal_autocheckpoint = 8000")
         except sqlite3.Error:
             connection.close()
             raise
