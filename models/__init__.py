@@ -4,7 +4,10 @@ The names below load on first use, so that importing the package costs nothing.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from models.compilation import keep_compiled_code
 
 if TYPE_CHECKING:
     from models.artifacts import ArtifactError, verify_artifact
@@ -48,6 +51,9 @@ __all__ = [
     "train",
     "verify_artifact",
 ]
+
+
+keep_compiled_code(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  # whatever the name stands for

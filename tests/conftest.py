@@ -4,6 +4,17 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault, and a first call compiles. The gate repeats the same examples;
+# elsewhere each run looks for new ones.
+settings.register_profile(
+    "setwise",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
+settings.load_profile("setwise")
 
 pytest_plugins = ["tests.database", "tests.trained", "tests.edge"]
 
