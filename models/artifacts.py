@@ -40,7 +40,8 @@ from models.sets.evidence import CandidateSource
 from models.sets.features import Arrays, SetFeatures
 from models.sets.mixture_candidates import MixtureCandidates
 from models.sets.reranker import SetReranker
-from models.sets.sources import MarginalCandidates
+from models.sets.sources import MarginalCandidates, VotedCandidates
+from models.sets.voters import SetVoters
 from models.state import check_labels, checked_array
 
 FORMAT = "setwise-artifact"
@@ -72,6 +73,7 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
 _SOURCES: dict[str, type[CandidateSource]] = {
     "marginals": MarginalCandidates,
     "mixture": MixtureCandidates,
+    "voted": VotedCandidates,
 }
 
 Built = TypeVar("Built")
@@ -209,6 +211,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         "kind": predictor.kind,
         "label_names": list(predictor.label_names),
         "by_confidence": predictor.reranker.by_confidence,
+        "has_voters": predictor.voters is not None,
     }
     parts = {
         "base": _base_part(predictor.base),
@@ -218,6 +221,8 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     }
     arrays, settings = calibrator.get_state()
     parts[_CALIBRATOR_PART] = _Part(arrays, {"kind": kinds[0], **settings})
+    if predictor.voters is not None:
+        parts["voters"] = _Part(*predictor.voters.get_state())
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
@@ -463,6 +468,7 @@ class _Outline(NamedTuple):
     feature_names: tuple[str, ...] | None
     seen: NDArray[np.uint8]
     by_confidence: bool
+    has_voters: bool
 
 
 def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
@@ -478,6 +484,9 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
     counted = {n_labels, features.n_labels_, label_calibrator.n_labels_}
     if len(counted) > 1 or len(outline.seen) != n_features:
         raise ArtifactError(f"{parts.root}: its parts count different labels or features")
+    voters: SetVoters | None = None
+    if outline.has_voters:
+        voters = parts.build("voters", partial(_voters, n_features, n_labels))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
@@ -492,6 +501,7 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
             by_confidence=outline.by_confidence,
         ),
+        voters=voters,
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
     )
     parts.finish()
@@ -513,6 +523,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         names,
         checked_array(arrays, "seen", np.uint8, (None,)),
         bool(settings["by_confidence"]),
+        bool(settings["has_voters"]),
     )
 
 
@@ -525,6 +536,15 @@ def _source(
         if shape != (n_features, n_labels):
             raise ValueError(f"its mixture has {shape} features and labels")
     return source
+
+
+def _voters(n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> SetVoters:
+    voters = SetVoters.from_state(arrays, settings)
+    if voters.sets_.n_labels != n_labels:
+        raise ValueError(f"its label sets count {voters.sets_.n_labels} labels")
+    if any(voter.n_features != n_features for voter in voters.voters_):
+        raise ValueError("a voter counts other features than the model")
+    return voters
 
 
 def _set_calibrator(

@@ -19,6 +19,10 @@ from models.confidence.label_calibrator import LabelCalibrator
 from models.sets.candidates import CandidateSets, concatenate
 from models.sets.evidence import CandidateSource, Evidence
 from models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
+from models.sets.voters import SetVoters
+
+# Votes are dense, so documents are described so many at a time.
+_VOTES_AT_ONCE = 2048
 
 Progress = Callable[[float, str], None]
 
@@ -97,6 +101,7 @@ def cross_fit(
     label_calibrator: LabelCalibrator,
     source: CandidateSource,
     features: SetFeatures,
+    voters: SetVoters | None = None,
 ) -> CrossFitted:
     """Propose and describe each fold's candidates with parts fitted on the other folds.
 
@@ -108,6 +113,8 @@ def cross_fit(
         Its result.
     label_calibrator, source, features
         Unfitted parts; clones are fitted.
+    voters : SetVoters, optional
+        Fitted here on all documents; each fold gets the votes of the other folds.
     """
     marginals = np.empty_like(logits)
     rows: list[NDArray[np.int64]] = []
@@ -117,12 +124,21 @@ def cross_fit(
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         calibrator = clone(label_calibrator).fit(logits[outside], Y[outside])
         marginals[inside] = calibrator.transform(logits[inside])
-        evidence = Evidence(X[inside], logits[inside], marginals[inside])
-        proposed = clone(source).fit(X[outside], Y[outside]).propose(evidence)
-        described = clone(features).fit(X[outside], Y[outside]).transform(evidence, proposed)
-        rows.append(inside)
-        candidates.append(proposed)
-        tables.append(described)
+    vote = None
+    if voters is not None:
+        vote = voters.fit_folds(Evidence(X, logits, marginals), Y, folds)
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        proposer = clone(source).fit(X[outside], Y[outside])
+        describer = clone(features).fit(X[outside], Y[outside])
+        for start in range(0, len(inside), _VOTES_AT_ONCE):
+            part = inside[start : start + _VOTES_AT_ONCE]
+            votes = None if vote is None else vote(part)
+            evidence = Evidence(X[part], logits[part], marginals[part], votes)
+            proposed = proposer.propose(evidence)
+            rows.append(part)
+            candidates.append(proposed)
+            tables.append(describer.transform(evidence, proposed))
     by_fold = concatenate(candidates)
     sets, doc_indptr = _document_order(by_fold.doc_indptr, np.concatenate(rows))
     ordered = by_fold.take(sets, doc_indptr)

@@ -18,10 +18,14 @@ from models.compiled_pass import CompiledPass
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
 from models.corpus.text import TextVectorizer
-from models.sets.candidates import CandidateSets
+from models.sets.candidates import CandidateSets, concatenate
 from models.sets.evidence import CandidateSource, Evidence
 from models.sets.features import SetFeatures
 from models.sets.reranker import SetReranker
+from models.sets.voters import SetVoters
+
+# Votes are dense, so documents are described so many at a time.
+_ROWS_AT_ONCE = 1024
 
 Kind = Literal["text", "vectors"]
 
@@ -50,6 +54,14 @@ class RankedSet(NamedTuple):
     labels: tuple[str, ...]
     confidence: float  # calibrated probability that the whole set is right
     score: float  # probability of the set under independent labels
+
+
+class _Block(NamedTuple):
+    """Some documents' sets, ranked."""
+
+    ranked: CandidateSets
+    confidence: NDArray[np.float64]
+    marginals: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +141,8 @@ class SetPredictor:
     label_calibrator : LabelCalibrator
     source : CandidateSource
     reranker : SetReranker
+    voters : SetVoters or None
+        Where candidates or features listen to training documents' label sets.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
     """
@@ -142,6 +156,7 @@ class SetPredictor:
     label_calibrator: LabelCalibrator
     source: CandidateSource
     reranker: SetReranker
+    voters: SetVoters | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -176,7 +191,10 @@ class SetPredictor:
         """Score documents (n_documents, n_features) label by label."""
         rows = self._checked(X)
         logits = _score(self.base, rows)
-        return Evidence(rows, logits, self.label_calibrator.transform(logits))
+        evidence = Evidence(rows, logits, self.label_calibrator.transform(logits))
+        if self.voters is None:
+            return evidence
+        return replace(evidence, votes=self.voters.vote(evidence))
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
         """Rank label sets for documents given as feature rows.
@@ -201,18 +219,25 @@ class SetPredictor:
 
         The way of models that the compiled pass does not cover, and its reference.
         """
-        evidence = self.evidence(X)
-        ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
-        rows = evidence.X
+        rows = self._checked(X)
+        blocks = [
+            self._rank(rows[start : start + _ROWS_AT_ONCE])
+            for start in range(0, max(rows.shape[0], 1), _ROWS_AT_ONCE)
+        ]
         known = (rows.data != 0) & self.seen[rows.indices]
         total = np.concatenate([[0], np.cumsum(known)])
         return SetPredictions(
             self.label_names,
-            ranked,
-            confidence,
-            evidence.marginals,
+            concatenate([block.ranked for block in blocks]),
+            np.concatenate([block.confidence for block in blocks]),
+            np.concatenate([block.marginals for block in blocks]),
             (total[rows.indptr[1:]] - total[rows.indptr[:-1]]).astype(np.int32),
         )
+
+    def _rank(self, rows: csr_array) -> _Block:
+        evidence = self.evidence(rows)
+        ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
+        return _Block(ranked, confidence, evidence.marginals)
 
     def _checked(self, X: ArrayLike | csr_array) -> csr_array:
         rows = as_rows(X)

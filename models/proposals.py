@@ -8,7 +8,8 @@ from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixtur
 from models.sets.evidence import CandidateSource
 from models.sets.features import SetFeatures
 from models.sets.mixture_candidates import MixtureCandidates
-from models.sets.sources import MarginalCandidates
+from models.sets.sources import MarginalCandidates, VotedCandidates
+from models.sets.voters import SetVoters
 
 # A mixture fitted without its folds' rows takes as many steps as the one on all rows, but at least
 # and at most these: the latter began at classifiers that knew the labels already.
@@ -22,11 +23,22 @@ class Proposal(NamedTuple):
     for_folds: CandidateSource  # cloned and fitted without each fold's rows
     final: CandidateSource  # fitted on all documents
     features: SetFeatures  # unfitted
+    voters: SetVoters | None = None  # unfitted; cross-fitting fits them
 
 
 def propose_marginal(k: int, X: csr_array, Y: csr_array) -> Proposal:
     """Take candidates from independent labels, described as in the paper."""
     return Proposal(MarginalCandidates(k), MarginalCandidates(k).fit(X, Y), SetFeatures())
+
+
+def propose_voted(k: int, X: csr_array, Y: csr_array, voters: tuple[str, ...]) -> Proposal:
+    """Add the candidates that voters favour, and describe all by margins and votes as well."""
+    return Proposal(
+        VotedCandidates(k),
+        VotedCandidates(k).fit(X, Y),
+        SetFeatures(("score", "prior", "margins", *voters)),
+        SetVoters(voters),
+    )
 
 
 def propose_mixture(

@@ -38,13 +38,21 @@ from models.corpus.text import TextVectorizer
 from models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor, seen_features
-from models.proposals import Proposal, propose_marginal, propose_mixture
+from models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
 from models.sets.reranker import SetReranker, rank_by
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
 METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
 MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
 RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
+
+Preset = Literal["paper", "fast", "best"]
+PRESETS: dict[Preset, tuple[str, ...]] = {
+    "paper": (),
+    "fast": ("neighbours", "linear"),
+    "best": ("neighbours", "linear", "smooth"),
+}
+"""The voters (`models.sets.voters.VOTERS`) of each preset."""
 
 CalibratorName = Literal[
     "auto",
@@ -73,6 +81,9 @@ class TrainingOptions:
 
     Attributes
     ----------
+    preset : {"paper", "fast", "best"}
+        What describes the candidates of ``"br-rerank"``: the features of the paper, in addition
+        the votes of `PRESETS`, or more of them.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
@@ -97,6 +108,7 @@ class TrainingOptions:
         Threads; None means every usable core. The model does not depend on it.
     """
 
+    preset: Preset = "paper"
     method: Method = "br-rerank"
     n_candidates: int = 10
     n_folds: int = 5
@@ -111,6 +123,8 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
         if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
             names = ", ".join(["auto", *set_calibrators(self.seed)])
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
@@ -220,7 +234,12 @@ def fit_base(
         )
         report(0.6, "mixtures, candidates and their features")
     else:
-        proposal = propose_marginal(options.n_candidates, X, dataset.Y)
+        voters = PRESETS[options.preset] if options.method == "br-rerank" else ()
+        proposal = (
+            propose_voted(options.n_candidates, X, dataset.Y, voters)
+            if voters
+            else propose_marginal(options.n_candidates, X, dataset.Y)
+        )
         report(end, "candidates and their features")
     with warnings.catch_warnings():
         # The mixture on all documents has said how many components the label sets allow.
@@ -233,6 +252,7 @@ def fit_base(
             label_calibrator=LabelCalibrator(),
             source=proposal.for_folds,
             features=proposal.features,
+            voters=proposal.voters,
         )
     return FittedBase(vectorizer, X, base, proposal, rows)
 
@@ -259,6 +279,7 @@ def assemble(
         seen=seen_features(X),
         base=base,
         label_calibrator=LabelCalibrator().fit(rows.logits, Y),
+        voters=proposal.voters,
         source=proposal.final,
         reranker=SetReranker(
             clone(proposal.features).fit(X, Y),

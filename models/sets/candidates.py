@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 # Where a candidate came from: bit flags, so that merged duplicates keep every origin.
 SOURCE_MARGINALS = 1
+SOURCE_VOTES = 8
 
 
 class RaggedSets(NamedTuple):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from models.sets.candidates import CandidateSets
+from models.sets.votes import SetVotes
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +24,14 @@ class Evidence:
         Raw scores of binary relevance.
     marginals : float64 ndarray of shape (n_documents, n_labels)
         Calibrated label probabilities, strictly inside (0, 1).
+    votes : SetVotes or None
+        What the label sets of training documents say, where a model asks them.
     """
 
     X: csr_array
     logits: NDArray[np.float64]
     marginals: NDArray[np.float64]
+    votes: SetVotes | None = None
 
 
 class CandidateSource(Protocol):

@@ -14,7 +14,13 @@ from sklearn.exceptions import NotFittedError
 from models.sets.candidates import CandidateSets, RaggedSets, gather
 from models.sets.counts import LabelSetCounts
 from models.sets.evidence import Evidence
-from models.sets.search import PROBABILITY_FLOOR
+from models.sets.search import independent_scores
+from models.sets.vote_features import (
+    LinearFeatures,
+    MarginFeatures,
+    NeighbourFeatures,
+    SmoothFeatures,
+)
 from models.state import check_labels, checked_array
 
 Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
@@ -170,17 +176,8 @@ class IndependentFeatures:
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
         """Return the sum of the log-probabilities of all labels' values, in nats."""
-        p = np.clip(evidence.marginals, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
-        absent = np.log1p(-p)
-        odds = np.log(p) - absent
-        document = candidates.document
-        members = np.bincount(
-            np.repeat(np.arange(len(candidates)), candidates.sizes),
-            weights=odds[np.repeat(document, candidates.sizes), candidates.labels],
-            minlength=len(candidates),
-        )
-        column: NDArray[np.float32] = (absent.sum(axis=1)[document] + members).astype(np.float32)
-        return column[:, None]
+        log_score = independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
+        return log_score.astype(np.float32)[:, None]
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return an empty state."""
@@ -242,6 +239,10 @@ GROUPS: dict[str, type[FeatureGroup]] = {
     "score": ScoreFeatures,
     "independent": IndependentFeatures,
     "prior": PriorFeatures,
+    "margins": MarginFeatures,
+    "neighbours": NeighbourFeatures,
+    "linear": LinearFeatures,
+    "smooth": SmoothFeatures,
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from models.sets.candidates import SOURCE_MARGINALS, CandidateSets
+from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets
 
 MAX_CANDIDATES = 64  # the flips of one candidate fit one 64-bit mask
 
@@ -354,3 +354,31 @@ def search_rows(
             end += _write_set(chosen.mask[s], mode[:n_mode], flips, n_flips, labels[end:])
             set_indptr[i * k + s + 1] = end
     return set_indptr, labels[:end].copy(), log_score, -1
+
+
+@njit(cache=True, nogil=True)
+def independent_scores(
+    P: NDArray[np.float64], doc_indptr: NDArray[np.int64], sets: RaggedSets
+) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return the log-probability of each set under independent labels, in nats; (n_sets,).
+
+    Parameters
+    ----------
+    P : float64 ndarray of shape (n_documents, n_labels)
+        Marginals in [0, 1], kept off 0 and 1 as in `k_best_sets`.
+    doc_indptr : int64 ndarray of shape (n_documents + 1,)
+        Bounds of each document's sets.
+    sets : RaggedSets
+    """
+    out = np.empty(len(sets.indptr) - 1)
+    for i in range(len(P)):
+        absent = 0.0
+        for p in P[i]:
+            absent += np.log1p(-min(p, 1.0 - PROBABILITY_FLOOR))
+        for s in range(doc_indptr[i], doc_indptr[i + 1]):
+            total = absent
+            for label in sets.labels[sets.indptr[s] : sets.indptr[s + 1]]:
+                p = min(max(P[i, label], PROBABILITY_FLOOR), 1.0 - PROBABILITY_FLOOR)
+                total += np.log(p) - np.log1p(-p)
+            out[s] = min(total, 0.0)
+    return out

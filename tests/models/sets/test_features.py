@@ -15,6 +15,7 @@ from models.sets.features import (
     concatenate_tables,
 )
 from models.sets.search import k_best_sets
+from models.sets.votes import SetVotes, find_seen_sets
 
 Y = csr_array(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8))
 X = csr_array(np.eye(4, dtype=np.float32))
@@ -116,7 +117,11 @@ def test_a_clone_forgets_what_was_fitted():
 def test_every_group_gives_the_columns_it_names(name):
     group = GROUPS[name]().fit(X, Y)
     candidates, _ = described([[0.8, 0.3, 0.1]])
-    columns = group.transform(Evidence(X, np.zeros((1, 3)), np.zeros((1, 3))), candidates)
+    seen, _ = find_seen_sets(Y, 10)
+    weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
+    votes = SetVotes(seen, ("neighbours", "linear", "smooth"), np.repeat(weights, 3, axis=0))
+    evidence = Evidence(X[:1], np.zeros((1, 3)), np.full((1, 3), 0.5), votes)
+    columns = group.transform(evidence, candidates)
     assert columns.shape == (len(candidates), len(group.names))
     assert columns.dtype == np.float32
     assert len(group.monotone) == len(group.names)

@@ -1,0 +1,217 @@
+r"""Kernel ridge regression onto group indicators, with exact predictions for held-out blocks.
+
+Each training row belongs to one of the groups, or to none. For the kernel matrix :math:`K` and
+indicators :math:`T`, the fit is :math:`A = (K + \lambda I)^{-1} T`, and a new row with kernel
+values :math:`k` scores :math:`k^\top A`. With the inverse :math:`H = (K + \lambda I)^{-1}` at hand,
+what the fit without the rows :math:`B` says of these rows costs one small solve:
+
+.. math:: \hat T_B = T_B - H_{BB}^{-1} A_B,
+
+the block form of the leave-one-out identity. Cross-fitting therefore needs one inverse in all, not
+one fit a fold. With more rows than one matrix can hold, `LandmarkRidge` regresses on a sample of
+rows (Nyström) and refits each fold from sums.
+
+Everything runs on one BLAS thread: sums over several would depend on their number.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+from numba import njit
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+Rows = NDArray[np.int64]
+HoldOut = Callable[[Rows], NDArray[np.float32]]  # rows of one fold to scores of all groups
+Features = Callable[[Rows], NDArray[np.float32]]  # row numbers to dense features
+
+# Rows whose features are in memory at once.
+_BLOCK = 2048
+
+
+class ExactRidge:
+    """The fit on a full kernel matrix.
+
+    Parameters
+    ----------
+    kernel : float32 ndarray of shape (n, n)
+        Symmetric, positive semi-definite. Overwritten.
+    penalty : float
+        Positive.
+    group : int32 ndarray of shape (n,)
+        Group of each row, -1 for none.
+    n_groups : int
+
+    Attributes
+    ----------
+    coef : float32 ndarray of shape (n, n_groups)
+
+    Raises
+    ------
+    ValueError
+        If the penalty is too small for the kernel's rounding.
+
+    Examples
+    --------
+    >>> ridge = ExactRidge(np.eye(2, dtype=np.float32), 1.0, np.array([0, 1], np.int32), 2)
+    >>> ridge.coef.round(3)
+    array([[0.5, 0. ],
+           [0. , 0.5]], dtype=float32)
+    """
+
+    coef: NDArray[np.float32]
+
+    def __init__(
+        self,
+        kernel: NDArray[np.float32],
+        penalty: float,
+        group: NDArray[np.int32],
+        n_groups: int,
+    ) -> None:
+        self._group = group
+        kernel[np.diag_indices_from(kernel)] += np.float32(penalty)
+        with threadpool_limits(1, user_api="blas"):
+            # A C-ordered symmetric matrix is its own Fortran-ordered transpose: nothing is copied.
+            factor, failed = scipy.linalg.lapack.spotrf(kernel.T, lower=1, overwrite_a=1)
+            if failed:
+                raise ValueError(f"the kernel matrix is not positive definite: raise {penalty=}")
+            inverse, _ = scipy.linalg.lapack.spotri(factor, lower=1, overwrite_c=1)
+        self._inverse = _mirror(np.ascontiguousarray(inverse.T))
+        self.coef = _sum_groups(self._inverse, group, n_groups)
+
+    def hold_out(self, rows: Rows) -> NDArray[np.float32]:
+        """Return the scores of these rows under the fit without them, (n_rows, n_groups)."""
+        block = np.ascontiguousarray(self._inverse[np.ix_(rows, rows)])
+        with threadpool_limits(1, user_api="blas"):
+            scores = -scipy.linalg.solve(block, self.coef[rows], assume_a="pos")
+        inside = self._group[rows] >= 0
+        scores[np.flatnonzero(inside), self._group[rows][inside]] += 1.0
+        return np.ascontiguousarray(scores, dtype=np.float32)
+
+
+class _Sums(NamedTuple):
+    """What some rows contribute to the normal equations."""
+
+    gram: NDArray[np.float32]  # (m, m)
+    cross: NDArray[np.float32]  # (m, n_groups)
+
+
+class FeatureRidge:
+    """The fit on explicit features, from sums over rows that are never in memory together.
+
+    It takes ``4 (n_folds + 3) m (m + n_groups)`` bytes for ``m`` features, whatever the number of
+    rows.
+
+    Parameters
+    ----------
+    features : callable
+        Maps row numbers to features, (n_rows, m), float32.
+    penalty : float
+        Positive.
+    group : int32 ndarray of shape (n,)
+        Group of each row, -1 for none.
+    n_groups : int
+    folds : int64 ndarray of shape (n,)
+        Fold of each row, from 0.
+
+    Attributes
+    ----------
+    coef : float32 ndarray of shape (m, n_groups)
+    """
+
+    coef: NDArray[np.float32]
+
+    def __init__(
+        self,
+        features: Features,
+        penalty: float,
+        group: NDArray[np.int32],
+        n_groups: int,
+        folds: NDArray[np.int64],
+    ) -> None:
+        self._features, self._penalty, self._folds = features, penalty, folds
+        with threadpool_limits(1, user_api="blas"):
+            self._parts = {
+                int(fold): self._collect(np.flatnonzero(folds == fold), group, n_groups)
+                for fold in np.unique(folds)
+            }
+            self._total = _Sums(
+                np.sum([part.gram for part in self._parts.values()], axis=0),
+                np.sum([part.cross for part in self._parts.values()], axis=0),
+            )
+            self.coef = self._solve(self._total)
+        self._held_out: tuple[int, NDArray[np.float32]] | None = None
+
+    def _collect(self, rows: Rows, group: NDArray[np.int32], n_groups: int) -> _Sums:
+        m = self._features(rows[:1]).shape[1]
+        sums = _Sums(np.zeros((m, m), np.float32), np.zeros((m, n_groups), np.float32))
+        for start in range(0, len(rows), _BLOCK):
+            part = rows[start : start + _BLOCK]
+            columns = np.ascontiguousarray(self._features(part).T)
+            np.add(sums.gram, columns @ columns.T, out=sums.gram)
+            _add_groups(columns, group[part], sums.cross)
+        return sums
+
+    def _solve(self, sums: _Sums) -> NDArray[np.float32]:
+        system = sums.gram.astype(np.float64)
+        system[np.diag_indices_from(system)] += self._penalty
+        coef = scipy.linalg.solve(system, sums.cross.astype(np.float64), assume_a="pos")
+        return np.ascontiguousarray(coef, dtype=np.float32)
+
+    def hold_out(self, rows: Rows) -> NDArray[np.float32]:
+        """Return the scores of rows of one fold under the fit without that fold.
+
+        Raises
+        ------
+        ValueError
+            If the rows are of several folds.
+        """
+        inside = np.unique(self._folds[rows])
+        if len(inside) != 1:
+            raise ValueError(f"held-out rows must be of one fold, not of {len(inside)}")
+        fold = int(inside[0])
+        with threadpool_limits(1, user_api="blas"):
+            if self._held_out is None or self._held_out[0] != fold:
+                part, total = self._parts[fold], self._total
+                rest = _Sums(total.gram - part.gram, total.cross - part.cross)
+                self._held_out = fold, self._solve(rest)
+            blocks = [
+                self._features(rows[start : start + _BLOCK]) @ self._held_out[1]
+                for start in range(0, len(rows), _BLOCK)
+            ]
+        return np.concatenate(blocks)
+
+
+@njit(cache=True, nogil=True)
+def _mirror(lower: NDArray[np.float32]) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Copy the upper triangle of a C-ordered matrix to the lower one, in place."""
+    for i in range(len(lower)):
+        for j in range(i):
+            lower[i, j] = lower[j, i]
+    return lower
+
+
+@njit(cache=True, nogil=True)
+def _sum_groups(
+    inverse: NDArray[np.float32], group: NDArray[np.int32], n_groups: int
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Add up the columns of each group, shape (n, n_groups)."""
+    out = np.zeros((len(inverse), n_groups), dtype=np.float32)
+    for i in range(len(inverse)):
+        for j in range(len(group)):
+            if group[j] >= 0:
+                out[i, group[j]] += inverse[i, j]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _add_groups(
+    features: NDArray[np.float32], group: NDArray[np.int32], out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    """Add the columns of ``features`` (m, n) to the columns of their groups."""
+    for i in range(len(features)):
+        for j in range(len(group)):
+            if group[j] >= 0:
+                out[i, group[j]] += features[i, j]

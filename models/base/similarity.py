@@ -1,0 +1,181 @@
+"""Cosine similarity between sparse documents, by inverted index."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from models.base.scaling import FeatureWeighting, as_rows
+from models.state import check_ragged, checked_array
+
+# Centring fills a matrix. Where fewer entries than this are non-zero, it stays sparse instead.
+_DENSE_SHARE = 0.5
+
+
+class UnitRows(BaseEstimator):
+    """Documents as vectors of unit length, so that a dot product is a cosine.
+
+    Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are centred
+    as well: without it every cosine between rows of positive numbers would be close to 1.
+
+    Attributes
+    ----------
+    weighting_ : FeatureWeighting
+    centre_ : float64 ndarray of shape (n_features,)
+        Subtracted from the weighted features; all zero for terms.
+
+    Examples
+    --------
+    >>> UnitRows().fit_transform(np.array([[3.0, 0.0, 0.0, 0.0, 4.0]])).toarray().round(2)
+    array([[0.6, 0. , 0. , 0. , 0.8]], dtype=float32)
+    """
+
+    weighting_: FeatureWeighting
+    centre_: NDArray[np.float64]
+
+    def fit(self, X: csr_array) -> Self:
+        """Learn weights and centre from the rows of X (n_documents, n_features)."""
+        rows = as_rows(X)
+        self.weighting_ = FeatureWeighting().fit(rows)
+        self.centre_ = np.zeros(rows.shape[1])
+        dense = rows.nnz > _DENSE_SHARE * rows.shape[0] * rows.shape[1]
+        if self.weighting_.scheme_ == "deviation" and dense:
+            self.centre_ = np.asarray(self.weighting_.transform(rows).mean(axis=0), dtype=float)
+        return self
+
+    def transform(self, X: csr_array) -> csr_array:
+        """Return the rows of X weighted, centred and scaled to unit length, float32.
+
+        A row without a non-zero feature stays zero.
+        """
+        if not hasattr(self, "centre_"):
+            raise NotFittedError("UnitRows must be fitted before it transforms")
+        rows = self.weighting_.transform(X)
+        if self.centre_.any():
+            rows = csr_array((rows.toarray() - self.centre_).astype(np.float32))
+        return unit_rows(rows)
+
+    def fit_transform(self, X: csr_array) -> csr_array:
+        """Fit, and transform the same rows."""
+        return self.fit(X).transform(X)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays = {"scale": self.weighting_.scale_, "centre": self.centre_}
+        return arrays, {"scheme": self.weighting_.scheme_}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart."""
+        space = cls()
+        space.weighting_ = FeatureWeighting.from_state(arrays["scale"], settings["scheme"], "auto")
+        space.centre_ = np.asarray(arrays["centre"], dtype=np.float64)
+        if space.centre_.shape != space.weighting_.scale_.shape:
+            raise ValueError("a centre and factors of different numbers of features do not fit")
+        return space
+
+
+def unit_rows(rows: csr_array) -> csr_array:
+    """Return the rows of a float32 matrix scaled to unit length; rows of zeros stay so."""
+    values = _normalise(rows.indptr, rows.data)
+    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+
+class SparseRows(NamedTuple):
+    """Rows of a sparse matrix, as compiled code takes them."""
+
+    indptr: NDArray[np.int64]  # (n + 1,)
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rows: csr_array) -> Self:
+        """Return the rows of a matrix with sorted indices."""
+        return cls(
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float32),
+        )
+
+
+class Postings(NamedTuple):
+    """Rows by feature: which documents have it, and how much."""
+
+    indptr: NDArray[np.int64]  # (n_features + 1,)
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+def index_rows(rows: csr_array) -> Postings:
+    """Turn rows (n_documents, n_features) into postings."""
+    columns = rows.tocsc()
+    return Postings(
+        columns.indptr.astype(np.int64),
+        columns.indices.astype(np.int32),
+        columns.data.astype(np.float32),
+    )
+
+
+def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
+    """Check the arrays of postings of ``n`` documents and put them together.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit each other.
+    """
+    rows = checked_array(arrays, f"{prefix}rows", np.int32, (None,))
+    indptr = checked_array(arrays, f"{prefix}indptr", np.int64, (None,))
+    check_ragged(f"{prefix}indptr", indptr, len(rows))
+    if len(rows) and not 0 <= rows.min() <= rows.max() < n:
+        raise ValueError(f"array '{prefix}rows' names a document that is not there")
+    values = checked_array(arrays, f"{prefix}values", np.float32, rows.shape)
+    return Postings(indptr, rows, values)
+
+
+def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.float32]:
+    """Return the dot product of every row with each of the ``n`` indexed documents, dense."""
+    out = np.empty((rows.shape[0], n), dtype=np.float32)
+    _fill(postings, SparseRows.of(rows), out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fill_similarities(
+    postings: Postings, rows: SparseRows, i: int, out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    """Set ``out`` (n,) to the dot products of row ``i`` with all indexed documents."""
+    out[:] = 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        x, feature = rows.values[k], rows.features[k]
+        for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
+            out[postings.rows[p]] += x * postings.values[p]
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    postings: Postings, rows: SparseRows, out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    for i in range(len(out)):
+        fill_similarities(postings, rows, i, out[i])
+
+
+@njit(cache=True, nogil=True)
+def _normalise(
+    indptr: NDArray[np.int32], values: NDArray[np.float32]
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    out = np.zeros_like(values)
+    for i in range(len(indptr) - 1):
+        squares = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            squares += np.float64(values[k]) ** 2
+        if squares > 0.0:
+            length = np.sqrt(squares)
+            for k in range(indptr[i], indptr[i + 1]):
+                out[k] = values[k] / length
+    return out
