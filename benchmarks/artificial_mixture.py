@@ -100,10 +100,12 @@ def label(
 ) -> NDArray[np.int64]:
     """Label documents by the true mixture: its mode, or a draw, with or without noise."""
     joint = truth.log_joint(X, NOISE_SCALE if noisy else 0.0, rng)
-    if not drawn:
-        return every_set()[joint.argmax(axis=1)]
-    u = rng.uniform(size=(len(X), 1))
-    return every_set()[(np.exp(joint).cumsum(axis=1) < u).sum(axis=1).clip(max=joint.shape[1] - 1)]
+    chosen = joint.argmax(axis=1)
+    if drawn:
+        below = np.exp(joint).cumsum(axis=1) < rng.uniform(size=(len(X), 1))
+        chosen = below.sum(axis=1).clip(max=joint.shape[1] - 1)
+    sets: NDArray[np.int64] = every_set()[chosen]
+    return sets
 
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.int64]]
