@@ -22,6 +22,8 @@ from service.domain.routing import PolicyChange, ThresholdMode
 from service.settings import Settings
 from tests.trained import Artifacts
 
+collect_ignore = ["third_program.py"]  # a program that a test starts
+
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 60.0
 

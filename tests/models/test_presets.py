@@ -1,0 +1,79 @@
+"""Presets train, store and predict alike, and no document votes for itself."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.artifacts import save
+from models.corpus.datasets import Dataset
+from models.predictor import SetPredictor
+from models.sets.candidates import RaggedSets
+from models.sets.votes import find_seen_sets, tally
+from models.training import TrainingOptions, train
+from tests.models import corpora
+
+Voted = tuple[SetPredictor, Dataset]
+
+
+@pytest.fixture(scope="module", params=["fast", "best"])
+def voted(request: pytest.FixtureRequest) -> Voted:
+    data = corpora.vectors(400)
+    return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
+
+
+def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Voted) -> None:
+    model, data = voted
+    predictions = model.predict(data.X)
+    confidence = predictions.confidence
+    assert ((confidence >= 0.0) & (confidence <= 1.0)).all()
+    bounds = predictions.candidates.doc_indptr
+    for start, end in pairwise(bounds):
+        assert confidence[start] == confidence[start:end].max()
+
+
+def test_a_stored_model_predicts_as_before(voted: Voted, tmp_path: Path) -> None:
+    model, data = voted
+    save(model, tmp_path / "model")
+    loaded = SetPredictor.load(tmp_path / "model")
+    before, after = model.predict(data.X[:40]), loaded.predict(data.X[:40])
+    np.testing.assert_array_equal(before.candidates.labels, after.candidates.labels)
+    np.testing.assert_allclose(before.confidence, after.confidence, atol=1e-6)
+
+
+def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
+    model, data = voted
+    together = model.predict(data.X[:10])
+    for i in range(10):
+        alone = model.predict(data.X[i : i + 1])
+        start, end = together.candidates.doc_indptr[i : i + 2]
+        np.testing.assert_allclose(alone.confidence, together.confidence[start:end], atol=1e-5)
+
+
+def test_a_seed_gives_one_model() -> None:
+    data = corpora.vectors(250)
+    first, second = (train(data, TrainingOptions(preset="best", n_jobs=n)) for n in (1, 2))
+    assert first.version == second.version
+
+
+def test_an_unknown_preset_is_named() -> None:
+    with pytest.raises(ValueError, match="'slow'"):
+        TrainingOptions(preset="slow")  # type: ignore[arg-type]  # the fault is the test
+
+
+def test_votes_are_counted_as_by_hand() -> None:
+    rng = np.random.default_rng(5)
+    Y = corpora.vectors(60, seed=3).Y
+    seen, _ = find_seen_sets(Y, 1000)
+    weights = rng.normal(size=(4, seen.n_sets)).astype(np.float32)
+    wanted = RaggedSets.of(Y[:4])
+    tallied = tally(np.arange(5, dtype=np.int64), wanted, seen, weights)
+    for i in range(4):
+        mine = set(wanted.labels[wanted.indptr[i] : wanted.indptr[i + 1]].tolist())
+        by_hand = np.zeros(3)
+        for s in range(seen.n_sets):
+            theirs = set(seen.labels[seen.indptr[s] : seen.indptr[s + 1]].tolist())
+            jaccard = len(mine & theirs) / len(mine | theirs)
+            by_hand += weights[i, s] * np.array([mine == theirs, jaccard, jaccard**2])
+        np.testing.assert_allclose(tallied[i], by_hand, rtol=1e-4, atol=1e-5)
