@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from models.training import TrainingOptions
 
 commands = typer.Typer()
+
+Name = TypeVar("Name", bound=str)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -40,6 +42,13 @@ def train(
             "cbm-rerank: with its candidates reranked."
         ),
     ] = "br-rerank",
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="What br-rerank knows of a candidate: paper, its probability, size and "
+            "popularity; fast, also the votes of similar documents; best, of a kernel as well."
+        ),
+    ] = "paper",
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an older artifact.")] = False,
@@ -51,7 +60,7 @@ def train(
     from models.corpus.datasets import check_trainable, read_dataset
     from models.training import train as fit
 
-    options = _options(method, seed, jobs)
+    options = _options(method, preset, seed, jobs)
     started_at = time.perf_counter()
     with progress("read") as report:
         dataset = read_dataset(data, "train", progress=report)
@@ -63,6 +72,7 @@ def train(
     summary = {
         "artifact": str(out),
         "method": method,
+        "preset": preset,
         "n": dataset.n,
         "n_labels": len(dataset.label_names),
         "n_features": len(predictor.feature_names),
@@ -77,13 +87,22 @@ def train(
         print_table(_training_table(summary))
 
 
-def _options(method: str, seed: int, jobs: int | None) -> "TrainingOptions":
-    from models.training import METHODS, TrainingOptions
+def _options(method: str, preset: str, seed: int, jobs: int | None) -> "TrainingOptions":
+    from models.training import METHODS, PRESETS, TrainingOptions
 
-    for known in METHODS:
-        if known == method:
-            return TrainingOptions(method=known, seed=seed, n_jobs=jobs)
-    raise CommandError(f"unknown method {method!r}; the methods are {', '.join(METHODS)}")
+    return TrainingOptions(
+        method=_one_of(METHODS, method, "method"),
+        preset=_one_of(tuple(PRESETS), preset, "preset"),
+        seed=seed,
+        n_jobs=jobs,
+    )
+
+
+def _one_of(known: tuple[Name, ...], wanted: str, what: str) -> Name:
+    for name in known:
+        if name == wanted:
+            return name
+    raise CommandError(f"unknown {what} {wanted!r}; the {what}s are {', '.join(known)}")
 
 
 def _training_table(summary: dict[str, object]) -> "Table":
