@@ -347,7 +347,7 @@ def test_help_lists_every_command_at_once():
         (["train", "x"], "Missing option '--out'; see setwise --help"),
         (["train", "x", "--out", "y", "--jobs", "0"], "Invalid value for '--jobs': "),
         (["train", "x", "--out", "y", "--method", "svm"], "unknown method 'svm'; the methods are "),
-        (["train", "x", "--out", "y", "--preset", "slow"], "unknown preset 'slow'; the presets are "),
+        (["train", "x", "--out", "y", "--preset", "slow"], "unknown preset 'slow'; the presets "),
         (["predict", "x", "y", "--depth", "3"], "No such option: --depth"),
     ],
 )
