@@ -44,6 +44,12 @@ from models.base.quadratic_model import (
     penalty_change,
 )
 
+# Below this six terms of the series of log(1 + e) leave less than a rounding error.
+_SMALL = 0.01
+
+# Few enough to keep all threads busy to the end, many enough that Python's share does not show.
+_LABELS_PER_TASK = 4
+
 
 @dataclass(frozen=True)
 class SharedSettings:
@@ -74,6 +80,16 @@ class _Shares(NamedTuple):
     indptr: NDArray[np.int64]
     component: NDArray[np.int32]
     share: NDArray[np.float64]
+
+
+class _Start(NamedTuple):
+    """Where all labels start: sparse detectors by rows, intercepts, and biases by label."""
+
+    indptr: NDArray[np.int64]
+    features: NDArray[np.int32]
+    values: NDArray[np.float64]
+    intercept: NDArray[np.float64]  # (L,)
+    bias: NDArray[np.float64]  # (L, K)
 
 
 class _Rows(NamedTuple):
@@ -120,50 +136,47 @@ def fit_shared_experts(
     n_jobs : int or None
         Threads; the result does not depend on it.
     """
-    n, d = X.shape
     n_labels, n_components = Y.shape[1], memberships.shape[1]
-    targets = sp.csc_array(Y)
     if start is None:
         rate = (np.asarray(weight @ Y) + 0.5) / (weight.sum() + 1.0)
         start = SharedExperts(
-            sp.csr_array((n_labels, d)),
+            sp.csr_array((n_labels, X.shape[1])),
             np.log(rate) - np.log1p(-rate),
             np.zeros((n_components, n_labels)),
         )
-    before = start
+    before = _Start(
+        start.coef.indptr.astype(np.int64),
+        start.coef.indices.astype(np.int32),
+        np.asarray(start.coef.data, dtype=np.float64),
+        np.asarray(start.intercept, dtype=np.float64),
+        np.ascontiguousarray(start.bias.T),
+    )
     shares = _collect_shares(memberships, weight, settings.membership_floor)
-    columns = as_columns(X)
+    columns, targets = as_columns(X), as_columns(sp.csc_array(Y))
+    l1, l2 = alpha * settings.l1_ratio, alpha * (1.0 - settings.l1_ratio)
+    work = (settings.bias_penalty, settings.newton_steps, settings.max_sweeps)
+    intercept, bias = before.intercept.copy(), before.bias.copy()
 
-    def fit(label: int) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-        target = np.zeros(n)
-        target[targets.indices[targets.indptr[label] : targets.indptr[label + 1]]] = 1.0
-        point = _Point(
-            before.coef[[label]].toarray().ravel(),
-            np.ascontiguousarray(before.bias[:, label]),
-            np.full(n, before.intercept[label]),
+    def fit(first: int) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        last = min(first + _LABELS_PER_TASK, n_labels)
+        rows: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]] = _fit_labels(
+            columns, targets, shares, before, l1, l2, work, first, last, intercept, bias
         )
-        strength = Penalty(
-            alpha[label] * settings.l1_ratio, alpha[label] * (1.0 - settings.l1_ratio)
-        )
-        shift = _improve(
-            columns,
-            _Rows(shares, target),
-            point,
-            strength,
-            settings.bias_penalty,
-            settings.newton_steps,
-            settings.max_sweeps,
-        )
-        return point.coef, float(before.intercept[label] + shift), point.bias
+        return rows
 
     threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
     with ThreadPoolExecutor(threads) as pool:
-        fits = list(pool.map(fit, range(n_labels)))
-    return SharedExperts(
-        sp.csr_array(sp.vstack([sp.csr_array(coef[None, :]) for coef, _, _ in fits])),
-        np.array([intercept for _, intercept, _ in fits]),
-        np.stack([bias for _, _, bias in fits], axis=1),
+        parts = list(pool.map(fit, range(0, n_labels, _LABELS_PER_TASK)))
+    sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
+    coef = sp.csr_array(
+        (
+            np.concatenate([values for _, _, values in parts]),
+            np.concatenate([features for _, features, _ in parts]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+        ),
+        shape=(n_labels, X.shape[1]),
     )
+    return SharedExperts(coef, intercept, np.ascontiguousarray(bias.T))
 
 
 def _collect_shares(
@@ -187,6 +200,15 @@ class _Slopes(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def _log1p(e: float) -> float:
+    """Return log(1 + e) for e in [0, 1]; the series is exact where most labels are: absent."""
+    if e < _SMALL:
+        series = 0.25 - e * (0.2 - e / 6.0)
+        return e * (1.0 - e * (0.5 - e * (1.0 / 3.0 - e * series)))
+    return math.log1p(e)
+
+
+@njit(cache=True, nogil=True)
 def _evaluate(
     rows: _Rows, u: NDArray[np.float64], bias: NDArray[np.float64], slopes: _Slopes
 ) -> float:
@@ -205,7 +227,7 @@ def _evaluate(
             e = math.exp(-abs(z))
             rest = e / (1.0 + e)
             p = 1.0 - rest if z > 0.0 else rest
-            loss += share * (max(z, 0.0) + math.log1p(e) - rows.target[i] * z)
+            loss += share * (max(z, 0.0) + _log1p(e) - rows.target[i] * z)
             slope = share * (p - rows.target[i])
             curvature = share * max(rest * (1.0 - rest), MIN_CURVATURE)
             row_slope += slope
@@ -310,3 +332,51 @@ def _improve(  # noqa: PLR0917  # compiled: no keywords
         loss, moved = _move_detector(X, rows, point, loss, at, trial_at, penalty, max_sweeps)
         shift += moved
     return shift
+
+
+@njit(cache=True, nogil=True)
+def _fit_labels(  # noqa: PLR0917  # compiled: no keywords
+    X: Columns,
+    Y: Columns,
+    shares: _Shares,
+    start: _Start,
+    l1: NDArray[np.float64],
+    l2: NDArray[np.float64],
+    work: tuple[float, int, int],
+    first: int,
+    last: int,
+    intercept: NDArray[np.float64],
+    bias: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Improve a range of labels: intercepts and biases in place, detectors as sparse rows."""
+    n, d = len(shares.indptr) - 1, len(X.indptr) - 1
+    indptr = np.zeros(last - first + 1, dtype=np.int64)
+    features = np.empty(1024, dtype=np.int32)
+    values = np.empty(1024)
+    fill = 0
+    target = np.empty(n)
+    for label in range(first, last):
+        target[:] = 0.0
+        for t in range(Y.indptr[label], Y.indptr[label + 1]):
+            target[Y.indices[t]] = 1.0
+        point = _Point(np.zeros(d), bias[label], np.full(n, intercept[label]))
+        for t in range(start.indptr[label], start.indptr[label + 1]):
+            point.coef[start.features[t]] = start.values[t]
+        penalty = Penalty(l1[label], l2[label])
+        rows = _Rows(shares, target)
+        intercept[label] += _improve(X, rows, point, penalty, work[0], work[1], work[2])
+        count = np.count_nonzero(point.coef)
+        if fill + count > len(values):
+            more = np.empty(2 * len(values) + count, dtype=np.int32)
+            more[:fill] = features[:fill]
+            features = more
+            larger = np.empty(len(more))
+            larger[:fill] = values[:fill]
+            values = larger
+        for j in range(d):
+            if point.coef[j] != 0.0:
+                features[fill] = j
+                values[fill] = point.coef[j]
+                fill += 1
+        indptr[label - first + 1] = fill
+    return indptr, features[:fill].copy(), values[:fill].copy()
