@@ -1,0 +1,218 @@
+"""Conditional Bernoulli mixtures on a data set: rules, time and memory, shortcuts.
+
+    python benchmarks/bench_mixture.py FOLDER [--part rules|components|sparsity|all] [--seed 0]
+
+FOLDER holds ``train`` and ``test`` parts. ``rules`` fits one model and applies every decision rule
+to the test part (thesis, Tables 3.4 to 3.6). ``components`` fits with rising K and reports seconds
+of CPU, peak memory and microseconds per document of each inference. ``sparsity`` compares separate
+experts with and without the two shortcuts of section 3.5 on validation rows of the training part.
+"""
+
+import argparse
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
+
+from models.base.boosted_bernoulli_mixture import BoostedBernoulliMixture
+from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.corpus.datasets import Dataset, read_dataset
+from models.corpus.text import TextVectorizer
+from models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
+from models.sets.sized_calibration import (
+    SizedMarginalCalibrator,
+    SizedMarginals,
+    mixture_sized_marginals,
+)
+
+COMPONENTS = (1, 5, 10, 20, 50, 100)
+
+Kind = Literal["shared", "separate", "boosted"]
+Model = ConditionalBernoulliMixture | BoostedBernoulliMixture
+
+
+def make(kind: Kind, n_components: int, seed: int) -> Model:
+    """Return an unfitted mixture."""
+    if kind == "boosted":
+        return BoostedBernoulliMixture(n_components, random_state=seed)
+    return ConditionalBernoulliMixture(n_components, experts=kind, random_state=seed)
+
+
+def read(folder: Path) -> tuple[csr_array, csr_array, csr_array, csr_array]:
+    """Return features and label sets of both parts."""
+    train = read_dataset(folder, "train")
+    test = read_dataset(
+        folder, "test", label_names=train.label_names, feature_names=train.feature_names
+    )
+    X, new = _features(train, test)
+    return X, train.Y, new, test.Y[:, : train.Y.shape[1]]
+
+
+def _features(train: Dataset, test: Dataset) -> tuple[csr_array, csr_array]:
+    if train.texts is None or test.texts is None:
+        assert train.X is not None  # a data set holds texts or vectors
+        assert test.X is not None
+        return train.X, test.X
+    vectorizer = TextVectorizer().fit(train.texts)
+    return vectorizer.transform(train.texts), vectorizer.transform(test.texts)
+
+
+def score(predicted: NDArray[np.uint8], Y: csr_array) -> dict[str, float]:
+    """Return set accuracy, instance F1, Hamming loss, micro and macro F1, in percent."""
+    truth = Y.toarray()
+    shared = (predicted & truth).astype(np.float64)
+    both = predicted.sum(axis=1) + truth.sum(axis=1)
+    by_label = predicted.sum(axis=0) + truth.sum(axis=0)
+    label_f1 = np.where(by_label == 0, 1.0, 2.0 * shared.sum(axis=0) / np.maximum(by_label, 1))
+    f1 = np.where(both == 0, 1.0, 2.0 * shared.sum(axis=1) / np.maximum(both, 1))
+    return {
+        "set acc": 100.0 * float((predicted == truth).all(axis=1).mean()),
+        "F1": 100.0 * float(f1.mean()),
+        "Hamming": 100.0 * float((predicted != truth).mean()),
+        "micro F1": 200.0 * float(shared.sum() / max(both.sum(), 1)),
+        "macro F1": 100.0 * float(label_f1.mean()),
+    }
+
+
+def _sized(model: Model, rows: csr_array, largest: int) -> SizedMarginals:
+    return mixture_sized_marginals(*model.parameters(rows), largest, allow_empty=model.allow_empty_)
+
+
+def compare_rules(folder: Path, kind: Kind, n_components: int, seed: int) -> None:
+    """Apply every decision rule to one model."""
+    X, Y, new, expected = read(folder)
+    model = make(kind, n_components, seed).fit(X, Y)
+    # Thresholds and curves are tuned on rows that a second model has not seen.
+    aside = np.random.default_rng(seed).permutation(X.shape[0])[: X.shape[0] // 5]
+    kept = np.setdiff1d(np.arange(X.shape[0]), aside)
+    other = make(kind, n_components, seed).fit(X[kept], Y[kept])
+    found = other.most_probable_sets(X[aside]).candidates
+    unseen = Posterior(other.predict_proba(X[aside]), found, np.exp(found.log_score))
+    largest = int(np.diff(Y.indptr).max())
+    curves = SizedMarginalCalibrator().fit(_sized(other, X[aside], largest), Y[aside])
+    modes = model.most_probable_sets(new)
+    posterior = Posterior(
+        model.predict_proba(new), modes.candidates, np.exp(modes.candidates.log_score)
+    )
+    isotonic = [
+        curves.best_f1_sets(
+            _sized(model, new[i : i + 256], largest), allow_empty=model.allow_empty_
+        ).sets
+        for i in range(0, new.shape[0], 256)
+    ]
+    choices: dict[str, csr_array] = {
+        "mode": modes.candidates.first(),
+        "F1, support": model.best_f1_sets(new).sets,
+        "F1, exact": model.best_f1_sets(new, support=False).sets,
+        "F1, exact, isotonic": csr_array(vstack(isotonic)),
+        "marginals > 1/2": csr_array((posterior.marginals > 0.5).astype(np.uint8)),
+        "one threshold": SharedThreshold().fit(unseen, Y[aside]).decide(posterior),
+        "label thresholds": LabelThresholds().fit(unseen, Y[aside]).decide(posterior),
+    }
+    print(f"{folder.name}: {kind} experts, {model.n_components_} components, seed {seed}")
+    for name, chosen in choices.items():
+        row = score(chosen.toarray(), expected)
+        print(f"  {name:20}" + "".join(f"  {key} {value:6.2f}" for key, value in row.items()))
+    right = (choices["mode"].toarray() == expected.toarray()).all(axis=1)
+    brier = np.mean((posterior.mass - right) ** 2)
+    print(
+        f"  raw joint probability of the mode: mean {posterior.mass.mean():.3f} at accuracy "
+        f"{right.mean():.3f}, Brier {brier:.3f}, uncertainty "
+        f"{right.mean() * (1 - right.mean()):.3f}; proven for {modes.proven.mean():.2%}, sets "
+        f"scored: mean {modes.depth.mean():.1f}, most {modes.depth.max()}"
+    )
+
+
+def compare_components(folder: Path, kind: Kind, seed: int) -> None:
+    """Fit with rising K; print seconds, memory and speed of inference."""
+    X, Y, new, _ = read(folder)
+    batch = new[: min(500, new.shape[0])]
+    make(kind, 2, seed).fit(X[:300], Y[:300])  # compiles
+    print(f"{folder.name}: {X.shape[0]} documents, {Y.shape[1]} labels, {kind} experts")
+    for k in COMPONENTS:
+        began, cpu = time.perf_counter(), time.process_time()
+        model = make(kind, k, seed).fit(X, Y)
+        wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        cells = [
+            f"{name} {1e6 * seconds / batch.shape[0]:6.0f} us"
+            for name, seconds in _time_inference(model, batch).items()
+        ]
+        print(
+            f"  K {model.n_components_:4}  fit {wall:5.1f} s wall {cpu:5.1f} s CPU  "
+            f"{model.n_iter_:3} steps  peak {peak:5.0f} MiB  {'  '.join(cells)}",
+            flush=True,
+        )
+
+
+def _time_inference(model: Model, X: csr_array) -> dict[str, float]:
+    """Return the seconds of CPU that each kind of inference takes, once warm."""
+
+    def seconds(ask: Callable[[], object]) -> float:
+        ask()
+        start = time.process_time()
+        ask()
+        return time.process_time() - start
+
+    return {
+        "mode": seconds(lambda: model.most_probable_sets(X)),
+        "ten sets": seconds(lambda: model.most_probable_sets(X, 10, limit=256)),
+        "support": seconds(lambda: model.support_log_probability(X)),
+        "F1": seconds(lambda: model.best_f1_sets(X, support=False)),
+    }
+
+
+def compare_sparsity(folder: Path, n_components: int, seed: int) -> None:
+    """Fit separate experts with and without the shortcuts of the thesis, section 3.5."""
+    X, Y, _, _ = read(folder)
+    order = np.random.default_rng(seed).permutation(X.shape[0])
+    aside, kept = order[: X.shape[0] // 5], order[X.shape[0] // 5 :]
+    print(f"{folder.name}: separate experts, {n_components} components, validation rows")
+    for membership, rate in [(0.0, 0.0), (1e-3, 0.0), (0.0, 2e-3), (1e-3, 2e-3), (1e-2, 2e-2)]:
+        cpu = time.process_time()
+        model = ConditionalBernoulliMixture(
+            n_components,
+            experts="separate",
+            membership_floor=membership,
+            rate_floor=rate,
+            random_state=seed,
+        ).fit(X[kept], Y[kept])
+        cpu = time.process_time() - cpu
+        likelihood = model.log_probability(X[aside], Y[aside]).mean()
+        accuracy = 100.0 * model.score(X[aside], Y[aside])
+        print(
+            f"  delta {membership:5g}  epsilon {rate:5g}  experts {model.experts_.coef.shape[0]:6} "
+            f"of {model.n_components_ * Y.shape[1]:6}  CPU {cpu:6.1f} s  log-likelihood "
+            f"{likelihood:8.3f}  set acc {accuracy:5.2f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Run the parts asked for."""
+    parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--part", choices=["rules", "components", "sparsity", "all"], default="all")
+    parser.add_argument("--components", type=int, default=50)
+    parser.add_argument("--experts", choices=["shared", "separate", "boosted"], default="shared")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    if given.part in {"rules", "all"}:
+        compare_rules(given.folder, given.experts, given.components, given.seed)
+    if given.part in {"components", "all"}:
+        compare_components(given.folder, given.experts, given.seed)
+    if given.part in {"sparsity", "all"}:
+        compare_sparsity(given.folder, min(given.components, 20), given.seed)
+
+
+if __name__ == "__main__":
+    main()
