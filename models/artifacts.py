@@ -34,6 +34,7 @@ from models.confidence.calibrators import (
     UncalibratedSets,
 )
 from models.confidence.label_calibrator import LabelCalibrator
+from models.confidence.label_stack import LabelStack
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
 from models.sets.evidence import CandidateSource
@@ -212,6 +213,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         "label_names": list(predictor.label_names),
         "by_confidence": predictor.reranker.by_confidence,
         "has_voters": predictor.voters is not None,
+        "has_stack": predictor.stack is not None,
     }
     parts = {
         "base": _base_part(predictor.base),
@@ -223,6 +225,8 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     parts[_CALIBRATOR_PART] = _Part(arrays, {"kind": kinds[0], **settings})
     if predictor.voters is not None:
         parts["voters"] = _Part(*predictor.voters.get_state())
+    if predictor.stack is not None:
+        parts["label_stack"] = _Part(*predictor.stack.get_state())
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
@@ -469,6 +473,7 @@ class _Outline(NamedTuple):
     seen: NDArray[np.uint8]
     by_confidence: bool
     has_voters: bool
+    has_stack: bool
 
 
 def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
@@ -487,6 +492,9 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
     voters: SetVoters | None = None
     if outline.has_voters:
         voters = parts.build("voters", partial(_voters, n_features, n_labels))
+    stack: LabelStack | None = None
+    if outline.has_stack:
+        stack = parts.build("label_stack", partial(_stack, voters, n_labels))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
@@ -502,6 +510,7 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
             by_confidence=outline.by_confidence,
         ),
         voters=voters,
+        stack=stack,
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
     )
     parts.finish()
@@ -524,6 +533,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         checked_array(arrays, "seen", np.uint8, (None,)),
         bool(settings["by_confidence"]),
         bool(settings["has_voters"]),
+        bool(settings["has_stack"]),
     )
 
 
@@ -545,6 +555,16 @@ def _voters(n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, 
     if any(voter.n_features != n_features for voter in voters.voters_):
         raise ValueError("a voter counts other features than the model")
     return voters
+
+
+def _stack(
+    voters: SetVoters | None, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> LabelStack:
+    stack = LabelStack.from_state(arrays, settings)
+    names = () if voters is None else voters.names
+    if not names or stack.shape != (len(names), n_labels):
+        raise ValueError(f"it stands on {stack.shape[0]} voters and {stack.shape[1]} labels")
+    return stack
 
 
 def _set_calibrator(

@@ -16,10 +16,12 @@ from sklearn.base import clone
 
 from models.base.binary_relevance import BinaryRelevance
 from models.confidence.label_calibrator import LabelCalibrator
+from models.confidence.label_stack import LabelStack, LabelVotes
 from models.sets.candidates import CandidateSets, concatenate
 from models.sets.evidence import CandidateSource, Evidence
 from models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
 from models.sets.voters import SetVoters
+from models.sets.votes import SetVotes
 
 # Votes are dense, so documents are described so many at a time.
 _VOTES_AT_ONCE = 2048
@@ -102,6 +104,7 @@ def cross_fit(
     source: CandidateSource,
     features: SetFeatures,
     voters: SetVoters | None = None,
+    stack: LabelStack | None = None,
 ) -> CrossFitted:
     """Propose and describe each fold's candidates with parts fitted on the other folds.
 
@@ -115,6 +118,8 @@ def cross_fit(
         Unfitted parts; clones are fitted.
     voters : SetVoters, optional
         Fitted here on all documents; each fold gets the votes of the other folds.
+    stack : LabelStack, optional
+        Needs voters. Fitted here on all documents; each fold is refined by the other folds.
     """
     marginals = np.empty_like(logits)
     rows: list[NDArray[np.int64]] = []
@@ -127,12 +132,13 @@ def cross_fit(
     vote = None
     if voters is not None:
         vote = voters.fit_folds(Evidence(X, logits, marginals), Y, folds)
+        if stack is not None:
+            marginals = _refine(stack, marginals, vote, Y, folds)
     for fold in np.unique(folds):
-        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        outside = np.flatnonzero(folds != fold)
         proposer = clone(source).fit(X[outside], Y[outside])
         describer = clone(features).fit(X[outside], Y[outside])
-        for start in range(0, len(inside), _VOTES_AT_ONCE):
-            part = inside[start : start + _VOTES_AT_ONCE]
+        for part in _parts(folds, fold):
             votes = None if vote is None else vote(part)
             evidence = Evidence(X[part], logits[part], marginals[part], votes)
             proposed = proposer.propose(evidence)
@@ -150,6 +156,38 @@ def cross_fit(
         concatenate_tables(tables).take(sets),
         ordered.correct(Y),
     )
+
+
+def _parts(folds: NDArray[np.int64], fold: int) -> list[NDArray[np.int64]]:
+    """Cut the documents of one fold into pieces whose votes fit memory."""
+    inside = np.flatnonzero(folds == fold)
+    return [
+        inside[start : start + _VOTES_AT_ONCE] for start in range(0, len(inside), _VOTES_AT_ONCE)
+    ]
+
+
+def _refine(
+    stack: LabelStack,
+    marginals: NDArray[np.float64],
+    vote: Callable[[NDArray[np.int64]], SetVotes],
+    Y: csr_array,
+    folds: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Refine each fold by a stack fitted on the others, then fit the stack on all."""
+    pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold)]
+    by_label = [LabelVotes.of(vote(part)) for part in pieces]
+    names = by_label[0].voters
+    weights = np.empty((len(names), *marginals.shape), dtype=np.float32)
+    for part, of_part in zip(pieces, by_label, strict=True):
+        weights[:, part] = of_part.weights
+    refined = np.empty_like(marginals)
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        others = LabelVotes(names, weights[:, outside])
+        fitted = clone(stack).fit(marginals[outside], others, Y[outside])
+        refined[inside] = fitted.refine(marginals[inside], LabelVotes(names, weights[:, inside]))
+    stack.fit(marginals, LabelVotes(names, weights), Y)
+    return refined
 
 
 def _document_order(

@@ -17,6 +17,7 @@ from models.base.scaling import as_rows, weight_rows
 from models.compiled_pass import CompiledPass
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
+from models.confidence.label_stack import LabelStack, LabelVotes
 from models.corpus.text import TextVectorizer
 from models.sets.candidates import CandidateSets, concatenate
 from models.sets.evidence import CandidateSource, Evidence
@@ -143,6 +144,8 @@ class SetPredictor:
     reranker : SetReranker
     voters : SetVoters or None
         Where candidates or features listen to training documents' label sets.
+    stack : LabelStack or None
+        Where votes refine the label probabilities.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
     """
@@ -157,6 +160,7 @@ class SetPredictor:
     source: CandidateSource
     reranker: SetReranker
     voters: SetVoters | None = None
+    stack: LabelStack | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -194,7 +198,11 @@ class SetPredictor:
         evidence = Evidence(rows, logits, self.label_calibrator.transform(logits))
         if self.voters is None:
             return evidence
-        return replace(evidence, votes=self.voters.vote(evidence))
+        votes = self.voters.vote(evidence)
+        if self.stack is None:
+            return replace(evidence, votes=votes)
+        refined = self.stack.refine(evidence.marginals, LabelVotes.of(votes))
+        return replace(evidence, marginals=refined, votes=votes)
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
         """Rank label sets for documents given as feature rows.

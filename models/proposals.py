@@ -5,6 +5,7 @@ from typing import NamedTuple
 from scipy.sparse import csr_array
 
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.confidence.label_stack import LabelStack
 from models.sets.evidence import CandidateSource
 from models.sets.features import SetFeatures
 from models.sets.mixture_candidates import MixtureCandidates
@@ -24,6 +25,7 @@ class Proposal(NamedTuple):
     final: CandidateSource  # fitted on all documents
     features: SetFeatures  # unfitted
     voters: SetVoters | None = None  # unfitted; cross-fitting fits them
+    stack: LabelStack | None = None  # likewise
 
 
 def propose_marginal(k: int, X: csr_array, Y: csr_array) -> Proposal:
@@ -31,13 +33,19 @@ def propose_marginal(k: int, X: csr_array, Y: csr_array) -> Proposal:
     return Proposal(MarginalCandidates(k), MarginalCandidates(k).fit(X, Y), SetFeatures())
 
 
-def propose_voted(k: int, X: csr_array, Y: csr_array, voters: tuple[str, ...]) -> Proposal:
-    """Add the candidates that voters favour, and describe all by margins and votes as well."""
+def propose_voted(
+    k: int, X: csr_array, Y: csr_array, voters: tuple[str, ...], *, stacked: bool
+) -> Proposal:
+    """Add the candidates that voters favour, and describe all by margins and votes as well.
+
+    When ``stacked``, label probabilities are refined by the votes before they propose sets.
+    """
     return Proposal(
         VotedCandidates(k),
         VotedCandidates(k).fit(X, Y),
         SetFeatures(("score", "prior", "margins", *voters)),
         SetVoters(voters),
+        LabelStack() if stacked else None,
     )
 
 

@@ -47,12 +47,21 @@ MIXTURE_METHODS: tuple[Method, ...] = ("cbm", "cbm-rerank")
 RERANKING_METHODS: tuple[Method, ...] = ("br-rerank", "cbm-rerank")
 
 Preset = Literal["paper", "fast", "best"]
-PRESETS: dict[Preset, tuple[str, ...]] = {
-    "paper": (),
-    "fast": ("neighbours", "linear"),
-    "best": ("neighbours", "linear", "smooth"),
+
+
+class Extras(NamedTuple):
+    """What describes the candidates of a preset besides the features of the paper."""
+
+    voters: tuple[str, ...] = ()  # keys of `models.sets.voters.VOTERS`
+    stacked: bool = False  # whether votes refine label probabilities
+
+
+PRESETS: dict[Preset, Extras] = {
+    "paper": Extras(),
+    "fast": Extras(("neighbours", "linear")),
+    "best": Extras(("neighbours", "linear", "smooth"), stacked=True),
 }
-"""The voters (`models.sets.voters.VOTERS`) of each preset."""
+
 
 CalibratorName = Literal[
     "auto",
@@ -234,10 +243,10 @@ def fit_base(
         )
         report(0.6, "mixtures, candidates and their features")
     else:
-        voters = PRESETS[options.preset] if options.method == "br-rerank" else ()
+        extras = PRESETS[options.preset] if options.method == "br-rerank" else Extras()
         proposal = (
-            propose_voted(options.n_candidates, X, dataset.Y, voters)
-            if voters
+            propose_voted(options.n_candidates, X, dataset.Y, extras.voters, stacked=extras.stacked)
+            if extras.voters
             else propose_marginal(options.n_candidates, X, dataset.Y)
         )
         report(end, "candidates and their features")
@@ -253,6 +262,7 @@ def fit_base(
             source=proposal.for_folds,
             features=proposal.features,
             voters=proposal.voters,
+            stack=proposal.stack,
         )
     return FittedBase(vectorizer, X, base, proposal, rows)
 
@@ -280,6 +290,7 @@ def assemble(
         base=base,
         label_calibrator=LabelCalibrator().fit(rows.logits, Y),
         voters=proposal.voters,
+        stack=proposal.stack,
         source=proposal.final,
         reranker=SetReranker(
             clone(proposal.features).fit(X, Y),
