@@ -1,0 +1,58 @@
+"""Unit rows and inverted indices against dense arithmetic."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import cosine_similarity
+
+from models.base.similarity import UnitRows, index_rows, restore_postings, similarities
+
+
+def documents(n=40, d=30, density=0.2, seed=0):
+    rng = np.random.default_rng(seed)
+    return csr_array(random_array((n, d), density=density, rng=rng, dtype=np.float32))
+
+
+def test_dot_products_of_unit_rows_are_cosines_of_weighted_documents():
+    X = documents()
+    space = UnitRows().fit(X)
+    rows = space.transform(X)
+    wanted = cosine_similarity(space.weighting_.transform(X))
+    found = similarities(index_rows(rows), rows.shape[0], rows)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_a_document_without_a_feature_is_similar_to_none():
+    X = documents()
+    X.data[X.indptr[3] : X.indptr[4]] = 0.0
+    rows = UnitRows().fit_transform(X)
+    assert similarities(index_rows(rows), rows.shape[0], rows)[3].max() == 0.0
+
+
+def test_dense_measurements_are_centred():
+    rng = np.random.default_rng(0)
+    X = csr_array((100.0 + rng.normal(size=(50, 4))).astype(np.float32))
+    rows = UnitRows().fit_transform(X).toarray()
+    assert np.abs(rows.mean(axis=0)).max() < 0.2
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("density", [0.2, 1.0])
+def test_a_restored_space_transforms_alike(density):
+    X = documents(density=density)
+    space = UnitRows().fit(X)
+    again = UnitRows.from_state(*space.get_state())
+    assert (space.transform(X) != again.transform(X)).nnz == 0
+
+
+def test_a_space_needs_fitting_first():
+    with pytest.raises(NotFittedError):
+        UnitRows().transform(documents())
+
+
+def test_postings_that_name_a_missing_document_are_refused():
+    postings = index_rows(UnitRows().fit_transform(documents()))
+    arrays = {f"p_{name}": part for name, part in postings._asdict().items()}
+    with pytest.raises(ValueError, match="names a document that is not there"):
+        restore_postings(arrays, "p_", 10)
