@@ -41,7 +41,7 @@ format: setup  ## Rewrite the sources in the house format
 	$(BIN)/ruff format .
 
 lock:  ## Resolve the dependencies again (needs uv)
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  --quiet --upgrade --output-file requirements.lock
 
