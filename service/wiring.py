@@ -38,6 +38,7 @@ from service.use_cases import (
     administer,
     deliver,
     labels,
+    outcomes,
     predict,
     report,
     review,
@@ -163,6 +164,8 @@ def verbs(
         predict_batch=predict.PredictBatch(one),
         get_prediction=predict.GetPrediction(begin),
         list_predictions=predict.ListPredictions(begin),
+        report_outcome=outcomes.ReportOutcome(**office),
+        list_outcomes=outcomes.ListOutcomes(begin),
         claim_review=review.ClaimReview(
             lease=lease, most_leases=settings.leases_per_reviewer, **desk
         ),

@@ -14,6 +14,7 @@ from typing import Self
 
 from service.domain.errors import DuplicateModel, ModelUnavailable, StaleVersion
 from service.domain.history import Event
+from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
 from service.domain.predictions import (
     Candidate,
@@ -32,6 +33,7 @@ from service.use_cases.ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
     Item,
+    OutcomeRaced,
     Page,
     PredictionFilter,
 )
@@ -146,6 +148,7 @@ class _Contents:
     idempotency: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     reviews: dict[str, ReviewTask] = field(default_factory=dict)
     annotations: dict[str, Annotation] = field(default_factory=dict)
+    outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
@@ -182,6 +185,7 @@ class FakeUnitOfWork:
         contents = self._contents = self._database.contents.snapshot()
         self.predictions = FakePredictions(contents)
         self.reviews = FakeReviews(contents)
+        self.outcomes = FakeOutcomes(contents)
         self.policies = FakePolicies(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
@@ -301,6 +305,10 @@ class FakeReviews(_Repository):
     def annotation_of(self, task_id: str) -> Annotation | None:
         return self.contents.annotations.get(task_id)
 
+    def annotations_of(self, prediction_id: str) -> list[Annotation]:
+        found = self.contents.annotations.values()
+        return sorted((a for a in found if a.prediction_id == prediction_id), key=_id)
+
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         silent = [
             task
@@ -310,6 +318,22 @@ class FakeReviews(_Repository):
         expired = [task.expired() for task in sorted(silent, key=lambda task: task.id)[:limit]]
         self.contents.reviews.update({task.id: task for task in expired})
         return expired
+
+
+class FakeOutcomes(_Repository):
+    """Label sets that turned out to be right."""
+
+    def add(self, outcome: Outcome) -> None:
+        place = (outcome.prediction_id, outcome.number)
+        if place in self.contents.outcomes:
+            raise OutcomeRaced(outcome.prediction_id)
+        self.contents.outcomes[place] = outcome
+
+    def of(self, prediction_id: str) -> list[Outcome]:
+        found = (
+            one for one in self.contents.outcomes.values() if one.prediction_id == prediction_id
+        )
+        return sorted(found, key=lambda outcome: outcome.number)
 
 
 class FakePolicies(_Repository):

@@ -10,6 +10,7 @@ from service.domain.delivery import (
     MessageType,
     SigningSecret,
 )
+from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey, Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
@@ -79,6 +80,22 @@ def change(**fields: object) -> PolicyChange:
         threshold=0.8,
     )
     return replace(plain, **fields)
+
+
+def outcome(
+    of: Prediction, *labels: str, number: int = 1, source: str = "billing", minutes: float = 60
+) -> Outcome:
+    """Return what ``source`` reported an hour after the prediction, unless told otherwise."""
+    return Outcome(
+        id=_ids(),
+        prediction_id=of.id,
+        number=number,
+        labels=labels,
+        source=source,
+        agreed=set(labels) == set(of.scored.labels),
+        reported_by=CLIENT.id,
+        created_at=of.created_at + timedelta(minutes=minutes),
+    )
 
 
 def model(version: str = "sha256:aa") -> ModelVersion:

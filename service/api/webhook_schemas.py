@@ -338,6 +338,40 @@ class CompletedMessage(AnswerBody):
     data: CompletedData
 
 
+class CorrectedData(AutoSentData):
+    """A label set that replaces one that was sent and is wrong."""
+
+    previous_labels: list[str] = Field(description="What was sent before.")
+    outcome_id: str
+    source: str = Field(description="Who found the fault.")
+    corrected_at: datetime
+
+
+class CorrectedMessage(AnswerBody):
+    """What a webhook is told when a label set that was sent is found wrong."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "type": "document.corrected",
+                "timestamp": "2026-12-01T09:00:00Z",
+                "data": {
+                    **_AUTO_SENT,
+                    "labels": ["J18.9"],
+                    "previous_labels": ["J18.9", "R50.9"],
+                    "outcome_id": _ID,
+                    "source": "billing",
+                    "corrected_at": "2026-12-01T09:00:00Z",
+                },
+            }
+        )
+    )
+
+    type: Literal["document.corrected"]
+    timestamp: datetime
+    data: CorrectedData
+
+
 class Message(AnswerBody):
     """Something that happened to one of your documents, as webhooks are told of it."""
 

@@ -17,6 +17,7 @@ from service.api.webhook_schemas import (
     AcknowledgeRequest,
     AutoSentMessage,
     CompletedMessage,
+    CorrectedMessage,
     Delivery,
     DeliveryPage,
     DeliveryQuery,
@@ -316,3 +317,8 @@ def prediction_auto_sent(body: AutoSentMessage) -> None:
 @outgoing.post(MessageType.REVIEW_COMPLETED.value, **_RECEIVED)
 def review_completed(body: CompletedMessage) -> None:
     """Tell that a person gave a document's label set. Verify the signature first."""
+
+
+@outgoing.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)
+def document_corrected(body: CorrectedMessage) -> None:
+    """Tell that a label set that was sent is wrong, and which one is right."""

@@ -180,7 +180,14 @@ class SqlReviews:
             .mappings()
             .one_or_none()
         )
-        return None if row is None else Annotation(**{**row, "labels": tuple(row["labels"])})
+        return None if row is None else _to_annotation(row)
+
+    def annotations_of(self, prediction_id: str) -> list[Annotation]:
+        column = annotations.c
+        rows = self._connection.execute(
+            select(annotations).where(column.prediction_id == prediction_id).order_by(column.id)
+        )
+        return [_to_annotation(row) for row in rows.mappings()]
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         query = (
@@ -246,6 +253,10 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
     }
+
+
+def _to_annotation(row: RowMapping) -> Annotation:
+    return Annotation(**{**row, "labels": tuple(row["labels"])})
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:

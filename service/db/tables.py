@@ -1,7 +1,7 @@
 """Tables, constraints and indexes; `migrations/` builds the same, and triggers besides.
 
-Triggers (in the migrations) keep rows of predictions, annotations, audit events, policies and
-activations from ever being changed or deleted, and completed review tasks from being changed.
+Triggers (in the migrations) keep rows of predictions, annotations, outcomes, audit events, policies
+and activations from ever being changed or deleted, and completed review tasks from being changed.
 """
 
 from enum import StrEnum
@@ -252,6 +252,22 @@ annotations = Table(
     UniqueConstraint("task_id"),
     Index(None, "prediction_id"),
     Index(None, "reviewer", "id"),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    # Two reports at once would get the same one.
+    Column("number", Integer, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("agreed", Boolean, nullable=False),
+    Column("reported_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("number_counts", "number >= 1"),
+    UniqueConstraint("prediction_id", "number"),
 )
 
 audit_events = Table(

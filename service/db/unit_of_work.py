@@ -15,6 +15,7 @@ from service.db.jobs import SqlJobs
 from service.db.keys import SqlKeys
 from service.db.models import SqlModels
 from service.db.outbox import SqlOutbox
+from service.db.outcomes import SqlOutcomes
 from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
 from service.db.reviews import SqlReviews
@@ -45,6 +46,7 @@ class SqlUnitOfWork:
 
     predictions: ports.Predictions
     reviews: ports.Reviews
+    outcomes: ports.Outcomes
     policies: ports.Policies
     models: ports.Models
     keys: ports.Keys
@@ -72,6 +74,7 @@ class SqlUnitOfWork:
         self._connection = connection
         self.predictions = SqlPredictions(connection)
         self.reviews = SqlReviews(connection)
+        self.outcomes = SqlOutcomes(connection)
         self.policies = SqlPolicies(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
 
 from service.domain.errors import FieldFault
+from service.domain.outcomes import Outcome
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation
 from service.domain.text import text_faults
@@ -96,6 +97,27 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
             "completed_at": _instant(annotation.created_at),
         },
         created_at=annotation.created_at,
+    )
+
+
+def document_corrected(
+    prediction: Prediction, outcome: Outcome, before: Sequence[str], message_id: str
+) -> Message:
+    """Tell that the label set told ``before`` is wrong, and which one is right."""
+    return Message(
+        id=message_id,
+        type=MessageType.DOCUMENT_CORRECTED,
+        client_id=prediction.client_id,
+        document_key=_document_key(prediction),
+        data={
+            **_described(prediction),
+            "labels": list(outcome.labels),
+            "previous_labels": list(before),
+            "outcome_id": outcome.id,
+            "source": outcome.source,
+            "corrected_at": _instant(outcome.created_at),
+        },
+        created_at=outcome.created_at,
     )
 
 

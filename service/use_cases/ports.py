@@ -11,6 +11,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.history import Event
+from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
 from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
@@ -145,11 +146,28 @@ class Reviews(Protocol):
 
     def annotation_of(self, task_id: str) -> Annotation | None: ...
 
+    def annotations_of(self, prediction_id: str) -> list[Annotation]:
+        """List what people said of one prediction, oldest first."""
+
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         """Return up to ``limit`` tasks whose lease has run out to the queue.
 
         Gives the changed tasks, oldest first.
         """
+
+
+class OutcomeRaced(Exception):
+    """Another outcome got the same number first; this transaction is lost."""
+
+
+class Outcomes(Protocol):
+    """Label sets that turned out to be right."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Store one; raises `OutcomeRaced` when its number is taken."""
+
+    def of(self, prediction_id: str) -> list[Outcome]:
+        """List the outcomes of one prediction by number."""
 
 
 class Policies(Protocol):
@@ -307,6 +325,7 @@ class UnitOfWork(Protocol):
 
     predictions: Predictions
     reviews: Reviews
+    outcomes: Outcomes
     policies: Policies
     models: Models
     keys: Keys

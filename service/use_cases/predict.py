@@ -344,10 +344,10 @@ class GetPrediction:
 
     def __call__(self, caller: Caller, prediction_id: str) -> Prediction:
         """Return it; raises `PredictionNotFound` also where the caller may not know of it."""
-        visible_to = _visible_to(caller)
+        visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
             prediction = transaction.predictions.get(prediction_id)
-        if prediction is None or visible_to not in {None, prediction.client_id}:
+        if prediction is None or visible not in {None, prediction.client_id}:
             raise PredictionNotFound(f"No prediction of yours has the id {prediction_id!r}.")
         return prediction
 
@@ -368,18 +368,18 @@ class ListPredictions:
     ) -> Page[Prediction]:
         """Return one page of the predictions that match ``wanted``."""
         wanted = wanted or PredictionFilter()
-        visible_to = _visible_to(caller)
-        if visible_to is not None:
-            if wanted.client_id not in {None, visible_to}:
+        visible = visible_to(caller)
+        if visible is not None:
+            if wanted.client_id not in {None, visible}:
                 raise Forbidden("A client key lists its own predictions only.")
-            wanted = replace(wanted, client_id=visible_to)
+            wanted = replace(wanted, client_id=visible)
         check_page(after, limit)
         _check_range(wanted)
         with self.begin(read_only=True) as transaction:
             return transaction.predictions.page(wanted, after=after, limit=limit)
 
 
-def _visible_to(caller: Caller) -> str | None:
+def visible_to(caller: Caller) -> str | None:
     """Return the client whose predictions ``caller`` may read; None for everybody's."""
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         return None

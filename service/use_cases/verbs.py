@@ -15,6 +15,7 @@ from service.use_cases.administer import (
 )
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.labels import SearchLabels
+from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.predict import (
     GetPrediction,
     ListPredictions,
@@ -55,6 +56,8 @@ class Verbs:
     predict_batch: PredictBatch
     get_prediction: GetPrediction
     list_predictions: ListPredictions
+    report_outcome: ReportOutcome
+    list_outcomes: ListOutcomes
     claim_review: ClaimReview
     extend_lease: ExtendLease
     release_review: ReleaseReview

@@ -13,7 +13,7 @@ from service.db.unit_of_work import Transactions
 from service.domain.history import Event
 from service.domain.reviews import Annotation
 from tests.fakes import START
-from tests.samples import ANN, job, key, message, model, prediction, task
+from tests.samples import ANN, job, key, message, model, outcome, prediction, task
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
@@ -62,12 +62,20 @@ def _fill(engine: Engine) -> None:
                 created_at=START,
             )
         )
+        transaction.outcomes.add(outcome(done.prediction))
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
         transaction.commit()
 
 
-HISTORY = ["predictions", "annotations", "audit_events", "routing_policies", "model_activations"]
+HISTORY = [
+    "predictions",
+    "annotations",
+    "outcomes",
+    "audit_events",
+    "routing_policies",
+    "model_activations",
+]
 
 
 @pytest.mark.parametrize("table", HISTORY)
@@ -132,6 +140,10 @@ ROWS: dict[str, dict[str, object]] = {
         "agreed": True, "chosen_rank": 0, "suggestion_shown": True, "seconds": 0.0,
         "created_at": START,
     },
+    "outcomes": {
+        "id": MISSING, "prediction_id": None, "number": 1, "labels": [], "source": "s",
+        "agreed": True, "reported_by": "x", "created_at": START,
+    },
     "jobs": {
         "id": MISSING, "kind": "fit", "payload": {}, "state": "queued", "progress": 0.0,
         "message": "", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
@@ -155,7 +167,7 @@ NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"
 
 def _insert(connection: Connection, table: str, changes: dict[str, object]) -> None:
     row = dict(ROWS[table])
-    if table in {"review_tasks", "annotations"}:
+    if table in {"review_tasks", "annotations", "outcomes"}:
         made = prediction()
         transaction = tables.predictions
         connection.execute(insert(transaction).values({**ROWS["predictions"], "id": made.id}))
@@ -219,6 +231,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("review_tasks", {"lease_expires_at": None}, "leased_has_lease"),
         ("annotations", {"chosen_rank": -1}, "rank_counts"),
         ("annotations", {"seconds": -1.0}, "seconds_pass"),
+        ("outcomes", {"number": 0}, "number_counts"),
         ("jobs", {"state": "lost"}, "state"),
         ("jobs", {"progress": 1.5}, "progress_is_share"),
         ("jobs", {"progress": -0.5}, "progress_is_share"),

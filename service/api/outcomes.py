@@ -1,0 +1,131 @@
+"""Take in what turned out to be right, and show it."""
+
+from datetime import datetime
+from typing import Self
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import AnswerBody, Example, Labels, RequestBody
+from service.domain import outcomes
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    PredictionNotFound,
+    StorageUnavailable,
+    Unauthenticated,
+)
+
+router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
+
+_OUTCOME: Example = {
+    "id": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+    "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+    "number": 1,
+    "labels": ["J18.9"],
+    "source": "billing",
+    "agreed": False,
+    "created_at": "2026-12-01T09:00:00Z",
+}
+
+
+class OutcomeRequest(RequestBody):
+    """A label set that turned out to be right."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"labels": ["J18.9"], "source": "billing"}]}
+    )
+
+    labels: Labels = Field(
+        description="Every label that applies, known to the model or not; [] when none does."
+    )
+    source: str = Field(description="Who says so.")
+
+
+class Outcome(AnswerBody):
+    """A label set that turned out to be right."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_OUTCOME]})
+
+    id: str
+    prediction_id: str
+    number: int = Field(ge=1, description="The outcome with the highest number counts.")
+    labels: list[str]
+    source: str
+    agreed: bool = Field(description="The labels are those that were predicted.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, outcome: outcomes.Outcome) -> Self:
+        """Describe a stored outcome."""
+        return cls.model_validate({name: getattr(outcome, name) for name in cls.model_fields})
+
+
+class OutcomePage(AnswerBody):
+    """Every outcome of one prediction, oldest first."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"items": [_OUTCOME], "next_cursor": None, "limit": 1}]}
+    )
+
+    items: list[Outcome]
+    next_cursor: None = None
+    limit: int
+
+
+@router.post(
+    "/{prediction_id}/outcome",
+    status_code=201,
+    response_model=Outcome,
+    response_description="The outcome, stored.",
+    responses={
+        200: {"model": Outcome, "description": "The source has said so before; nothing changed."},
+        **documented(
+            Unauthenticated,
+            Forbidden,
+            PredictionNotFound,
+            BODY_TOO_LARGE,
+            UNSUPPORTED_MEDIA_TYPE,
+            MALFORMED_JSON,
+            InvalidRequest,
+            StorageUnavailable,
+        ),
+    },
+)
+def report_outcome(
+    caller: CallerOf,
+    prediction_id: str,
+    body: OutcomeRequest,
+    verbs: VerbsOf,
+    request_id: RequestId,
+) -> Response:
+    """Report which label set turned out to be right for one of your documents.
+
+    Repeat it at will. What a source says later is added and counts from then on. When other
+    programs were told another label set, they get the message `document.corrected`.
+    """
+    outcome, new = verbs.report_outcome(
+        caller, prediction_id, body.labels, body.source, request_id=request_id
+    )
+    return answer(Outcome.of(outcome), status=201 if new else 200)
+
+
+@router.get(
+    "/{prediction_id}/outcomes",
+    response_model=OutcomePage,
+    responses=documented(
+        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
+    ),
+)
+def list_outcomes(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+    """List what turned out to be right for one document, all in one page."""
+    found = [Outcome.of(outcome) for outcome in verbs.list_outcomes(caller, prediction_id)]
+    return answer(OutcomePage(items=found, limit=len(found)))

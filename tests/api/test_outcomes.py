@@ -1,0 +1,48 @@
+"""Outcomes over HTTP."""
+
+from service.api.webhook_schemas import CorrectedMessage
+from service.domain.delivery import payload
+from tests.edge import Service, assert_problem
+
+
+def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) -> None:
+    service.fix_threshold(0.5)
+    made = service.predict("0.9").json()
+    path = f"/v1/predictions/{made['id']}"
+    body = {"labels": ["c"], "source": "billing"}
+    first = service.post(f"{path}/outcome", by="client", json=body)
+    assert first.status_code == 201
+    assert first.json() | {"id": "", "created_at": ""} == {
+        "id": "",
+        "prediction_id": made["id"],
+        "number": 1,
+        "labels": ["c"],
+        "source": "billing",
+        "agreed": False,
+        "created_at": "",
+    }
+    again = service.post(f"{path}/outcome", by="client", json=body)
+    assert (again.status_code, again.json()) == (200, first.json())
+    listed = service.get(f"{path}/outcomes", by="lead").json()
+    assert listed == {"items": [first.json()], "next_cursor": None, "limit": 1}
+    _, message = service.database.contents.outgoing.messages.values()
+    told = CorrectedMessage.model_validate(payload(message))
+    assert (told.data.labels, told.data.previous_labels) == (["c"], made["labels"])
+    assert service.get(path, by="client").json() == made
+
+
+def test_faults_are_pointed_at(service: Service) -> None:
+    made = service.predict("0.9").json()
+    path = f"/v1/predictions/{made['id']}/outcome"
+    for body, pointers in (
+        ({"labels": ["a", "a"], "source": ""}, ["/labels/1", "/source"]),
+        ({"labels": "a", "source": "s"}, ["/labels"]),
+        ({"source": "s", "more": 1}, ["/labels", "/more"]),
+    ):
+        refused = service.post(path, by="client", json=body)
+        assert_problem(refused, 422, "invalid-request", *pointers)
+    right = {"labels": [], "source": "s"}
+    unknown = service.post("/v1/predictions/x/outcome", by="client", json=right)
+    assert_problem(unknown, 404, "prediction-not-found")
+    assert_problem(service.post(path, by="reviewer", json=right), 403, "forbidden")
+    assert_problem(service.post(path, json=right), 401, "unauthenticated")
