@@ -179,7 +179,7 @@ def _cpu_s(process_id: int) -> float:
 
 def _artifact(folder: Path) -> tuple[Path, list[str]]:
     write_jsonl(generate_notes(1_000, seed=1), folder / "notes.jsonl")
-    options = TrainingOptions(n_folds=2, alpha=1e-4)
+    options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
     train(read_dataset(folder / "notes.jsonl"), options).save(folder / "artifact")
     return folder / "artifact", [note.text for note in generate_notes(200, seed=2)]
 

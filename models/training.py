@@ -73,6 +73,9 @@ CalibratorName = Literal[
     "boosted-logistic",
 ]
 
+# Documents times labels up to which votes are added up for each: three voters take 1.2 GB.
+MAX_REFINED = 100_000_000
+
 # Below these numbers of documents a flexible calibrator repeats noise: isotonic curves need some,
 # trees more. With few right or few wrong candidates there is nothing for trees to tell apart.
 MIN_DOCUMENTS_ISOTONIC = 50
@@ -92,7 +95,8 @@ class TrainingOptions:
     ----------
     preset : {"paper", "fast", "best"}
         What describes the candidates of ``"br-rerank"``: the features of the paper, in addition
-        the votes of `PRESETS`, or more of them.
+        the votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
+        documents are neither too few nor too many for it; see `affordable_extras`.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
@@ -117,7 +121,7 @@ class TrainingOptions:
         Threads; None means every usable core. The model does not depend on it.
     """
 
-    preset: Preset = "paper"
+    preset: Preset = "best"
     method: Method = "br-rerank"
     n_candidates: int = 10
     n_folds: int = 5
@@ -141,6 +145,35 @@ class TrainingOptions:
             raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
         if self.n_folds < 2:
             raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")
+
+
+def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
+    """Return what a preset adds to the features of the paper for this much data.
+
+    Voters bound their memory themselves: beyond some thousand documents or label sets they work
+    from samples. Refining label probabilities takes more documents than trees need and fewer than
+    memory allows; otherwise it is left out.
+
+    Warns
+    -----
+    TrainingWarning
+        If it is left out because the documents and labels are too many.
+    """
+    if options.method != "br-rerank":
+        return Extras()
+    extras = PRESETS[options.preset]
+    if not extras.stacked or n_documents < MIN_DOCUMENTS_TREES:
+        return extras._replace(stacked=False)
+    if n_documents * n_labels > MAX_REFINED:
+        warnings.warn(
+            f"{n_documents} documents by {n_labels} labels are too many to refine label "
+            f"probabilities by votes in memory; votes describe label sets only (more than "
+            f"{MAX_REFINED:,} pairs)",
+            TrainingWarning,
+            stacklevel=4,
+        )
+        return extras._replace(stacked=False)
+    return extras
 
 
 class ChosenCalibrator(NamedTuple):
@@ -243,7 +276,7 @@ def fit_base(
         )
         report(0.6, "mixtures, candidates and their features")
     else:
-        extras = PRESETS[options.preset] if options.method == "br-rerank" else Extras()
+        extras = affordable_extras(options, *dataset.Y.shape)
         proposal = (
             propose_voted(options.n_candidates, X, dataset.Y, extras.voters, stacked=extras.stacked)
             if extras.voters

@@ -81,7 +81,9 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     from models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
     folder = tmp_path_factory.mktemp("artifacts")
-    options = TrainingOptions(calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3)
+    options = TrainingOptions(
+        preset="paper", calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3
+    )
     trained = Artifacts(folder / "text", folder / "other_text", folder / "vectors")
     for target, dataset in (
         (trained.text, read_dataset(write_documents(folder / "text.jsonl", 300, seed=1))),

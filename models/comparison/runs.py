@@ -28,7 +28,7 @@ _DOCUMENTS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Run:
-    """What one row of the comparison got with one seed."""
+    """What one row of the comparison, named by `row_name`, got with one seed."""
 
     method: str
     seed: int
@@ -63,6 +63,21 @@ def random_split(first: Dataset, second: Dataset, seed: int) -> tuple[Dataset, D
     return pooled.take(rest), pooled.take(test)
 
 
+def row_name(options: TrainingOptions) -> str:
+    """Name a row of the comparison by what one has to ask of ``setwise train``.
+
+    Examples
+    --------
+    >>> row_name(TrainingOptions(method="cbm"))
+    'cbm'
+    >>> row_name(TrainingOptions(preset="fast"))
+    'br-rerank --preset fast'
+    """
+    if options.method == "br-rerank" and options.preset != TrainingOptions().preset:
+        return f"{options.method} --preset {options.preset}"
+    return options.method
+
+
 def run_method(
     train_part: Dataset,
     test_part: Dataset,
@@ -92,7 +107,7 @@ def run_method(
     metrics = evaluate_predictor(predictor, test_part)
     if metrics.predict_seconds is not None:
         metrics = metrics.timed(predict_seconds=metrics.predict_seconds, train_seconds=seconds)
-    yield Run(options.method, options.seed, metrics)
+    yield Run(row_name(options), options.seed, metrics)
     if options.method == "br":
         never_empty = bool((np.diff(train_part.Y.indptr) > 0).all())
         yield Run(PLAIN_BR, options.seed, judge_majority(predictor, test_part))

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from service.cli.console import Report
 
 commands = typer.Typer()
+
+Name = TypeVar("Name", bound=str)
 
 # Metric of the JSON, head of its column, and what one unit of the table is.
 _COLUMNS = (
@@ -84,6 +86,9 @@ def benchmark(
     methods: Annotated[
         str | None, typer.Option(help="Methods to compare, with commas; all by default.")
     ] = None,
+    preset: Annotated[
+        str, typer.Option(help="Presets of br-rerank, with commas: paper, fast, best.")
+    ] = "best",
     seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.", min=1)] = 1,
     split: Annotated[
         Split,
@@ -95,12 +100,14 @@ def benchmark(
     ] = None,
 ) -> None:
     """Train and judge methods beside the published results."""
-    from models.training import TrainingOptions
+    from models.training import METHODS, PRESETS, TrainingOptions
 
     folders = _chosen_folders(data, datasets)
+    presets = _chosen(preset, tuple(PRESETS), "preset")
     options = [
-        TrainingOptions(method=method, seed=seed, n_jobs=jobs)
-        for method in _chosen_methods(methods)
+        TrainingOptions(method=method, preset=variant, seed=seed, n_jobs=jobs)
+        for method in _chosen(methods, METHODS, "method")
+        for variant in (presets if method == "br-rerank" else presets[:1])
         for seed in range(seeds)
     ]
     document = _Document(split, seeds, json_)
@@ -143,16 +150,15 @@ def _is_dataset(folder: Path) -> bool:
     return any(folder.glob("train.*")) and any(folder.glob("test.*"))
 
 
-def _chosen_methods(names: str | None) -> "list[Any]":  # names of TrainingOptions.method
-    from models.training import METHODS
-
+def _chosen(names: str | None, known: tuple[Name, ...], what: str) -> list[Name]:
+    """Return the known names among which a user chose; all where nothing was chosen."""
     if names is None:
-        return list(METHODS)
-    chosen = _listed(names)
-    for name in chosen:
-        if name not in METHODS:
-            raise CommandError(f"unknown method {name!r}; the methods are {', '.join(METHODS)}")
-    return chosen
+        return list(known)
+    wanted = _listed(names)
+    for name in wanted:
+        if name not in known:
+            raise CommandError(f"unknown {what} {name!r}; the {what}s are {', '.join(known)}")
+    return [name for listed in wanted for name in known if name == listed]
 
 
 def _listed(names: str) -> list[str]:
@@ -170,7 +176,7 @@ def _run_all(
     report: "Report",
 ) -> Iterator["Run"]:
     """Run everything on one data set, adding to the outcome; yield as results come."""
-    from models.comparison.runs import run_method
+    from models.comparison.runs import row_name, run_method
     from models.corpus.datasets import check_trainable
 
     given = _read_parts(folder)
@@ -179,7 +185,7 @@ def _run_all(
         check_trainable(train_part, folder)
         outcome.n_train, outcome.n_test = train_part.n, test_part.n
         outcome.n_labels = len(test_part.label_names)
-        title = f"{folder.name}, {chosen.method}, seed {chosen.seed}"
+        title = f"{folder.name}, {row_name(chosen)}, seed {chosen.seed}"
         tell = _share(report, title, done, len(options))
         for run in run_method(train_part, test_part, chosen, tell):
             outcome.runs.append(run)

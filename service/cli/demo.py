@@ -166,7 +166,7 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
     notes.mkdir(exist_ok=True)
     write_jsonl(generate_notes(TRAINING_NOTES, seed=TRAINING_SEED), notes / "train.jsonl")
     write_jsonl(generate_notes(TEST_NOTES, seed=TEST_SEED), notes / "test.jsonl")
-    return train(read_dataset(notes, "train"), TrainingOptions(), progress=report)
+    return train(read_dataset(notes, "train"), TrainingOptions(preset="fast"), progress=report)
 
 
 # The database

@@ -125,9 +125,19 @@ def test_a_random_split_pools_the_parts_and_depends_on_the_seed_alone(data, tmp_
         assert one["summary"]["brier"] == other["summary"]["brier"]
 
 
+def test_presets_are_rows_of_their_own_for_the_method_that_has_them(data, tmp_path):
+    path = tmp_path / "out.json"
+    arguments = ("--data", data / "notes", "--methods", "br,br-rerank", "--preset", "fast,best")
+    assert status_of("benchmark", *arguments, "--json", path) == 0
+    (dataset,) = json.loads(path.read_text())["datasets"]
+    names = [row["method"] for row in dataset["rows"]]
+    assert names == ["br", PLAIN_BR, NON_EMPTY_BR, "br-rerank --preset fast", "br-rerank"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--preset", "slow"], "unknown preset 'slow'; the presets are paper, fast, best"),
         (["--methods", "guess"], "unknown method 'guess'; the methods are "),
         (["--datasets", "absent"], "absent: no such data set; check --datasets"),
         (["--datasets", ","], "',' names nothing"),

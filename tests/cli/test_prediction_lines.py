@@ -15,7 +15,10 @@ from tests.models import corpora
 
 @pytest.fixture(scope="module")
 def predictor():
-    return train(corpora.texts(n=300), TrainingOptions(calibrator="boosted-squared", alpha=1e-3))
+    return train(
+        corpora.texts(n=300),
+        TrainingOptions(preset="paper", calibrator="boosted-squared", alpha=1e-3),
+    )
 
 
 @pytest.fixture

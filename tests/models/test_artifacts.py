@@ -32,7 +32,7 @@ CALIBRATORS = [
 def trained(data, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
-        return train(data, TrainingOptions(alpha=1e-3, **options))
+        return train(data, TrainingOptions(preset="paper", alpha=1e-3, **options))
 
 
 @pytest.fixture(scope="module")

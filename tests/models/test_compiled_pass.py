@@ -40,7 +40,9 @@ def assert_same(fast, plain):
 @pytest.mark.parametrize("calibrator", CALIBRATORS)
 @pytest.mark.parametrize("method", ["br", "br-rerank"])
 def test_vectors_get_what_the_parts_give_them(calibrator, method):
-    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator=calibrator, method=method))
+    predictor = train(
+        vectors(), TrainingOptions(preset="paper", alpha=1e-3, calibrator=calibrator, method=method)
+    )
     assert compiled(predictor) is not None
     new = vectors(seed=1, n=200).X
     assert_same(predictor.predict(new), predictor.predict_by_parts(new))
@@ -49,7 +51,9 @@ def test_vectors_get_what_the_parts_give_them(calibrator, method):
 
 
 def test_texts_get_what_the_parts_give_them():
-    predictor = train(texts(n=400), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor = train(
+        texts(n=400), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
     assert compiled(predictor) is not None
     new = [*texts(n=50, seed=1).texts, "", "nothing known here", "Größe fever"]
     plain = predictor.predict_by_parts(predictor.vectorizer.transform(new))
@@ -61,21 +65,27 @@ def test_fewer_sets_than_asked_for_and_empty_sets_are_the_same():
     Y = data.Y.toarray()
     Y[:40] = 0
     data = dataclasses.replace(data, Y=csr_array(Y))
-    predictor = train(data, TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor = train(
+        data, TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
     predictions = predictor.predict(data.X)
     assert np.diff(predictions.candidates.doc_indptr).tolist() == [4] * data.n
     assert_same(predictions, predictor.predict_by_parts(data.X))
 
 
 def test_read_only_arrays_are_taken_too(tmp_path):
-    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor = train(
+        vectors(), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
     predictor.seen.flags.writeable = False
     new = vectors(seed=1, n=20).X
     assert_same(predictor.predict(new), predictor.predict_by_parts(new))
 
 
 def test_parts_of_other_kinds_are_left_to_themselves():
-    predictor = train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor = train(
+        vectors(), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
 
     class Doubtful(BoostedSets):
         def predict(self, table):
@@ -94,7 +104,9 @@ def test_parts_of_other_kinds_are_left_to_themselves():
 
 def test_trees_too_broad_for_masks_are_left_to_themselves():
     wide = BoostedSets(n_trees=1, max_leaves=100, min_child_weight=0.0, monotone=False)
-    predictor = train(vectors(n=600), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    predictor = train(
+        vectors(n=600), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
     evidence = predictor.evidence(vectors(n=600).X)
     sets = predictor.source.propose(evidence)
     table = predictor.features.transform(evidence, sets)

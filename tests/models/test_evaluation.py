@@ -13,7 +13,7 @@ from tests.models import corpora
 
 @pytest.fixture(scope="module")
 def predictor():
-    return train(corpora.texts(), TrainingOptions(calibrator="uncalibrated"))
+    return train(corpora.texts(), TrainingOptions(preset="paper", calibrator="uncalibrated"))
 
 
 def test_blocks_give_the_metrics_of_one_batch(predictor, monkeypatch):

@@ -19,12 +19,14 @@ from models.sets.search import k_best_sets
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
-QUICK = TrainingOptions(alpha=1e-3)
+QUICK = TrainingOptions(preset="paper", alpha=1e-3)
 
 
 @pytest.fixture(scope="module")
 def of_vectors():
-    return train(vectors(), TrainingOptions(alpha=1e-3, calibrator="boosted-squared"))
+    return train(
+        vectors(), TrainingOptions(preset="paper", alpha=1e-3, calibrator="boosted-squared")
+    )
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,16 @@ from models.corpus.datasets import Dataset
 from models.predictor import SetPredictor
 from models.sets.candidates import RaggedSets
 from models.sets.votes import find_seen_sets, tally
-from models.training import TrainingOptions, train
+from models.training import (
+    MAX_REFINED,
+    MIN_DOCUMENTS_TREES,
+    PRESETS,
+    Extras,
+    TrainingOptions,
+    TrainingWarning,
+    affordable_extras,
+    train,
+)
 from tests.models import corpora
 
 Voted = tuple[SetPredictor, Dataset]
@@ -55,6 +64,23 @@ def test_a_seed_gives_one_model() -> None:
     data = corpora.vectors(250)
     first, second = (train(data, TrainingOptions(preset="best", n_jobs=n)) for n in (1, 2))
     assert first.version == second.version
+
+
+def test_the_best_preset_is_the_default() -> None:
+    assert TrainingOptions().preset == "best"
+    assert affordable_extras(TrainingOptions(), 1000, 10) == PRESETS["best"]
+
+
+def test_probabilities_are_refined_where_documents_are_neither_too_few_nor_too_many() -> None:
+    best = TrainingOptions()
+    plainer = PRESETS["best"]._replace(stacked=False)
+    assert affordable_extras(best, MIN_DOCUMENTS_TREES - 1, 10) == plainer
+    with pytest.warns(TrainingWarning, match="too many to refine"):
+        assert affordable_extras(best, MAX_REFINED // 10, 11) == plainer
+
+
+def test_only_reranking_of_independent_labels_has_presets() -> None:
+    assert affordable_extras(TrainingOptions(method="cbm-rerank"), 1000, 10) == Extras()
 
 
 def test_an_unknown_preset_is_named() -> None:

@@ -17,7 +17,7 @@ from models.training import (
 )
 from tests.models.corpora import dataset, texts, vectors
 
-QUICK = TrainingOptions(alpha=1e-3)
+QUICK = TrainingOptions(preset="paper", alpha=1e-3)
 
 
 def quietly(data, options=QUICK):

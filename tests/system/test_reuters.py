@@ -27,7 +27,7 @@ def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
     folder = tmp_path_factory.mktemp("reuters") / "artifact"
-    options = TrainingOptions(calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
+    options = TrainingOptions(preset="paper", calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
     train(read_dataset(data_dir / "reuters21578", "train"), options).save(folder)
     return folder
 
