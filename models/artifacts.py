@@ -33,6 +33,7 @@ from models.confidence.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from models.confidence.group_softmax import SoftmaxSets
 from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack
 from models.corpus.text import TextVectorizer
@@ -69,6 +70,7 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "cardinality-isotonic": CardinalityIsotonicSets,
     "tree": TreeSets,
     "boosted": BoostedSets,
+    "softmax": SoftmaxSets,
 }
 
 _SOURCES: dict[str, type[CandidateSource]] = {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from models.base.binary_relevance import BinaryRelevance, Weights, score_rows
 from models.base.scaling import weight_rows
 from models.confidence.calibrators import BoostedSets, TreeSets
+from models.confidence.group_softmax import SoftmaxSets, share_certainty
 from models.confidence.label_calibrator import LabelCalibrator, calibrate_rows
 from models.confidence.leaf_masks import LeafMasks, sum_masked
 from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets, gather
@@ -23,6 +24,10 @@ from models.sets.features import PriorFeatures, ScoreFeatures
 from models.sets.reranker import SetReranker, rank_rows
 from models.sets.search import search_rows, search_size
 from models.sets.sources import MarginalCandidates
+
+# How margins become confidences.
+_CLIPPED, _LOGISTIC, _SOFTMAX = 0, 1, 2
+_LINKS = {"squared": _CLIPPED, "logistic": _LOGISTIC, "softmax": _SOFTMAX}
 
 
 class _LabelStage(NamedTuple):
@@ -50,7 +55,7 @@ class _SetStage(NamedTuple):
     total: float
     masks: LeafMasks
     base_margin: float
-    logistic: bool
+    link: int  # of `_LINKS`
     by_confidence: bool
 
 
@@ -91,6 +96,7 @@ class CompiledPass:
         if type(source) is not MarginalCandidates or type(calibrator) not in {
             BoostedSets,
             TreeSets,
+            SoftmaxSets,
         }:
             return None
         prior = cast("PriorFeatures", groups[1])
@@ -121,7 +127,7 @@ class CompiledPass:
                 max(prior.counts_.total, 1.0),
                 trees.masks,
                 float(trees.base_margin),
-                boosted.objective == "logistic",
+                _LINKS[boosted.objective],
                 reranker.by_confidence,
             ),
         )
@@ -230,8 +236,11 @@ def _confidence(
         dense[s, 2] = sets.indptr[s + 1] - sets.indptr[s]
         dense[s, 3] = np.log1p(10_000 * (counts[s] / judge.total))
     margin = sum_masked(judge.masks, judge.base_margin, dense, sets)
+    if judge.link == _SOFTMAX:
+        share_certainty(margin, np.arange(0, len(margin) + 1, judge.k))
+        return margin
     for s in range(len(margin)):
-        if judge.logistic:
+        if judge.link == _LOGISTIC:
             margin[s] = 1.0 / (1.0 + np.exp(-min(max(margin[s], -30.0), 30.0)))
         else:
             margin[s] = min(max(margin[s], 0.0), 1.0)

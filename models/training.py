@@ -32,6 +32,7 @@ from models.confidence.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from models.confidence.group_softmax import SoftmaxSets
 from models.confidence.label_calibrator import LabelCalibrator
 from models.corpus.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from models.corpus.text import TextVectorizer
@@ -71,6 +72,7 @@ CalibratorName = Literal[
     "tree",
     "boosted-squared",
     "boosted-logistic",
+    "group-softmax",
 ]
 
 # Documents times labels up to which votes are added up for each: three voters take 1.2 GB.
@@ -410,6 +412,7 @@ def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
         "tree": TreeSets(random_state=seed),
         "boosted-squared": BoostedSets("squared", random_state=seed),
         "boosted-logistic": BoostedSets("logistic", random_state=seed),
+        "group-softmax": SoftmaxSets(random_state=seed),
     }
 
 
@@ -419,7 +422,7 @@ def _affordable(n_documents: int, right: int, wrong: int, asked: CalibratorName)
     if n_documents >= MIN_DOCUMENTS_ISOTONIC:
         names += ["isotonic", "cardinality-isotonic"]
     if n_documents >= MIN_DOCUMENTS_TREES and min(right, wrong) >= MIN_OUTCOMES_TREES:
-        names += ["tree", "boosted-squared", "boosted-logistic"]
+        names += ["tree", "boosted-squared", "boosted-logistic", "group-softmax"]
     if asked in names:
         return [asked]
     if asked != "auto" or "boosted-squared" not in names:

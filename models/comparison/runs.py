@@ -13,7 +13,7 @@ from models.corpus.datasets import Dataset, concatenate_datasets, split_rows
 from models.evaluation import evaluate_predictor
 from models.metrics import Metrics, RunningMetrics
 from models.predictor import SetPredictor
-from models.sets.candidates import SOURCE_MARGINALS, CandidateSets
+from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
 from models.training import TrainingOptions, train
 
 Progress = Callable[[float, str], None]
@@ -122,8 +122,8 @@ def judge_majority(
 ) -> Metrics:
     """Judge binary relevance by itself: every label with a raw probability above one half.
 
-    Its confidence is that of the predictor's set calibrator, in the set that is predicted; an
-    empty set that cannot be right gets 0.
+    Its confidence is that of the predictor's set calibrator, which sees the set that is predicted
+    among the predictor's candidates; an empty set that cannot be right gets 0.
 
     Parameters
     ----------
@@ -149,8 +149,9 @@ def judge_majority(
         if never_empty:
             predicted[empty, evidence.logits[empty].argmax(axis=1)] = True
         sets = _single_candidates(predicted, evidence.marginals)
-        table = predictor.features.transform(evidence, sets)
-        confidence = predictor.calibrator.predict(table)
+        beside = merge(sets, predictor.source.propose(evidence))
+        table = predictor.features.transform(evidence, beside)
+        confidence = predictor.calibrator.predict(table)[beside.doc_indptr[:-1]]
         if not getattr(predictor.source, "allow_empty_", True):
             confidence = np.where(sets.sizes == 0, 0.0, confidence)
         judged.add(dataset.Y[rows], sets.to_matrix(), confidence, marginals=expit(evidence.logits))

@@ -4,7 +4,7 @@ All share one protocol, so that each can stand in for another and be compared.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
 
@@ -18,7 +18,10 @@ from models.confidence.trees import CompiledTrees
 from models.sets.features import Arrays, SetFeatureTable
 from models.state import check_ragged, checked_array
 
-Objective = Literal["squared", "logistic"]
+Objective = Literal["squared", "logistic", "softmax"]
+
+# Gradient and curvature of a loss at given margins; the second argument is XGBoost's own.
+_Gradient = Callable[[NDArray[np.float32], object], tuple[NDArray[Any], NDArray[Any]]]
 
 
 class SetCalibrator(Protocol):
@@ -40,10 +43,16 @@ class SetCalibrator(Protocol):
         """Rebuild the fitted calibrator."""
 
 
-def _rows(
+def check_outcomes(
     table: SetFeatureTable, correct: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check and return outcomes and weights, one a row."""
+    """Check and return outcomes and weights, one a row.
+
+    Raises
+    ------
+    ValueError
+        If they do not suit the table, are not finite, or no weight is positive.
+    """
     outcome = np.asarray(correct, dtype=np.float64)
     weight = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
     if outcome.shape != (len(table),) or weight.shape != (len(table),):
@@ -65,7 +74,7 @@ class UncalibratedSets(BaseEstimator):
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Check the rows and learn nothing."""
-        _rows(table, correct, sample_weight)
+        check_outcomes(table, correct, sample_weight)
         return self
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
@@ -91,7 +100,7 @@ class IsotonicSets(BaseEstimator):
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit the curve on the sets' scores."""
-        outcome, weight = _rows(table, correct, sample_weight)
+        outcome, weight = check_outcomes(table, correct, sample_weight)
         self.curve_ = IsotonicCurve.fit(table.column("score"), outcome, weight)
         return self
 
@@ -132,7 +141,7 @@ class CardinalityIsotonicSets(BaseEstimator):
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Fit the curves on the sets' scores."""
-        outcome, weight = _rows(table, correct, sample_weight)
+        outcome, weight = check_outcomes(table, correct, sample_weight)
         score, sizes = table.column("score"), table.sizes
         used = weight > 0
         seen, counts = np.unique(sizes[used], return_counts=True)
@@ -192,7 +201,8 @@ class BoostedSets(BaseEstimator):
     ----------
     objective : {"squared", "logistic"}, default "squared"
         ``"squared"`` minimises the Brier score and clips the sum of trees to [0, 1] (GB-MSE);
-        ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL).
+        ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL). ``"softmax"`` is that of
+        `models.confidence.group_softmax.SoftmaxSets`.
     n_trees, max_leaves, learning_rate : int, int, float
         Size and shrinkage of the ensemble.
     monotone : bool, default True
@@ -253,7 +263,7 @@ class BoostedSets(BaseEstimator):
         ValueError
             If the objective is unknown, or outcomes or weights do not suit the table.
         """
-        outcome, weight = _rows(table, correct, sample_weight)
+        outcome, weight = check_outcomes(table, correct, sample_weight)
         if len(table) > self.max_rows:
             used = np.flatnonzero(weight)
             draw = np.random.default_rng(self.random_state)
@@ -276,6 +286,7 @@ class BoostedSets(BaseEstimator):
         table: SetFeatureTable,
         outcome: NDArray[np.float64],
         weight: NDArray[np.float64],
+        gradient: _Gradient | None = None,
     ) -> None:
         import xgboost  # noqa: PLC0415  # two seconds that loading and predicting never need
 
@@ -295,7 +306,7 @@ class BoostedSets(BaseEstimator):
             "verbosity": 0,
         }
         rows = xgboost.DMatrix(table.to_csr(), label=outcome, weight=weight, nthread=1)
-        booster = xgboost.train(parameters, rows, num_boost_round=self.n_trees)
+        booster = xgboost.train(parameters, rows, num_boost_round=self.n_trees, obj=gradient)
         self._adopt(json.loads(booster.save_raw("json")), len(table.names), table.n_labels)
 
     def _adopt(self, model: dict[str, Any], n_dense: int, n_labels: int) -> None:
@@ -314,16 +325,19 @@ class BoostedSets(BaseEstimator):
         return [self._confidence(table, n_trees) for n_trees in stages]
 
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
+        margin = self._margin(table, n_trees)
+        if self.objective == "squared":
+            return np.clip(margin, 0.0, 1.0)
+        return 1.0 / (1.0 + np.exp(-np.clip(margin, -30.0, 30.0)))  # exp stays finite
+
+    def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         _require(self, "trees_")
         if (table.dense.shape[1], table.n_labels) != self.shape_:
             raise ValueError(
                 f"a table of {table.dense.shape[1]} columns and {table.n_labels} labels does not "
                 f"suit a calibrator fitted on {self.shape_[0]} and {self.shape_[1]}"
             )
-        margin = self.trees_.margin(table, n_trees)
-        if self.objective == "squared":
-            return np.clip(margin, 0.0, 1.0)
-        return 1.0 / (1.0 + np.exp(-np.clip(margin, -30.0, 30.0)))  # exp stays finite
+        return self.trees_.margin(table, n_trees)
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the parameters and, under ``xgboost``, XGBoost's document of the trees."""

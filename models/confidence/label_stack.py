@@ -111,6 +111,7 @@ class LabelStack(BaseEstimator):
             dense,
             np.arange(len(labels) + 1, dtype=np.int64),
             labels,
+            rows,
             n_labels,
         )
         return rows, table

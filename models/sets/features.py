@@ -43,6 +43,9 @@ class SetFeatureTable:
         Finite.
     set_indptr, labels : ndarray
         The sets themselves, as in `CandidateSets`.
+    document : int64 ndarray of shape (n_sets,)
+        Tells the documents apart that the sets are candidates of. Rows of one document stand
+        together.
     n_labels : int
     """
 
@@ -51,6 +54,7 @@ class SetFeatureTable:
     dense: NDArray[np.float32]
     set_indptr: NDArray[np.int64]
     labels: NDArray[np.int32]
+    document: NDArray[np.int64]
     n_labels: int
 
     def __len__(self) -> int:
@@ -65,6 +69,12 @@ class SetFeatureTable:
     def sets(self) -> RaggedSets:
         """The sets themselves."""
         return RaggedSets(self.set_indptr, self.labels)
+
+    @property
+    def doc_indptr(self) -> NDArray[np.int64]:
+        """Bounds of each document's rows, shape (n_documents + 1,)."""
+        first = np.flatnonzero(np.diff(self.document)) + 1
+        return np.concatenate([[0], first, [len(self)]]) if len(self) else np.zeros(1, np.int64)
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one dense column.
@@ -83,7 +93,13 @@ class SetFeatureTable:
         chosen = np.asarray(rows, dtype=np.int64)
         set_indptr, labels = gather(self.sets, chosen)
         return type(self)(
-            self.names, self.monotone, self.dense[chosen], set_indptr, labels, self.n_labels
+            self.names,
+            self.monotone,
+            self.dense[chosen],
+            set_indptr,
+            labels,
+            self.document[chosen],
+            self.n_labels,
         )
 
     def to_csr(self) -> csr_array:
@@ -97,16 +113,19 @@ class SetFeatureTable:
 
 
 def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
-    """Put tables with the same columns below each other."""
+    """Put tables with the same columns, of different documents, below each other."""
     if len({(part.names, part.n_labels) for part in parts}) != 1:
         raise ValueError("feature tables concatenate only when their columns agree")
     sizes = np.concatenate([part.sizes for part in parts])
+    documents = [np.cumsum(np.diff(part.document, prepend=-1) != 0) for part in parts]
+    before = np.cumsum([0, *(own.max(initial=0) for own in documents)])
     return SetFeatureTable(
         parts[0].names,
         parts[0].monotone,
         np.concatenate([part.dense for part in parts]),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.concatenate([part.labels for part in parts]),
+        np.concatenate([own + first for own, first in zip(documents, before, strict=False)]),
         parts[0].n_labels,
     )
 
@@ -301,6 +320,7 @@ class SetFeatures(BaseEstimator):
             np.concatenate(columns, axis=1, dtype=np.float32),
             candidates.set_indptr,
             candidates.labels,
+            candidates.document,
             self.n_labels_,
         )
 

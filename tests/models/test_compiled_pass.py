@@ -12,7 +12,7 @@ from models.sets.features import SetFeatures
 from models.training import TrainingOptions, train
 from tests.models.corpora import texts, vectors
 
-CALIBRATORS = ["boosted-squared", "boosted-logistic", "tree"]
+CALIBRATORS = ["boosted-squared", "boosted-logistic", "group-softmax", "tree"]
 
 
 def compiled(predictor):

@@ -106,7 +106,14 @@ def test_br_keeps_the_most_probable_set_and_br_rerank_the_most_confident():
 
 @pytest.mark.parametrize(
     "name",
-    ["uncalibrated", "isotonic", "cardinality-isotonic", "tree", "boosted-squared"],
+    [
+        "uncalibrated",
+        "isotonic",
+        "cardinality-isotonic",
+        "tree",
+        "boosted-squared",
+        "group-softmax",
+    ],
 )
 def test_every_calibrator_can_be_asked_for(name):
     found = train(vectors(), dataclasses.replace(QUICK, calibrator=name))

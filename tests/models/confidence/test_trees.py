@@ -81,7 +81,13 @@ def test_a_label_split_that_sends_both_ways_to_one_side_is_followed():
     }
     trees = CompiledTrees.from_xgboost(document([tree]), 1, 1)
     one_column = SetFeatureTable(
-        ("a",), (0,), np.array([[1.0]], np.float32), np.array([0, 0]), np.empty(0, np.int32), 1
+        ("a",),
+        (0,),
+        np.array([[1.0]], np.float32),
+        np.array([0, 0]),
+        np.empty(0, np.int32),
+        np.zeros(1, np.int64),
+        1,
     )
     assert trees.margin(one_column).tolist() == [10.0]
 

@@ -1,5 +1,7 @@
 """Set features: values, state, and which rows they come from."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,7 +13,6 @@ from models.sets.features import (
     GROUPS,
     PriorFeatures,
     SetFeatures,
-    SetFeatureTable,
     concatenate_tables,
 )
 from models.sets.search import k_best_sets
@@ -78,9 +79,20 @@ def test_take_and_concatenate_undo_each_other():
     assert again.sizes.tolist() == table.sizes.tolist()
 
 
+def test_rows_know_which_of_them_belong_to_one_document():
+    candidates, table = described([[0.8, 0.3, 0.1], [0.4, 0.4, 0.4]])
+    assert table.doc_indptr.tolist() == candidates.doc_indptr.tolist()
+    first = table.take(np.arange(table.doc_indptr[1]))
+    # Two batches number their documents alike; together they are three documents.
+    both = concatenate_tables([first, table])
+    sizes = np.diff(table.doc_indptr)
+    assert np.diff(both.doc_indptr).tolist() == [sizes[0], *sizes]
+    assert table.take(np.arange(0)).doc_indptr.tolist() == [0]
+
+
 def test_tables_with_other_columns_do_not_concatenate():
     _, table = described([[0.8, 0.3, 0.1]])
-    other = SetFeatureTable(("a",), (0,), table.dense[:, :1], table.set_indptr, table.labels, 3)
+    other = dataclasses.replace(table, names=("a",), monotone=(0,), dense=table.dense[:, :1])
     with pytest.raises(ValueError, match="columns agree"):
         concatenate_tables([table, other])
 
