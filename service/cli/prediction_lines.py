@@ -61,14 +61,7 @@ class LinePredictor:
         DataError
             At the first line that is no document the model can take.
         """
-        from models.corpus.documents import parse_document
-
-        documents = []
-        for number, content in lines:
-            document = parse_document(self._name, number, content)
-            if document is not None:
-                self._check(number, document)
-                documents.append(document)
+        documents = self.documents(lines)
         if not documents:
             return ""
         if self._predictor.kind == "text":
@@ -78,6 +71,24 @@ class LinePredictor:
                 [each.features or {} for each in documents]
             )
         return "".join(self._written(predictions, [each.id for each in documents]))
+
+    def documents(self, lines: Iterable[Line]) -> "list[PredictionInput]":
+        """Return the documents of numbered lines; blank lines hold none.
+
+        Raises
+        ------
+        DataError
+            At the first line that is no document the model can take.
+        """
+        from models.corpus.documents import parse_document
+
+        found = []
+        for number, content in lines:
+            document = parse_document(self._name, number, content)
+            if document is not None:
+                self._check(number, document)
+                found.append(document)
+        return found
 
     def _check(self, number: int, document: "PredictionInput") -> None:
         """Refuse a document that the model cannot take."""

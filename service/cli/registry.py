@@ -1,4 +1,4 @@
-"""Commands on models that the service knows: ``model add|list|activate|verify``."""
+"""Commands on models: ``model add|list|activate`` in the service, ``verify|explain`` on disk."""
 
 # ruff: noqa: PLC0415 - numpy and xgboost take seconds to import: only where needed
 
@@ -9,11 +9,13 @@ import typer
 
 from service.cli.assembly import application
 from service.cli.console import print_json, print_table, say
+from service.cli.explanation import explain
 
 if TYPE_CHECKING:
     from service.domain.versions import ModelVersion
 
-commands = typer.Typer(help="Register models and choose which one serves.")
+commands = typer.Typer(help="Register models, choose which one serves, and look into them.")
+commands.command()(explain)
 
 Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -1,0 +1,111 @@
+"""``model explain``: tables, pages and JSON about models of texts and of vectors."""
+
+import json
+
+import pytest
+
+from service.cli import main
+from tests.trained import LABELS, documents
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    """An artifact of `cbm-rerank`, and three documents to explain."""
+    folder = tmp_path_factory.mktemp("mixture")
+    for name, n, seed in (("train", 200, 5), ("new", 3, 6)):
+        lines = (json.dumps(document) + "\n" for document in documents(n, seed))
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+    train = ("train", folder / "train.jsonl", "--out", folder / "model")
+    assert status_of(*train, "--method", "cbm-rerank") == 0
+    return folder
+
+
+def status_of(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code
+
+
+def explained(capsys, *arguments):
+    capsys.readouterr()
+    assert status_of("model", "explain", *arguments) == 0
+    return capsys.readouterr().out
+
+
+def refusal(capsys, *arguments):
+    capsys.readouterr()
+    assert status_of("model", "explain", *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    return line
+
+
+def test_a_mixture_is_shown_component_by_component(mixture, capsys):
+    table = explained(capsys, mixture / "model")
+    head, *rows = table.splitlines()
+    assert head.split() == ["component", "share", "labels", "terms"]
+    shown = json.loads(explained(capsys, mixture / "model", "--json"))
+    assert shown["method"] == "cbm-rerank"
+    assert len(rows) >= len(shown["components"]) >= 2
+    for component in shown["components"]:
+        assert 0.0 <= component["share"] <= 1.0
+        rates = [each["rate"] for each in component["labels"]]
+        assert rates == sorted(rates, reverse=True)
+    assert [label["label"] for label in shown["labels"]] == list(LABELS)
+
+
+def test_independent_labels_are_shown_by_their_terms(artifacts, capsys):
+    shown = json.loads(explained(capsys, artifacts.text, "--json", "--terms", "4"))
+    assert shown["components"] == []
+    for label in shown["labels"]:
+        own = LABELS[label["label"]]
+        assert label["terms"][0]["name"] in own
+        assert len(label["terms"]) <= 4
+    table = explained(capsys, artifacts.text)
+    assert table.splitlines()[0].split() == ["label", "terms"]
+    assert "violin" in next(line for line in table.splitlines() if "music" in line)
+
+
+def test_a_page_holds_one_markdown_table_row_a_component_and_a_label(mixture, capsys):
+    page = explained(capsys, mixture / "model", "--markdown")
+    shown = json.loads(explained(capsys, mixture / "model", "--json"))
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(shown["components"]) + len(shown["labels"])
+    assert all(line.count("|") in {3, 5} for line in rows)
+
+
+def test_documents_are_explained_as_they_are_predicted(mixture, capsys):
+    new = mixture / "new.jsonl"
+    capsys.readouterr()
+    assert status_of("predict", mixture / "model", new) == 0
+    predicted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    shown = json.loads(explained(capsys, mixture / "model", "--document", new, "--json"))
+    assert len(shown["items"]) == 3
+    for item, prediction in zip(shown["items"], predicted, strict=True):
+        assert item["id"] == prediction["id"]
+        assert item["labels"] == prediction["labels"]
+        assert item["confidence"] == prediction["confidence"]
+        assert shown["model_version"] == prediction["model_version"]
+        assert [reason["label"] for reason in item["reasons"]] == item["labels"]
+    story = explained(capsys, mixture / "model", "--document", new)
+    for item in shown["items"]:
+        assert f"{item['id']}: " in story
+        assert all(reason["sentence"] in story for reason in item["reasons"])
+    assert "### doc-0: " in explained(capsys, mixture / "model", "--document", new, "--markdown")
+
+
+def test_documents_of_features_are_explained(artifacts, tmp_path, capsys):
+    file = tmp_path / "one.jsonl"
+    file.write_text(json.dumps({"features": {"about music": 1.5, "length": 0.1}}) + "\n")
+    story = explained(capsys, artifacts.vectors, "--document", file)
+    assert story.startswith("document: `music`")
+    assert "about music +" in story
+
+
+def test_what_cannot_be_explained_is_one_line(artifacts, mixture, tmp_path, capsys):
+    message = refusal(capsys, artifacts.text, "--json", "--markdown")
+    assert message.endswith("--markdown and --json exclude each other; choose one")
+    assert str(tmp_path) in refusal(capsys, tmp_path)
+    message = refusal(capsys, artifacts.vectors, "--document", mixture / "new.jsonl", "--json")
+    assert "line 1: a document of text, but the model was trained on vectors" in message
