@@ -15,6 +15,7 @@ from service.api import (
     admin,
     batches,
     health,
+    jobs,
     outcomes,
     predictions,
     problems,
@@ -64,7 +65,17 @@ def create_app(
         webhooks=webhooks.outgoing,
     )
     problems.install(app)
-    for module in (predictions, batches, outcomes, reviews, webhooks, admin, health, reference):
+    for module in (
+        predictions,
+        batches,
+        outcomes,
+        reviews,
+        webhooks,
+        admin,
+        jobs,
+        health,
+        reference,
+    ):
         app.include_router(module.router)
     if dashboard is not None:
         app.include_router(dashboard, include_in_schema=False)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
-from service.domain.errors import DuplicateModel, ModelUnavailable, StaleVersion
+from service.domain.errors import DuplicateModel, JobUnfinished, ModelUnavailable, StaleVersion
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -33,6 +33,7 @@ from service.use_cases.ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
     Item,
+    JobFilter,
     OutcomeRaced,
     Page,
     PredictionFilter,
@@ -419,11 +420,41 @@ class FakeJobs(_Repository):
             for other in self.contents.jobs.values()
         ):
             return False
+        if job.request_key and self.requested(str(job.owner_id), job.request_key):
+            return False
         self.contents.jobs[job.id] = job
         return True
 
-    def get(self, job_id: str) -> Job | None:
+    def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
         return self.contents.jobs.get(job_id)
+
+    def requested(self, owner_id: str, request_key: str) -> Job | None:
+        asked = (owner_id, request_key)
+        jobs = self.contents.jobs.values()
+        return next((job for job in jobs if (job.owner_id, job.request_key) == asked), None)
+
+    def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
+        found = [
+            job
+            for job in self.contents.jobs.values()
+            if wanted.owner_id in {None, job.owner_id}
+            and wanted.kind in {None, job.kind}
+            and wanted.state in {None, job.state}
+        ]
+        return _page(found, after, limit, newest_first=True)
+
+    def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
+        stored = self.contents.jobs.get(job_id)
+        if stored is None or stored.token != token or stored.state is not JobState.RUNNING:
+            return False
+        self.contents.jobs[job_id] = replace(stored, checkpoint=state)
+        return True
+
+    def change(self, job: Job) -> None:
+        others = [other for other in self.contents.jobs.values() if other.id != job.id]
+        if job.key and any(other.key == job.key and not other.finished for other in others):
+            raise JobUnfinished("Another job with the same key is queued or running.")
+        self.contents.jobs[job.id] = job
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
         claimable = [
@@ -439,7 +470,7 @@ class FakeJobs(_Repository):
         stored = self.contents.jobs.get(job.id)
         if stored is None or stored.token != token or stored.state is not JobState.RUNNING:
             return False
-        self.contents.jobs[job.id] = job
+        self.contents.jobs[job.id] = replace(job, checkpoint=stored.checkpoint)
         return True
 
 

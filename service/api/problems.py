@@ -115,6 +115,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such delivery",
         "No delivery has this id; `GET /v1/admin/deliveries` lists them.",
     ),
+    errors.JobNotFound: ProblemKind(
+        "job-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such job",
+        "No job has this id, or another caller asked for it; `GET /v1/jobs` lists yours.",
+    ),
     errors.Conflict: ProblemKind(
         "conflict",
         HTTPStatus.CONFLICT,
@@ -151,6 +157,18 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         HTTPStatus.CONFLICT,
         "The delivery's webhook was deleted",
         "There is nowhere to send to. Add the webhook again; it gets what happens from then on.",
+    ),
+    errors.JobFinished: ProblemKind(
+        "job-finished",
+        HTTPStatus.CONFLICT,
+        "The job has ended",
+        "It can no longer be cancelled, and what succeeded is not tried again.",
+    ),
+    errors.JobUnfinished: ProblemKind(
+        "job-unfinished",
+        HTTPStatus.CONFLICT,
+        "The job has not ended yet",
+        "Read `GET /v1/jobs/{id}` until its state is `succeeded`, `failed` or `cancelled`.",
     ),
     errors.LastAdmin: ProblemKind(
         "last-admin",

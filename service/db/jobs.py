@@ -1,14 +1,17 @@
 """The leased job table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, RowMapping, Select, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
 
-from service.db.tables import QUEUED, RUNNING, jobs
+from service.db.tables import QUEUED, REQUESTED, RUNNING, jobs
+from service.domain.errors import JobUnfinished
 from service.domain.identity import is_id
 from service.domain.work import Job, JobState
+from service.use_cases.ports import JobFilter, Page
 
 
 class SqlJobs:
@@ -27,13 +30,42 @@ class SqlJobs:
                 "key": job.key,
                 "payload": dict(job.payload),
                 "created_at": job.created_at,
+                "owner_id": job.owner_id,
+                "request_key": job.request_key,
+                "checkpoint": None if job.checkpoint is None else dict(job.checkpoint),
                 **_changing(job),
             },
         )
         return stored.first() is not None
 
-    def get(self, job_id: str) -> Job | None:
-        return self._one(select(jobs).where(jobs.c.id == job_id)) if is_id(job_id) else None
+    def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
+        if not is_id(job_id):
+            return None
+        query = select(jobs).where(jobs.c.id == job_id)
+        return self._one(query.with_for_update() if for_update else query)
+
+    def requested(self, owner_id: str, request_key: str) -> Job | None:
+        column = jobs.c
+        return self._one(
+            select(jobs).where(
+                REQUESTED, column.owner_id == owner_id, column.request_key == request_key
+            )
+        )
+
+    def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
+        column = jobs.c
+        query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
+        if wanted.owner_id is not None:
+            query = query.where(column.owner_id == wanted.owner_id)
+        if wanted.kind is not None:
+            query = query.where(column.kind == wanted.kind)
+        if wanted.state is not None:
+            query = query.where(column.state == wanted.state.value)
+        if after is not None:
+            query = query.where(column.id < after)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple(_to_job(row) for row in rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
         # Two queries, so that each reads its own small index; the abandoned job goes first, since
@@ -53,16 +85,24 @@ class SqlJobs:
         return claimed
 
     def save(self, job: Job, *, token: int) -> bool:
-        saved = self._connection.execute(
-            update(jobs)
-            .where(
-                jobs.c.id == job.id,
-                jobs.c.token == token,
-                jobs.c.state == JobState.RUNNING.value,
-            )
-            .values(_changing(job))
+        return self._write(job.id, token, _changing(job))
+
+    def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
+        return self._write(job_id, token, {"checkpoint": dict(state)})
+
+    def change(self, job: Job) -> None:
+        try:
+            self._connection.execute(update(jobs).where(jobs.c.id == job.id).values(_changing(job)))
+        except IntegrityError as error:
+            raise JobUnfinished("Another job with the same key is queued or running.") from error
+
+    def _write(self, job_id: str, token: int, values: dict[str, object]) -> bool:
+        held = (
+            jobs.c.id == job_id,
+            jobs.c.token == token,
+            jobs.c.state == JobState.RUNNING.value,
         )
-        return saved.rowcount == 1
+        return self._connection.execute(update(jobs).where(*held).values(values)).rowcount == 1
 
     def _first(self, query: Select[tuple[object, ...]]) -> Job | None:
         return self._one(query.limit(1).with_for_update(skip_locked=True))

@@ -183,11 +183,10 @@ class SqlReviews:
         return None if row is None else _to_annotation(row)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
-        column = annotations.c
         rows = self._connection.execute(
-            select(annotations).where(column.prediction_id == prediction_id).order_by(column.id)
-        )
-        return [_to_annotation(row) for row in rows.mappings()]
+            select(annotations).where(annotations.c.prediction_id == prediction_id)
+        ).mappings()
+        return sorted(map(_to_annotation, rows), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         query = (

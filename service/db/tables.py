@@ -65,6 +65,7 @@ LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
 QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
 RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
 UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
+REQUESTED: ColumnElement[bool] = literal_column("request_key IS NOT NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
@@ -303,6 +304,9 @@ jobs = Table(
     Column("lease_expires_at", Instant),
     Column("result", Json),
     Column("error", Text),
+    Column("owner_id", Text),
+    Column("request_key", Text),
+    Column("checkpoint", Json),
     _one_of("state", JobState),
     _check("progress_is_share", "progress >= 0 AND progress <= 1"),
     _check("counts", "attempt >= 0 AND token >= 0"),
@@ -311,7 +315,10 @@ jobs = Table(
         "finished_has_end",
         "(state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)",
     ),
+    Index(None, "owner_id", "id"),
+    Index(None, "state", "id"),
     _partial("uq_jobs_key", "key", where=UNFINISHED, unique=True),
+    _partial("uq_jobs_request", "owner_id", "request_key", where=REQUESTED, unique=True),
     _partial("ix_jobs_due", "due_at", "id", where=QUEUED),
     _partial("ix_jobs_expiry", "lease_expires_at", "id", where=RUNNING),
 )

@@ -70,6 +70,10 @@ class DeliveryNotFound(NotFound):
     """No delivery has this id."""
 
 
+class JobNotFound(NotFound):
+    """No job has this id, or somebody else asked for it."""
+
+
 class Conflict(ServiceError):
     """The state of the thing does not allow the change."""
 
@@ -92,6 +96,14 @@ class DuplicateModel(Conflict):
 
 class DeliveryCancelled(Conflict):
     """The delivery's webhook was deleted, so there is nowhere to send to."""
+
+
+class JobFinished(Conflict):
+    """The job has ended, so it can no longer be cancelled or tried again."""
+
+
+class JobUnfinished(Conflict):
+    """The job has not ended yet."""
 
 
 class LastAdmin(Conflict):

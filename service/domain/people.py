@@ -25,13 +25,21 @@ class Permission(StrEnum):
     READ_ALL_PREDICTIONS = "read all predictions"
     REVIEW = "review"
     REPORT = "report"
+    RUN_JOBS = "run jobs"
     ADMINISTER = "administer"
 
 
 PERMISSIONS: dict[Role, frozenset[Permission]] = {
-    Role.CLIENT: frozenset({Permission.PREDICT}),
+    Role.CLIENT: frozenset({Permission.PREDICT, Permission.RUN_JOBS}),
     Role.REVIEWER: frozenset({Permission.REVIEW}),
-    Role.LEAD: frozenset({Permission.REVIEW, Permission.REPORT, Permission.READ_ALL_PREDICTIONS}),
+    Role.LEAD: frozenset(
+        {
+            Permission.REVIEW,
+            Permission.REPORT,
+            Permission.READ_ALL_PREDICTIONS,
+            Permission.RUN_JOBS,
+        }
+    ),
     Role.ADMIN: frozenset(Permission),
 }
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from service.domain.errors import JobFinished, JobUnfinished
+
 
 class JobState(StrEnum):
     """Where a job is in its life."""
@@ -52,6 +54,12 @@ class Job:
         refused.
     attempt : int
         Claims so far.
+    owner_id : str or None
+        Who asked for it and may look at it; None for the service itself.
+    request_key : str or None
+        The owner's own name for the request, so that a repetition makes no second job.
+    checkpoint : mapping or None
+        How far the work is, in terms that another worker can go on from.
     """
 
     id: str
@@ -70,6 +78,14 @@ class Job:
     lease_expires_at: datetime | None = None
     result: Mapping[str, object] | None = None
     error: str | None = None
+    owner_id: str | None = None
+    request_key: str | None = None
+    checkpoint: Mapping[str, object] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more happens to the job by itself."""
+        return self.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
 
     def claimable(self, now: datetime) -> bool:
         """Tell whether a worker may take the job: it is due, or its worker has gone silent."""
@@ -115,15 +131,50 @@ class Job:
             lease_expires_at=None,
         )
 
-    def failed(self, error: str, now: datetime, rule: RetryRule) -> "Job":
-        """Return the job waiting for its next attempt, or given up with ``error``."""
-        delay = rule.delay_after(self.attempt)
+    def failed(
+        self, error: str, now: datetime, rule: RetryRule, *, hopeless: bool = False
+    ) -> "Job":
+        """Return the job waiting for its next attempt, or given up with ``error``.
+
+        What is ``hopeless`` would only fail in the same way again.
+        """
+        delay = None if hopeless else rule.delay_after(self.attempt)
         if delay is None:
             return replace(
                 self, state=JobState.FAILED, error=error, finished_at=now, lease_expires_at=None
             )
         return replace(
             self, state=JobState.QUEUED, error=error, due_at=now + delay, lease_expires_at=None
+        )
+
+    def cancelled(self, now: datetime) -> "Job":
+        """Return the job ended before its time; its worker's next write is refused.
+
+        Raises
+        ------
+        JobFinished
+            If it has ended already.
+        """
+        if self.finished:
+            raise JobFinished(f"The job has {self.state} already.")
+        return replace(self, state=JobState.CANCELLED, finished_at=now, lease_expires_at=None)
+
+    def retried(self, now: datetime) -> "Job":
+        """Return a job that failed or was cancelled queued again; it goes on where it was.
+
+        Raises
+        ------
+        JobFinished
+            If it has succeeded.
+        JobUnfinished
+            If it is queued or running.
+        """
+        if self.state is JobState.SUCCEEDED:
+            raise JobFinished("The job has succeeded; there is nothing to try again.")
+        if not self.finished:
+            raise JobUnfinished(f"The job is {self.state}; it is tried again by itself.")
+        return replace(
+            self, state=JobState.QUEUED, attempt=0, due_at=now, finished_at=None, error=None
         )
 
     def returned(self, now: datetime) -> "Job":

@@ -6,6 +6,7 @@ lease all the same is refused, and drops its result.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,9 +14,17 @@ from datetime import timedelta
 
 import structlog
 
-from service.domain.errors import LeaseLost, ServiceError, StorageUnavailable
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    LeaseLost,
+    NotFound,
+    ServiceError,
+    StorageUnavailable,
+)
 from service.domain.work import Job
 from service.use_cases.work import (
+    CheckpointJob,
     ClaimJob,
     ContinueJob,
     EnqueueJob,
@@ -28,6 +37,12 @@ from service.use_cases.work import (
 LONGEST_PAUSE_S = 30.0
 """Between attempts to reach a database that does not answer."""
 
+TELL_EVERY_S = 1.0
+"""How often a job that reports at every step writes it down, and learns that it was cancelled."""
+
+HOPELESS = (InvalidRequest, NotFound, Forbidden)
+"""Faults of what was asked for: tried again they would only come again."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -38,6 +53,7 @@ class JobVerbs:
     enqueue: EnqueueJob
     claim: ClaimJob
     proceed: ContinueJob
+    checkpoint: CheckpointJob
     succeed: SucceedJob
     repeat: RepeatJob
     fail: FailJob
@@ -49,14 +65,19 @@ class Interrupted(Exception):
 
 
 class Report:
-    """Handed to a running job, which calls it now and then to say how far it is.
+    """Handed to a running job, which calls it at safe points to say how far it is.
 
-    Raises `Interrupted` when the job should stop; whatever it then leaves undone is done by the
+    Raises `Interrupted` when the job should stop, because the worker does, because the job was
+    cancelled, or because another worker has it; whatever it then leaves undone is done by the
     worker that claims it next.
     """
 
-    def __init__(self, stopping: threading.Event) -> None:
+    def __init__(self, job: Job, verbs: JobVerbs, stopping: threading.Event) -> None:
+        self._job = job
+        self._verbs = verbs
         self._stopping = stopping
+        self._told_at = time.monotonic()
+        self._lock = threading.Lock()
         self.lost = threading.Event()
         self.progress: float | None = None
         self.message: str | None = None
@@ -64,8 +85,29 @@ class Report:
     def __call__(self, progress: float, message: str = "") -> None:
         """Say that ``progress``, in [0, 1], is done, and what comes now."""
         self.progress, self.message = progress, message
+        if time.monotonic() - self._told_at >= TELL_EVERY_S:
+            self.tell()
         if self.lost.is_set() or self._stopping.is_set():
             raise Interrupted
+
+    def checkpoint(self, state: Mapping[str, object]) -> None:
+        """Keep ``state``, from which the job goes on after whatever ends this worker."""
+        try:
+            self._verbs.checkpoint(self._job, state)
+        except LeaseLost as error:
+            self.lost.set()
+            raise Interrupted from error
+
+    def tell(self) -> None:
+        """Renew the lease and store how far the job is, or learn that it is lost."""
+        with self._lock:  # the job's thread and the one that keeps the lease both do so
+            try:
+                self._verbs.proceed(self._job, progress=self.progress, message=self.message)
+            except LeaseLost:
+                self.lost.set()
+            except ServiceError as error:  # tried again while the lease lasts
+                log.warning("job.not_renewed", reason=error.detail)
+            self._told_at = time.monotonic()
 
 
 Handler = Callable[[Job, Report], Mapping[str, object] | None]
@@ -151,7 +193,7 @@ class Worker:
         return True
 
     def _run(self, job: Job, task: Task) -> None:
-        report = Report(self._stopping)
+        report = Report(job, self._verbs, self._stopping)
         try:
             with self._held(job, report):
                 result = task.run(job, report)
@@ -165,7 +207,7 @@ class Worker:
             log.exception("job.failed", attempt=job.attempt)
             # An unexpected error's own words could quote a document.
             reason = error.detail if isinstance(error, ServiceError) else type(error).__name__
-            self._verbs.fail(job, reason)
+            self._verbs.fail(job, reason, hopeless=isinstance(error, HOPELESS))
         else:
             if task.every is not None:
                 self._verbs.repeat(job, task.every)
@@ -180,14 +222,8 @@ class Worker:
         interval_s = self._verbs.proceed.lease.total_seconds() / 3
 
         def renew() -> None:
-            while not done.wait(interval_s):
-                try:
-                    self._verbs.proceed(job, progress=report.progress, message=report.message)
-                except LeaseLost:
-                    report.lost.set()
-                    return
-                except ServiceError as error:  # tried again while the lease lasts
-                    log.warning("job.not_renewed", reason=error.detail)
+            while not (done.wait(interval_s) or report.lost.is_set()):
+                report.tell()
 
         keeper = threading.Thread(target=renew, name=f"lease-{job.kind}", daemon=True)
         keeper.start()

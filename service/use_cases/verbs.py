@@ -16,6 +16,7 @@ from service.use_cases.administer import (
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
+from service.use_cases.oversee import CancelJob, GetJob, ListJobs, RetryJob
 from service.use_cases.predict import (
     GetPrediction,
     ListPredictions,
@@ -68,6 +69,10 @@ class Verbs:
     expire_leases: ExpireLeases
     search_labels: SearchLabels
     summary: Summary
+    get_job: GetJob
+    list_jobs: ListJobs
+    cancel_job: CancelJob
+    retry_job: RetryJob
     get_policy: GetPolicy
     change_policy: ChangePolicy
     add_model: AddModel

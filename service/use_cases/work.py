@@ -102,6 +102,21 @@ class ContinueJob:
 
 
 @dataclass(frozen=True)
+class CheckpointJob:
+    """Keep how far a job is, so that another worker goes on from there."""
+
+    begin: Begin
+
+    def __call__(self, job: Job, state: Mapping[str, object]) -> None:
+        """Store ``state``; raises `LeaseLost`."""
+        with self.begin() as transaction:
+            saved = transaction.jobs.checkpoint(job.id, state, token=job.token)
+            transaction.commit()
+        if not saved:
+            raise _lost(job)
+
+
+@dataclass(frozen=True)
 class SucceedJob:
     """Record that a job is done."""
 
@@ -133,9 +148,9 @@ class FailJob:
     now: Clock
     rule: RetryRule = RETRIES
 
-    def __call__(self, job: Job, error: str) -> Job:
+    def __call__(self, job: Job, error: str, *, hopeless: bool = False) -> Job:
         """Return the job as stored, queued again or failed for good; raises `LeaseLost`."""
-        return _save(self.begin, job.failed(error, self.now(), self.rule))
+        return _save(self.begin, job.failed(error, self.now(), self.rule, hopeless=hopeless))
 
 
 @dataclass(frozen=True)
@@ -155,7 +170,11 @@ def _save(begin: Begin, job: Job) -> Job:
         saved = transaction.jobs.save(job, token=job.token)
         transaction.commit()
     if not saved:
-        raise LeaseLost(
-            f"Job {job.id} ({job.kind}) passed to another worker or ended while this one held it."
-        )
+        raise _lost(job)
     return job
+
+
+def _lost(job: Job) -> LeaseLost:
+    return LeaseLost(
+        f"Job {job.id} ({job.kind}) passed to another worker or ended while this one held it."
+    )

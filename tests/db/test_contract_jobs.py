@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from service.domain.errors import JobUnfinished
 from service.domain.work import Job, JobState, RetryRule
-from service.use_cases.ports import Begin
+from service.use_cases.ports import Begin, JobFilter
 from tests.fakes import START
 from tests.samples import job
 
@@ -127,3 +128,82 @@ def test_a_job_that_nobody_runs_takes_no_writes(begin: Begin) -> None:
     assert save(begin, done)
     assert not save(begin, claimed.failed("late", START, RetryRule()))
     assert read(begin, queued.id) == done
+
+
+def page(begin: Begin, after: str | None = None, limit: int = 50, **wanted: object):
+    with begin(read_only=True) as transaction:
+        return transaction.jobs.page(JobFilter(**wanted), after=after, limit=limit)
+
+
+def test_jobs_are_listed_newest_first_and_filtered(begin: Begin) -> None:
+    mine, other, done = job("fit", owner_id="me"), job("export", owner_id="you"), job("fit")
+    enqueue(begin, mine, other, done)
+    with begin() as transaction:
+        transaction.jobs.change(done.cancelled(START))
+        transaction.commit()
+    ids = [one.id for one in page(begin).items]
+    assert ids == [done.id, other.id, mine.id]
+    first = page(begin, limit=2)
+    assert [one.id for one in first.items] == [done.id, other.id]
+    assert [one.id for one in page(begin, first.next_after, 2).items] == [mine.id]
+    assert page(begin, owner_id="me").items == (mine,)
+    assert page(begin, kind="export").items == (other,)
+    assert page(begin, state=JobState.CANCELLED).items == (done.cancelled(START),)
+
+
+def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Begin) -> None:
+    first = job("fit", owner_id="me", request_key="r", checkpoint={"line": 3})
+    again = job("fit", owner_id="me", request_key="r")
+    theirs = job("fit", owner_id="you", request_key="r")
+    assert enqueue(begin, first, again, theirs) == [True, False, True]
+    with begin() as transaction:
+        transaction.jobs.change(first.cancelled(START))
+        transaction.commit()
+    assert enqueue(begin, again) == [False]
+    with begin(read_only=True) as transaction:
+        assert transaction.jobs.requested("me", "r") == first.cancelled(START)
+        assert transaction.jobs.requested("me", "s") is None
+
+
+def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Begin) -> None:
+    enqueue(begin, job("fit"))
+    lost, taken = claim(begin), claim(begin, minutes=1)
+    assert lost is not None
+    assert taken is not None
+
+    def keep(one: Job, state: dict[str, object]) -> bool:
+        with begin() as transaction:
+            kept = transaction.jobs.checkpoint(one.id, state, token=one.token)
+            transaction.commit()
+        return kept
+
+    assert not keep(lost, {"line": 1})
+    assert keep(taken, {"line": 2})
+    assert save(begin, taken.continued(START, MINUTE, progress=0.5, message="on"))
+    stored = read(begin, taken.id)
+    assert stored is not None
+    assert (stored.checkpoint, stored.progress) == ({"line": 2}, 0.5)
+
+
+def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Begin) -> None:
+    enqueue(begin, job("fit"))
+    claimed = claim(begin)
+    assert claimed is not None
+    with begin() as transaction:
+        found = transaction.jobs.get(claimed.id, for_update=True)
+        assert found is not None
+        transaction.jobs.change(found.cancelled(START))
+        transaction.commit()
+    assert not save(begin, claimed.succeeded({"late": True}, START))
+    assert claim(begin, minutes=9) is None
+
+
+def test_a_job_is_not_tried_again_beside_another_one_of_its_key(begin: Begin) -> None:
+    old, new = job("fit", key="k"), job("fit", key="k")
+    enqueue(begin, old)
+    with begin() as transaction:
+        transaction.jobs.change(old.cancelled(START))
+        transaction.commit()
+    enqueue(begin, new)
+    with pytest.raises(JobUnfinished), begin() as transaction:
+        transaction.jobs.change(old.cancelled(START).retried(START))

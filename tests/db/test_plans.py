@@ -8,7 +8,7 @@ from sqlalchemy import Engine, event, text
 
 from service.db.unit_of_work import Transactions
 from service.domain.predictions import Decision
-from service.use_cases.ports import PredictionFilter, UnitOfWork
+from service.use_cases.ports import JobFilter, PredictionFilter, UnitOfWork
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, job, prediction, task
 
@@ -29,6 +29,11 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
     "policy": lambda it: it.policies.current(),
     "key": lambda it: it.keys.by_digest(bytes(32)),
     "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
+    "jobs": lambda it: it.jobs.page(JobFilter(), **PAGE),
+    "an owner's jobs": lambda it: it.jobs.page(JobFilter(owner_id="x"), **PAGE),
+    "a request": lambda it: it.jobs.requested("x", "k"),
+    "outcomes": lambda it: it.outcomes.of(prediction().id),
+    "annotations": lambda it: it.reviews.annotations_of(prediction().id),
     "events": lambda it: it.audit_trail.page(**PAGE),
 }
 

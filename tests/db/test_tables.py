@@ -294,6 +294,10 @@ TWICE: dict[str, Callable[[Connection], None]] = {
             )
         ),
     ),
+    "a job of a request": lambda it: [
+        _insert(it, "jobs", {"id": prediction().id, "owner_id": "me", "request_key": "r"})
+        for _ in range(2)
+    ],
     "an unfinished job of a key": lambda it: [
         _insert(it, "jobs", {"id": prediction().id, "key": "k", **state}) for state in ({}, RUNNING)
     ],

@@ -17,9 +17,14 @@ from service.domain.people import (
 )
 
 GRANTED = {
-    Role.CLIENT: {Permission.PREDICT},
+    Role.CLIENT: {Permission.PREDICT, Permission.RUN_JOBS},
     Role.REVIEWER: {Permission.REVIEW},
-    Role.LEAD: {Permission.REVIEW, Permission.REPORT, Permission.READ_ALL_PREDICTIONS},
+    Role.LEAD: {
+        Permission.REVIEW,
+        Permission.REPORT,
+        Permission.READ_ALL_PREDICTIONS,
+        Permission.RUN_JOBS,
+    },
     Role.ADMIN: set(Permission),
 }
 

@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 import structlog
 
-from service.domain.errors import InvalidRequest, StorageUnavailable
+from service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
+from service.domain.people import SYSTEM
 from service.domain.work import Job, JobState, RetryRule
 from service.jobs.worker import Interrupted, JobVerbs, Report, Task, Worker
 from service.use_cases import work
+from service.use_cases.oversee import CancelJob
 from service.use_cases.ports import Begin
 from tests.fakes import FakeClock, FakeDatabase, FakeIds
 
@@ -29,6 +31,7 @@ class World:
             enqueue=work.EnqueueJob(opened, clock, self.ids),
             claim=work.ClaimJob(opened, clock, self.lease, rule),
             proceed=work.ContinueJob(opened, clock, self.lease),
+            checkpoint=work.CheckpointJob(opened),
             succeed=work.SucceedJob(opened, clock),
             repeat=work.RepeatJob(opened, clock),
             fail=work.FailJob(opened, clock, rule),
@@ -71,16 +74,76 @@ def test_jobs_of_other_kinds_are_left_to_others(world: World) -> None:
 
 def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
     def fail(job: Job, report: Report) -> None:
-        raise InvalidRequest("no such file")
+        raise ModelUnavailable("no model")
 
     worker = world.worker(fail=Task(fail))
     world.verbs().enqueue("fail")
     assert worker.run_one()
-    assert (world.job().state, world.job().error) == (JobState.QUEUED, "no such file")
+    assert (world.job().state, world.job().error) == (JobState.QUEUED, "no model")
     assert not worker.run_one()  # not due yet
     world.clock.advance(seconds=5)
     assert worker.run_one()
     assert world.job().state is JobState.FAILED
+
+
+def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
+    def fail(job: Job, report: Report) -> None:
+        raise InvalidRequest("no such file")
+
+    world.verbs().enqueue("fail")
+    assert world.worker(fail=Task(fail)).run_one()
+    assert (world.job().state, world.job().error) == (JobState.FAILED, "no such file")
+
+
+def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
+    began_with: list[object] = []
+
+    def count(job: Job, report: Report) -> None:
+        began_with.append(job.checkpoint)
+        report.checkpoint({"done": 7})
+        if len(began_with) == 1:
+            raise ModelUnavailable("no model")
+
+    worker = world.worker(count=Task(count))
+    world.verbs().enqueue("count")
+    worker.run_one()
+    world.clock.advance(seconds=5)
+    worker.run_one()
+    assert began_with == [None, {"done": 7}]
+    assert world.job().state is JobState.SUCCEEDED
+
+
+def test_a_cancelled_job_stops_at_its_next_safe_point(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.jobs.worker.TELL_EVERY_S", 0.0)
+    cancel = CancelJob(world.database, world.clock, world.ids)
+    steps: list[str] = []
+
+    def work_on(job: Job, report: Report) -> None:
+        report(0.1, "first")
+        steps.append("first")
+        cancel(SYSTEM, job.id)
+        report(0.2, "second")
+        steps.append("second")
+
+    world.verbs().enqueue("x")
+    world.worker(x=Task(work_on)).run_one()
+    assert steps == ["first"]
+    assert (world.job().state, world.job().message) == (JobState.CANCELLED, "first")
+
+
+def test_a_cancelled_job_keeps_no_checkpoint_of_what_came_after(world: World) -> None:
+    cancel = CancelJob(world.database, world.clock, world.ids)
+
+    def work_on(job: Job, report: Report) -> None:
+        cancel(SYSTEM, job.id)
+        report.checkpoint({"done": 1})
+        raise AssertionError("not reached")
+
+    world.verbs().enqueue("x")
+    world.worker(x=Task(work_on)).run_one()
+    assert (world.job().state, world.job().checkpoint) == (JobState.CANCELLED, None)
 
 
 def test_the_words_of_an_unexpected_error_are_not_kept(world: World) -> None:
@@ -113,8 +176,6 @@ def test_a_recurring_job_that_was_given_up_is_scheduled_anew(world: World) -> No
 
     worker = world.worker(tick=Task(fail, every=timedelta(seconds=30)))
     worker.schedule()
-    worker.run_one()
-    world.clock.advance(seconds=5)
     worker.run_one()
     assert world.job().state is JobState.FAILED
     worker.schedule()

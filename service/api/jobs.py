@@ -1,0 +1,124 @@
+"""Look at jobs, cancel them, have them tried again."""
+
+from datetime import datetime
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from service.api.problems import documented
+from service.api.schemas import AnswerBody, Example, Paged, Probability
+from service.domain import work
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    JobFinished,
+    JobNotFound,
+    JobUnfinished,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.domain.work import JobState
+from service.use_cases.ports import JobFilter
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
+
+ANY_JOB = (Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable)
+JOB_EXAMPLE: Example = {
+    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+    "kind": "scoring",
+    "state": "running",
+    "progress": 0.4,
+    "message": "4096 of 10240 documents",
+    "created_at": "2026-11-21T09:00:00Z",
+    "started_at": "2026-11-21T09:00:01Z",
+    "finished_at": None,
+    "result": None,
+    "error": None,
+}
+
+
+class Job(AnswerBody):
+    """Work that goes on when its request is answered."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [JOB_EXAMPLE]})
+
+    id: str
+    kind: str
+    state: JobState
+    progress: Probability = Field(description="Share of the work that is done.")
+    message: str = Field(description="What is being done.")
+    created_at: datetime
+    started_at: datetime | None = Field(description="When the last attempt began.")
+    finished_at: datetime | None
+    result: dict[str, JsonValue] | None = Field(description="What came of it, by kind of job.")
+    error: str | None = Field(
+        description="Why the last attempt failed; a queued job with an error is tried again."
+    )
+
+    @classmethod
+    def of(cls, job: work.Job) -> Self:
+        """Describe a job."""
+        return cls.model_validate({name: getattr(job, name) for name in cls.model_fields})
+
+
+class JobPage(AnswerBody):
+    """One page of jobs, newest first."""
+
+    items: list[Job]
+    next_cursor: str | None
+    limit: int
+
+
+class JobQuery(Paged):
+    """Which jobs to list."""
+
+    kind: str | None = Field(None, max_length=100)
+    state: JobState | None = None
+
+
+@router.get("", response_model=JobPage, responses=documented(*ANY_JOB))
+def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
+    """List jobs, newest first: an administrator sees all, others those that they asked for."""
+    scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.verbs.list_jobs(
+        caller,
+        JobFilter(kind=wanted.kind, state=wanted.state),
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
+    )
+    return answer(
+        JobPage(
+            items=[Job.of(item) for item in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
+
+
+@router.get("/{job_id}", response_model=Job, responses=documented(*ANY_JOB, JobNotFound))
+def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
+    """Read how far a job is, and what came of it."""
+    return answer(Job.of(verbs.get_job(caller, job_id)))
+
+
+@router.post(
+    "/{job_id}/cancel",
+    response_model=Job,
+    responses=documented(*ANY_JOB, JobNotFound, JobFinished),
+)
+def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+    """End a job before its time. What it has done stays; its worker stops within seconds."""
+    return answer(Job.of(verbs.cancel_job(caller, job_id, request_id=request_id)))
+
+
+@router.post(
+    "/{job_id}/retry",
+    response_model=Job,
+    responses=documented(*ANY_JOB, JobNotFound, JobFinished, JobUnfinished),
+)
+def retry_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+    """Have a job that failed or was cancelled tried again; it goes on where it was."""
+    return answer(Job.of(verbs.retry_job(caller, job_id, request_id=request_id)))
