@@ -1,0 +1,259 @@
+"""Tests of whether what is sent reaches a target accuracy: one for each kind of audit."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.confidence.binomial import upper_tail
+from models.confidence.noise import NoiseRates
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+# Stakes of the bets, as shares of the largest that cannot ruin. The best stake is the excess over
+# the target by the variance of an answer, which spans this range.
+_STAKES = np.geomspace(0.01, 0.75, 16)
+
+
+class Rate(NamedTuple):
+    """How often an audit speaks for the model, as a line over the accuracy: ``floor + slope p``.
+
+    For audits without errors the line is ``p`` itself.
+    """
+
+    floor: float = 0.0
+    slope: float = 1.0
+
+    def at(self, accuracy: ArrayLike) -> Floats:
+        """Return the rate at these accuracies, in [0, 1]."""
+        line = self.floor + self.slope * np.asarray(accuracy, dtype=np.float64)
+        return np.asarray(np.clip(line, 0.0, 1.0))
+
+    def accuracy(self, rate: ArrayLike) -> Floats:
+        """Return the accuracies, in [0, 1], at these rates."""
+        line = (np.asarray(rate, dtype=np.float64) - self.floor) / self.slope
+        return np.asarray(np.clip(line, 0.0, 1.0))
+
+
+class AuditTest(Protocol):
+    """Audits laid out along a sequence of thresholds, and a test of each.
+
+    Attributes
+    ----------
+    rate : Rate
+        For planning.
+    n_above, n_good : int64 ndarray of shape (m,)
+        Audits at or above each threshold, and those of them that speak for the model.
+    """
+
+    rate: Rate
+    n_above: Counts
+    n_good: Counts
+
+    def p_value(self, step: int, accuracy: float) -> float:
+        """Return the p-value of "the accuracy above threshold ``step`` is at most this"."""
+
+    def estimate(self, step: int) -> float:
+        """Return the estimated accuracy above threshold ``step``, in [0, 1]."""
+
+
+def count_above(thresholds: Floats, confidence: Floats, good: NDArray[np.bool_]) -> Counts:
+    """Count audits and good audits at or above each threshold; shape (2, m)."""
+
+    def count(values: Floats) -> Counts:
+        return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
+
+    return np.stack([count(confidence), count(confidence[good])])
+
+
+class BinomialTest:
+    """Audits that are all alike: the number of good ones is binomial."""
+
+    def __init__(
+        self,
+        thresholds: Floats,
+        confidence: Floats,
+        good: NDArray[np.bool_],
+        rate: Rate = Rate(),  # noqa: B008  # immutable
+    ) -> None:
+        self.rate = rate
+        self.n_above, self.n_good = count_above(thresholds, confidence, good)
+
+    def p_value(self, step: int, accuracy: float) -> float:
+        """Return the binomial tail."""
+        return float(upper_tail(self.n_good[step], self.n_above[step], self.rate.at(accuracy)))
+
+    def estimate(self, step: int) -> float:
+        """Return the accuracy at the observed rate."""
+        return float(self.rate.accuracy(self.n_good[step] / max(self.n_above[step], 1)))
+
+
+class MixtureTest:
+    r"""Noisy audits by several groups, assigned at random.
+
+    Given how many audits of each group lie above a threshold, the number of agreements is a sum of
+    binomials with the rates :math:`\beta_g + (1 - \alpha_g - \beta_g) p`. With one group this is
+    the binomial test of the agreement at the mapped target.
+    """
+
+    def __init__(
+        self,
+        thresholds: Floats,
+        confidence: Floats,
+        agreed: NDArray[np.bool_],
+        group: Counts,
+        rates: Sequence[NoiseRates],
+    ) -> None:
+        self._rates = rates
+        by_group = [
+            count_above(thresholds, confidence[group == code], agreed[group == code])
+            for code in range(len(rates))
+        ]
+        self._n_by_group = np.stack([counts[0] for counts in by_group])
+        self.n_above = self._n_by_group.sum(axis=0)
+        self.n_good = np.sum([counts[1] for counts in by_group], axis=0)
+        self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
+
+    def p_value(self, step: int, accuracy: float) -> float:
+        """Return the tail of the sum of binomials."""
+        chance = [rate.agreement(accuracy) for rate in self._rates]
+        return binomial_sum_tail(int(self.n_good[step]), self._n_by_group[:, step], chance)
+
+    def estimate(self, step: int) -> float:
+        """Return the accuracy at which the observed agreement is expected."""
+        rate = mean_rate(self._rates, self._n_by_group[:, step])
+        return float(rate.accuracy(self.n_good[step] / max(self.n_above[step], 1)))
+
+
+def mean_rate(rates: Sequence[NoiseRates], counts: ArrayLike) -> Rate:
+    """Return the rate of agreement over audits of several groups.
+
+    Parameters
+    ----------
+    rates : sequence of NoiseRates, one a group
+    counts : array-like of shape (n_groups,)
+        Audits by each group; without any, groups count alike.
+    """
+    weight = np.asarray(counts, dtype=np.float64)
+    share = weight / weight.sum() if weight.sum() else np.full(len(weight), 1.0 / len(weight))
+    floor, slope = share @ np.array([(rate.beta, rate.separation) for rate in rates])
+    return Rate(float(floor), float(slope))
+
+
+def binomial_sum_tail(successes: int, trials: ArrayLike, rates: ArrayLike) -> float:
+    """Return P(sum of independent Bin(trials_g, rates_g) >= successes).
+
+    The distribution comes from its characteristic function by one Fourier transform, to an
+    absolute error near 1e-14.
+
+    Parameters
+    ----------
+    successes : int
+    trials : array-like of int, shape (n_groups,)
+    rates : array-like of shape (n_groups,)
+        In [0, 1].
+
+    References
+    ----------
+    .. [1] Y. Hong, "On computing the distribution function for the Poisson binomial distribution",
+       Computational Statistics & Data Analysis 59, 2013, section 2.2.
+
+    Examples
+    --------
+    >>> round(binomial_sum_tail(2, [1, 1], [0.5, 0.9]), 12)
+    0.45
+    """
+    n, q = np.asarray(trials), np.asarray(rates, dtype=np.float64)
+    total = int(n.sum())
+    if len(n) == 1 or total == 0:
+        return float(upper_tail(successes, total, q[0]))
+    wave = np.exp(-2j * np.pi * np.arange(total + 1) / (total + 1))
+    factors = (1.0 - q[:, None]) + q[:, None] * wave
+    mass = np.fft.ifft(np.prod(factors ** n[:, None], axis=0)).real
+    return float(np.clip(mass[max(successes, 0) :].sum(), 0.0, 1.0))
+
+
+class BettingTest:
+    r"""Noisy audits by several groups, whoever was given which document.
+
+    The answer :math:`\tilde v` of a reviewer of group :math:`g` is turned into
+    :math:`Z = (\tilde v - \beta_g) / (1 - \alpha_g - \beta_g)`, whose expectation is the accuracy
+    whatever the assignment. The capital of somebody who stakes :math:`\lambda` on each
+    :math:`Z > t` is a supermartingale under the hypothesis, so it ever reaches ``1 / p`` with
+    probability at most ``p`` (Ville). The capital here is the mean over a few stakes, fixed
+    beforehand; audits count in the order in which they were drawn.
+
+    References
+    ----------
+    .. [1] I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
+       betting", Journal of the Royal Statistical Society B 86, 2024, section 4.
+    """
+
+    def __init__(
+        self,
+        thresholds: Floats,
+        confidence: Floats,
+        agreed: NDArray[np.bool_],
+        group: Counts,
+        rates: Sequence[NoiseRates],
+    ) -> None:
+        self.n_above, self.n_good = count_above(thresholds, confidence, agreed)
+        self._thresholds, self._confidence = thresholds, confidence
+        beta = np.array([rate.beta for rate in rates])
+        separation = np.array([rate.separation for rate in rates])
+        self._values = (agreed - beta[group]) / separation[group]
+        self._lowest = float((-beta / separation).min())
+        self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
+
+    def p_value(self, step: int, accuracy: float) -> float:
+        """Return the inverse of the largest capital."""
+        above = self._confidence >= self._thresholds[step]
+        return betting_p_value(self._values[above], accuracy, self._lowest)
+
+    def estimate(self, step: int) -> float:
+        """Return the mean of the unbiased values, clipped to [0, 1]."""
+        above = self._confidence >= self._thresholds[step]
+        return float(np.clip(self._values[above].mean(), 0.0, 1.0)) if above.any() else 0.0
+
+
+def betting_p_value(values: ArrayLike, mean: float, lowest: float) -> float:
+    """Return a p-value of "the expectation of each value, given those before, is at most ``mean``".
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        In the order in which they came, none below ``lowest``.
+    mean : float
+    lowest : float
+        The least possible value, below ``mean``.
+
+    Returns
+    -------
+    float
+        In (0, 1]; stays valid if values are added and the p-value looked at again and again.
+
+    Raises
+    ------
+    ValueError
+        If ``mean`` is not above ``lowest``, or a value lies below it.
+
+    Examples
+    --------
+    >>> round(betting_p_value([1.0] * 30, 0.9, 0.0), 3)
+    0.401
+    >>> betting_p_value([0.0, 1.0], 0.9, 0.0)
+    1.0
+    """
+    gains = np.asarray(values, dtype=np.float64) - mean
+    span = mean - lowest
+    if not span > 0:
+        raise ValueError(f"the mean {mean} must lie above the least possible value {lowest}")
+    if len(gains) == 0:
+        return 1.0
+    if gains.min() < -span - 1e-9:
+        raise ValueError(f"a value lies below the least possible one, {lowest}")
+    log_capital = np.cumsum(np.log1p(gains[:, None] * (_STAKES / span)), axis=0)
+    capital = np.logaddexp.reduce(log_capital, axis=1) - np.log(len(_STAKES))
+    return float(np.exp(-max(capital.max(), 0.0)))

@@ -1,0 +1,192 @@
+"""Exact binomial tests, bounds and sample sizes: what counts alone can prove."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Sizes of a sample that are tried first (all up to 200, then 5 % more each time), and how many
+# between the one that will do and the one before it.
+_SIZES = np.unique(np.concatenate([np.arange(200), np.geomspace(200, 1e6, 175)]).astype(np.int64))
+_BETWEEN = 17
+
+
+def upper_tail(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Floats:
+    """Return P(Bin(trials, rate) >= successes), the p-value of "the rate is no higher".
+
+    Parameters
+    ----------
+    successes, trials : array-like of int, broadcastable
+        ``0 <= successes <= trials``; more successes than trials have probability 0.
+    rate : array-like, broadcastable
+        In [0, 1].
+
+    Returns
+    -------
+    float64 ndarray
+        In [0, 1].
+
+    Examples
+    --------
+    >>> float(upper_tail(2, 2, 0.5))
+    0.25
+    """
+    tail = stats.binom.sf(_array(successes) - 1, _array(trials), _array(rate))
+    return np.asarray(tail, dtype=np.float64)
+
+
+def lower_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
+    """Return the lower confidence bound of a rate.
+
+    Parameters
+    ----------
+    successes, trials : array-like, broadcastable
+        Need not be whole: effective numbers of a weighted sample will do.
+    risk : float
+        Probability, in (0, 1), that the bound may lie above the rate.
+
+    Returns
+    -------
+    float64 ndarray
+        In [0, 1); 0 without successes or trials.
+
+    References
+    ----------
+    .. [1] C. Clopper and E. Pearson, "The use of confidence or fiducial limits illustrated in the
+       case of the binomial", Biometrika 26, 1934.
+
+    Examples
+    --------
+    >>> lower_bound(22, 22, 0.1).round(3)  # 0.1 ** (1 / 22)
+    np.float64(0.901)
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    some = k > 0
+    bound = stats.beta.ppf(risk, np.where(some, k, 1.0), n - k + 1.0)
+    return np.where(some, bound, 0.0)[()]
+
+
+def upper_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
+    """Return the upper confidence bound of a rate; see `lower_bound`.
+
+    Returns
+    -------
+    float64 ndarray
+        In (0, 1]; 1 where every trial succeeded or there is none.
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    return (1.0 - lower_bound(n - k, n, risk))[()]
+
+
+def required_successes(trials: ArrayLike, rate: ArrayLike, risk: ArrayLike) -> Counts:
+    """Return the least number of successes that rejects "the rate is no higher" at this risk.
+
+    Returns
+    -------
+    int64 ndarray
+        ``trials + 1`` where no number does.
+
+    Examples
+    --------
+    >>> required_successes([21, 22, 50], 0.9, 0.1)
+    array([22, 22, 49])
+    """
+    least = stats.binom.isf(_array(risk), _array(trials), _array(rate))
+    return np.asarray(least, dtype=np.int64) + 1
+
+
+def rejection_power(
+    further: ArrayLike,
+    null: ArrayLike,
+    rate: ArrayLike,
+    risk: float,
+    *,
+    successes: ArrayLike = 0,
+    trials: ArrayLike = 0,
+) -> Floats:
+    """Return the probability that further trials at a true rate will reject a lower one.
+
+    Parameters
+    ----------
+    further : array-like of int
+        Further trials.
+    null, rate : array-like, broadcastable
+        Rate under the hypothesis, and the true one, in [0, 1].
+    risk : float
+        Of the test, in (0, 1).
+    successes, trials : array-like of int, broadcastable
+        What has been seen already and counts along.
+
+    Returns
+    -------
+    float64 ndarray
+        In [0, 1].
+
+    Examples
+    --------
+    >>> float(rejection_power(22, 0.9, 1.0, 0.1)), float(rejection_power(21, 0.9, 1.0, 0.1))
+    (1.0, 0.0)
+    """
+    total = np.asarray(further) + np.asarray(trials)
+    needed = required_successes(total, null, risk) - np.asarray(successes)
+    return upper_tail(needed, further, rate)
+
+
+def trials_needed(
+    null: float,
+    rate: ArrayLike,
+    risk: float,
+    power: float,
+    *,
+    successes: ArrayLike = 0,
+    trials: ArrayLike = 0,
+) -> Counts:
+    """Return how many further trials reject a null rate with the given power.
+
+    Parameters
+    ----------
+    null : float
+        Rate under the hypothesis, in [0, 1).
+    rate : array-like of shape (m,)
+        True rates, in [0, 1].
+    risk, power : float
+        Of the test, in (0, 1).
+    successes, trials : array-like of shape (m,) or int
+        What has been seen already and counts along.
+
+    Returns
+    -------
+    int64 ndarray of shape (m,)
+        Exact up to 200, to a few parts in a hundred above, because power rises in saw teeth; -1
+        where a million would not do.
+
+    Examples
+    --------
+    >>> trials_needed(0.9, [0.95, 1.0, 0.9], 0.1, 0.8)
+    array([128,  22,  -1])
+    """
+    rates, k, n = np.broadcast_arrays(
+        np.atleast_1d(_array(rate)), np.asarray(successes), np.asarray(trials)
+    )
+    out = np.full(len(rates), -1, dtype=np.int64)
+    hopeful = np.flatnonzero(rates > null)
+    rates, k, n = rates[hopeful, None], k[hopeful, None], n[hopeful, None]
+
+    def first(sizes: Counts) -> tuple[Counts, Bools]:
+        """Return where in each row of sizes the power is first reached, and whether it is."""
+        reached = rejection_power(sizes, null, rates, risk, successes=k, trials=n) >= power
+        return np.asarray(reached.argmax(axis=1)), np.asarray(reached.any(axis=1))
+
+    place, found = first(_SIZES[None, :])
+    low, high = _SIZES[np.maximum(place - 1, 0)], _SIZES[place]
+    between = np.rint(low[:, None] + (high - low)[:, None] * np.linspace(0, 1, _BETWEEN))
+    sizes = between.astype(np.int64)
+    out[hopeful[found]] = sizes[np.arange(len(sizes)), first(sizes)[0]][found]
+    return out
+
+
+def _array(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float64)
