@@ -83,6 +83,7 @@ def create_app(
     if edge is not None:
         app.state.edge = edge
         # The last one added is the outermost.
+        app.add_middleware(predictions.Shortcut)
         app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes)
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)

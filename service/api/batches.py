@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field, JsonValue
-from pydantic_core import to_json
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, answer
@@ -19,7 +18,7 @@ from service.api.problems import (
     documented,
     problem_of,
 )
-from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, described
+from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, written_prediction
 from service.domain import predictions
 from service.domain.errors import (
     Forbidden,
@@ -165,16 +164,16 @@ def predict_batch(
         idempotency=_idempotency(idempotency_key, body),
         request_id=request_id,
     )
-    items: list[object] = []
+    items: list[bytes] = []
     for number, outcome in enumerate(outcomes):
         if isinstance(outcome, Exception):
             place = partial(_in_batch, number)
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
-            items.append(problem.model_dump(exclude_defaults=True))
+            items.append(problem.model_dump_json(exclude_defaults=True).encode())
         else:
             edge.metrics.decisions.labels(outcome.decision, outcome.reason).inc()
-            items.append(described(outcome))
-    return answer(to_json({"items": items}))
+            items.append(written_prediction(outcome))
+    return answer(b'{"items":[%b]}' % b",".join(items))
 
 
 def _in_batch(number: int, pointer: str) -> str:

@@ -4,11 +4,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import to_json
 
 from service.domain import predictions, reviews, routing, versions
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import PolicyChange, ThresholdMode
+from service.use_cases.written import written
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -185,6 +187,37 @@ def described(prediction: predictions.Prediction) -> dict[str, object]:
         "policy_version": prediction.policy_version,
         "created_at": prediction.created_at,
     }
+
+
+def written_prediction(prediction: predictions.Prediction) -> bytes:
+    """Return the body `Prediction`, with the part that was written to be stored."""
+    scored = prediction.scored
+    scores = written(scored)
+    head = to_json(
+        {
+            "id": prediction.id,
+            "document_id": prediction.document.id,
+            "labels": scored.labels,
+            "confidence": scored.confidence,
+            "decision": prediction.decision,
+            "reason": prediction.reason,
+            "threshold": prediction.threshold,
+        }
+    )
+    tail = to_json(
+        {
+            "model_version": scored.model_version,
+            "calibrator_version": scored.calibrator_version,
+            "policy_version": prediction.policy_version,
+            "created_at": prediction.created_at,
+        }
+    )
+    return b'%b,"candidates":%b,"marginals":%b,%b' % (
+        head[:-1],
+        scores.candidates.encode(),
+        scores.marginals.encode(),
+        tail[1:],
+    )
 
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
+from service.db.bulk import RowInsert
 from service.db.tables import audit_events
 from service.domain.history import Event
 from service.use_cases.ports import Page
 
-_INSERT = insert(audit_events)
+_INSERT = RowInsert(audit_events)
 
 
 class SqlAuditTrail:
@@ -23,8 +24,8 @@ class SqlAuditTrail:
     def add_all(self, events: Sequence[Event]) -> None:
         if not events:
             return
-        self._connection.execute(
-            _INSERT,
+        _INSERT(
+            self._connection,
             [
                 {
                     "id": event.id,

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, select, update
 
+from service.db.bulk import RowInsert
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.ports import Page
 
-_INSERT = insert(outbox_messages)
+_INSERT = RowInsert(outbox_messages)
 
 
 class SqlOutbox:
@@ -24,8 +25,8 @@ class SqlOutbox:
     def add_all(self, messages: Sequence[Message]) -> None:
         if not messages:
             return
-        self._connection.execute(
-            _INSERT,
+        _INSERT(
+            self._connection,
             [
                 {
                     "id": message.id,

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, RowMapping, func, insert, select
+from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.exc import IntegrityError
 
+from service.db.bulk import Row, RowInsert
 from service.db.tables import idempotency_keys, predictions
 from service.domain.identity import is_id
 from service.domain.predictions import (
@@ -22,9 +23,10 @@ from service.use_cases.ports import (
     Page,
     PredictionFilter,
 )
+from service.use_cases.written import written
 
-_INSERT = insert(predictions)
-_INSERT_KEY = insert(idempotency_keys)
+_INSERT = RowInsert(predictions)
+_INSERT_KEY = RowInsert(idempotency_keys)
 
 
 class SqlPredictions:
@@ -39,7 +41,7 @@ class SqlPredictions:
     def add_all(self, predictions: Sequence[tuple[Prediction, IdempotencyKey | None]]) -> None:
         if not predictions:
             return
-        self._connection.execute(_INSERT, [_to_row(prediction) for prediction, _ in predictions])
+        _INSERT(self._connection, [_to_row(prediction) for prediction, _ in predictions])
         keys = [
             {
                 "client_id": prediction.client_id,
@@ -54,7 +56,7 @@ class SqlPredictions:
         if not keys:
             return
         try:
-            self._connection.execute(_INSERT_KEY, keys)
+            _INSERT_KEY(self._connection, keys)
         except IntegrityError as error:
             raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
@@ -106,9 +108,9 @@ class SqlPredictions:
         return {(Decision(decision), Reason(reason)): count for decision, reason, count in rows}
 
 
-def _to_row(prediction: Prediction) -> dict[str, object]:
+def _to_row(prediction: Prediction) -> Row:
     document, scored = prediction.document, prediction.scored
-    features = document.features
+    features, scores = document.features, written(scored)
     return {
         "id": prediction.id,
         "client_id": prediction.client_id,
@@ -116,18 +118,8 @@ def _to_row(prediction: Prediction) -> dict[str, object]:
         "text": document.text,
         "features": None if features is None else dict(features),
         "metadata": dict(document.metadata),
-        "candidates": [
-            {
-                "labels": list(candidate.labels),
-                "confidence": candidate.confidence,
-                "score": candidate.score,
-            }
-            for candidate in scored.candidates
-        ],
-        "marginals": [
-            {"label": marginal.label, "probability": marginal.probability}
-            for marginal in scored.marginals
-        ],
+        "candidates": scores.candidates,
+        "marginals": scores.marginals,
         "confidence": scored.confidence,
         "out_of_domain": scored.out_of_domain,
         "decision": prediction.decision.value,

@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from service.db.bulk import RowInsert
 from service.db.predictions import to_prediction
 from service.db.tables import LEASED, OPEN, annotations, predictions, review_skips, review_tasks
 from service.domain.errors import StaleVersion
@@ -25,7 +26,7 @@ from service.domain.predictions import Reason
 from service.domain.reviews import Annotation, Lease, ReviewKind, ReviewState, ReviewTask, Skip
 from service.use_cases.ports import Page
 
-_INSERT = insert(review_tasks)
+_INSERT = RowInsert(review_tasks)
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
@@ -43,8 +44,8 @@ class SqlReviews:
     def add_all(self, tasks: Sequence[ReviewTask]) -> None:
         if not tasks:
             return
-        self._connection.execute(
-            _INSERT,
+        _INSERT(
+            self._connection,
             [
                 {
                     "id": task.id,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from service.domain.errors import FieldFault
 from service.domain.text import escaped, json_faults, text_faults, unstorable
@@ -86,9 +87,8 @@ class Document:
                 )
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A label set that may be the right one.
+class Candidate(NamedTuple):
+    """A label set that may be the right one. A tuple, since every prediction makes dozens.
 
     Attributes
     ----------
@@ -105,12 +105,24 @@ class Candidate:
     score: float
 
 
-@dataclass(frozen=True)
-class Marginal:
+class Marginal(NamedTuple):
     """The probability, in [0, 1], that one label applies."""
 
     label: str
     probability: float
+
+
+class Written(str):
+    """Finished JSON, which whoever writes JSON passes on as it is."""
+
+    __slots__ = ()
+
+
+class WrittenScores(NamedTuple):
+    """A model's answer as JSON: two arrays of objects named like the classes' attributes."""
+
+    candidates: Written
+    marginals: Written
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,8 @@ class ScoredSet:
         Nothing in the document is known to the model.
     model_version, calibrator_version : str
         Content digests of what made the answer.
+    written : WrittenScores or None
+        The candidates and marginals as JSON, if somebody has written them already.
     """
 
     candidates: tuple[Candidate, ...]
@@ -134,6 +148,7 @@ class ScoredSet:
     out_of_domain: bool
     model_version: str
     calibrator_version: str
+    written: WrittenScores | None = field(default=None, compare=False, repr=False)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from service.domain.predictions import Candidate, Document, Marginal, ScoredSet
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
 from service.use_cases.ports import Begin, Predictor
+from service.use_cases.written import write_scores
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictions, SetPredictor
@@ -56,7 +57,7 @@ class LoadedPredictor:
             if self._predictor.kind == "text"
             else self._score_features(documents)
         )
-        return [self._scored(predictions, row) for row in range(len(documents))]
+        return self._scored(predictions)
 
     def warm_up(self) -> None:
         """Predict once, so that the first client does not wait for code to be compiled."""
@@ -95,15 +96,53 @@ class LoadedPredictor:
                 [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
             ) from error
 
-    def _scored(self, predictions: "SetPredictions", row: int) -> ScoredSet:
-        likely = predictions.likely_labels(row, limit=MOST_MARGINALS)
-        return ScoredSet(
-            candidates=tuple(Candidate(*ranked) for ranked in predictions.ranked(row)),
-            marginals=tuple(Marginal(*pair) for pair in likely if pair[1] >= NEGLIGIBLE),
-            out_of_domain=bool(predictions.known_features[row] == 0),
-            model_version=self._predictor.version,
-            calibrator_version=self._predictor.calibrator_version,
-        )
+    def _scored(self, predictions: "SetPredictions") -> list[ScoredSet]:
+        # All documents together and as lists, because Python takes numbers out of arrays one by
+        # one and slowly.
+        import numpy as np  # noqa: PLC0415 -- as above
+
+        from models.predictor import most_likely  # noqa: PLC0415 -- as above
+
+        sets, names = predictions.candidates, predictions.label_names
+        labels = [names[label] for label in sets.labels.tolist()]
+        bounds = sets.set_indptr.tolist()
+        ranked = [
+            Candidate(tuple(labels[first:last]), confidence, score)
+            for first, last, confidence, score in zip(
+                bounds,
+                bounds[1:],
+                predictions.confidence.tolist(),
+                np.exp(sets.log_score).tolist(),
+                strict=False,  # there is one bound more than there are sets
+            )
+        ]
+        order = most_likely(predictions.marginals, MOST_MARGINALS)
+        likely = np.take_along_axis(predictions.marginals, order, axis=1)
+        kept = (likely >= NEGLIGIBLE).sum(axis=1).tolist()
+        starts = sets.doc_indptr.tolist()
+        known = (predictions.known_features > 0).tolist()
+        scored = []
+        for row, columns in enumerate(order.tolist()):
+            candidates = tuple(ranked[starts[row] : starts[row + 1]])
+            shown = kept[row]
+            marginals = tuple(
+                map(
+                    Marginal,
+                    [names[column] for column in columns[:shown]],
+                    likely[row, :shown].tolist(),
+                )
+            )
+            scored.append(
+                ScoredSet(
+                    candidates=candidates,
+                    marginals=marginals,
+                    out_of_domain=not known[row],
+                    model_version=self._predictor.version,
+                    calibrator_version=self._predictor.calibrator_version,
+                    written=write_scores(candidates, marginals),
+                )
+            )
+        return scored
 
 
 class Loads(Protocol):
