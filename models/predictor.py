@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from models.base.binary_relevance import BinaryRelevance, score_rows
 from models.base.scaling import as_rows, weight_rows
-from models.compiled_pass import CompiledPass
+from models.compiled_pass import CompiledPass, Parts
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack, LabelVotes
@@ -259,7 +259,15 @@ class SetPredictor:
     def compiled(self) -> CompiledPass | None:
         """The compiled pass, None where a part of this model is not covered by it."""
         return CompiledPass.of(
-            self.base, self.label_calibrator, self.source, self.reranker, self.seen
+            Parts(
+                self.base,
+                self.label_calibrator,
+                self.source,
+                self.reranker,
+                self.seen,
+                self.voters,
+                self.stack,
+            )
         )
 
     def _predict_rows(

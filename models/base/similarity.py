@@ -57,7 +57,7 @@ class UnitRows(BaseEstimator):
             raise NotFittedError("UnitRows must be fitted before it transforms")
         rows = self.weighting_.transform(X)
         if self.centre_.any():
-            rows = csr_array((rows.toarray() - self.centre_).astype(np.float32))
+            rows = centre_rows(SparseRows.of(rows), self.centre_).to_matrix(rows.shape[1])
         return unit_rows(rows)
 
     def fit_transform(self, X: csr_array) -> csr_array:
@@ -82,7 +82,7 @@ class UnitRows(BaseEstimator):
 
 def unit_rows(rows: csr_array) -> csr_array:
     """Return the rows of a float32 matrix scaled to unit length; rows of zeros stay so."""
-    values = _normalise(rows.indptr, rows.data)
+    values = unit_values(rows.indptr, rows.data)
     return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
 
 
@@ -101,6 +101,11 @@ class SparseRows(NamedTuple):
             rows.indices.astype(np.int32),
             rows.data.astype(np.float32),
         )
+
+    def to_matrix(self, n_features: int) -> csr_array:
+        """Return the rows as a csr_array (n, n_features) with int32 indices."""
+        shape = (len(self.indptr) - 1, n_features)
+        return csr_array((self.values, self.features, self.indptr.astype(np.int32)), shape=shape)
 
 
 class Postings(NamedTuple):
@@ -141,7 +146,7 @@ def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) ->
 def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.float32]:
     """Return the dot product of every row with each of the ``n`` indexed documents, dense."""
     out = np.empty((rows.shape[0], n), dtype=np.float32)
-    _fill(postings, SparseRows.of(rows), out)
+    fill_all_similarities(postings, SparseRows.of(rows), out)
     return out
 
 
@@ -158,17 +163,45 @@ def fill_similarities(
 
 
 @njit(cache=True, nogil=True)
-def _fill(
+def fill_all_similarities(
     postings: Postings, rows: SparseRows, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
+    """Set ``out`` (n_rows, n) to the dot products of all rows with all indexed documents."""
     for i in range(len(out)):
         fill_similarities(postings, rows, i, out[i])
 
 
 @njit(cache=True, nogil=True)
-def _normalise(
-    indptr: NDArray[np.int32], values: NDArray[np.float32]
+def centre_rows(
+    rows: SparseRows, centre: NDArray[np.float64]
+) -> SparseRows:  # pragma: no cover - compiled
+    """Subtract ``centre`` (n_features,) from every row; zeros of the result are not stored."""
+    n, d = len(rows.indptr) - 1, len(centre)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    features = np.empty(n * d, dtype=np.int32)
+    values = np.empty(n * d, dtype=np.float32)
+    end = 0
+    for i in range(n):
+        k, last = rows.indptr[i], rows.indptr[i + 1]
+        for j in range(d):
+            x = 0.0
+            if k < last and rows.features[k] == j:
+                x = np.float64(rows.values[k])
+                k += 1
+            value = np.float32(x - centre[j])
+            if value != 0.0:
+                features[end] = j
+                values[end] = value
+                end += 1
+        indptr[i + 1] = end
+    return SparseRows(indptr, features[:end].copy(), values[:end].copy())
+
+
+@njit(cache=True, nogil=True)
+def unit_values(
+    indptr: NDArray[np.integer], values: NDArray[np.float32]
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the values of sparse rows scaled to unit length."""
     out = np.zeros_like(values)
     for i in range(len(indptr) - 1):
         squares = 0.0

@@ -37,7 +37,7 @@ class LabelVotes(NamedTuple):
         """Give each label the weights of all sets that hold it."""
         return cls(
             votes.voters,
-            np.stack([_sum_by_label(votes.sets, weights) for weights in votes.weights]),
+            np.stack([sum_by_label(votes.sets, weights) for weights in votes.weights]),
         )
 
 
@@ -100,10 +100,10 @@ class LabelStack(BaseEstimator):
     ) -> tuple[NDArray[np.int64], SetFeatureTable]:
         """Return the documents of the pairs of document and label, and a table of the pairs."""
         n_labels = marginals.shape[1]
-        logits = np.clip(np.log(marginals / (1.0 - marginals)), -_LOGIT_LIMIT, _LOGIT_LIMIT)
+        logits = log_odds(np.ascontiguousarray(marginals))
         likely = min(self.n_likely, n_labels)
         voted = min(self.n_voted, n_labels)
-        rows, labels, dense = _describe_pairs(logits, votes.weights, likely, voted)
+        rows, labels, dense = describe_pairs(logits, votes.weights, likely, voted)
         names = [f"{voter}_{kind}" for voter in votes.voters for kind in _PER_VOTER]
         table = SetFeatureTable(
             (*_OWN, *names),
@@ -136,9 +136,21 @@ class LabelStack(BaseEstimator):
 
 
 @njit(cache=True, nogil=True)
-def _sum_by_label(
+def log_odds(marginals: NDArray[np.float64]) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return the log-odds of probabilities inside (0, 1), kept within `_LOGIT_LIMIT`."""
+    out = np.empty_like(marginals)
+    for i in range(marginals.shape[0]):
+        for label in range(marginals.shape[1]):
+            odds = np.log(marginals[i, label] / (1.0 - marginals[i, label]))
+            out[i, label] = min(max(odds, -_LOGIT_LIMIT), _LOGIT_LIMIT)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def sum_by_label(
     seen: SeenSets, weights: NDArray[np.float32]
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Add up the weights (n_documents, n_sets) of the sets that hold each label."""
     out = np.zeros((len(weights), len(seen.label_indptr) - 1), dtype=np.float32)
     for i in range(len(weights)):
         for label in range(out.shape[1]):
@@ -168,7 +180,7 @@ def _rank_labels(
 
 
 @njit(cache=True, nogil=True)
-def _describe_pairs(
+def describe_pairs(
     logits: NDArray[np.float64], votes: NDArray[np.float32], n_likely: int, n_voted: int
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]

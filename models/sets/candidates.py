@@ -191,7 +191,7 @@ def merge(first: CandidateSets, second: CandidateSets) -> CandidateSets:
             f"candidates of {first.n_documents} documents and {first.n_labels} labels do not merge "
             f"with those of {second.n_documents} and {second.n_labels}"
         )
-    keep, doc_indptr, source = _merge(
+    keep, doc_indptr, source = merge_rows(
         (first.doc_indptr, second.doc_indptr),
         (first.sets, second.sets),
         (first.source, second.source),
@@ -230,6 +230,30 @@ def gather(
 
 
 @njit(cache=True, nogil=True)
+def gather_both(
+    first: RaggedSets, second: RaggedSets, rows: NDArray[np.int64]
+) -> RaggedSets:  # pragma: no cover - compiled
+    """Return the sets at ``rows``, where those of ``second`` count on behind ``first``."""
+    n_first = len(first.indptr) - 1
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    for i in range(len(rows)):
+        s = rows[i]
+        if s < n_first:
+            indptr[i + 1] = indptr[i] + first.indptr[s + 1] - first.indptr[s]
+        else:
+            s -= n_first
+            indptr[i + 1] = indptr[i] + second.indptr[s + 1] - second.indptr[s]
+    labels = np.empty(indptr[-1], dtype=np.int32)
+    for i in range(len(rows)):
+        s = rows[i]
+        source = first if s < n_first else second
+        start = source.indptr[s if s < n_first else s - n_first]
+        for j in range(indptr[i + 1] - indptr[i]):
+            labels[indptr[i] + j] = source.labels[start + j]
+    return RaggedSets(indptr, labels)
+
+
+@njit(cache=True, nogil=True)
 def equal(a: RaggedSets, s: int, b: RaggedSets, t: int) -> bool:
     """Tell whether set ``s`` of ``a`` holds the same labels as set ``t`` of ``b``."""
     size = a.indptr[s + 1] - a.indptr[s]
@@ -253,7 +277,7 @@ def _correct(
 
 
 @njit(cache=True, nogil=True)
-def _merge(
+def merge_rows(
     doc_indptr: tuple[NDArray[np.int64], NDArray[np.int64]],
     sets: tuple[RaggedSets, RaggedSets],
     source: tuple[NDArray[np.uint8], NDArray[np.uint8]],

@@ -160,7 +160,7 @@ class NeighbourVotes(BaseEstimator):
 def _search(
     rows: csr_array, near: Neighbourhood, folds: NDArray[np.int64], fold: int
 ) -> NDArray[np.float32]:
-    return _vote_rows(SparseRows.of(rows), near._replace(folds=folds), fold)
+    return vote_rows(SparseRows.of(rows), near._replace(folds=folds), fold)
 
 
 @njit(cache=True, nogil=True)
@@ -201,9 +201,10 @@ def fill_neighbour_votes(
 
 
 @njit(cache=True, nogil=True)
-def _vote_rows(
+def vote_rows(
     rows: SparseRows, near: Neighbourhood, fold: int
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the weights of all sets for rows of unit length, shape (n_rows, n_sets)."""
     out = np.empty((len(rows.indptr) - 1, near.n_sets), dtype=np.float32)
     for i in range(len(out)):
         fill_neighbour_votes(rows, i, near, fold, out[i])

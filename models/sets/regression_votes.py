@@ -27,7 +27,6 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from models.base.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
-from models.base.scaling import as_rows
 from models.base.similarity import (
     Postings,
     SparseRows,
@@ -35,7 +34,7 @@ from models.base.similarity import (
     index_rows,
     restore_postings,
     similarities,
-    unit_rows,
+    unit_values,
 )
 from models.state import checked_array
 
@@ -122,7 +121,7 @@ class LinearVotes(BaseEstimator):
         if not hasattr(self, "weights_"):
             raise NotFittedError("LinearVotes must be fitted before it votes")
         rows = SparseRows.of(self.space_.transform(X))
-        return _vote_linear(rows, self.columns_, self.weights_)
+        return vote_linear(rows, self.columns_, self.weights_)
 
     @property
     def n_sets(self) -> int:
@@ -250,7 +249,7 @@ class SmoothVotes(BaseEstimator):
     def _kernel(self, rows: csr_array, beliefs: csr_array) -> NDArray[np.float32]:
         """Return kernel values with the landmarks, shape (n_rows, n_landmarks)."""
         kernel = similarities(self.documents_, self.n_landmarks_, rows)
-        _blend(
+        blend(
             kernel,
             similarities(self.probabilities_, self.n_landmarks_, beliefs),
             np.float32(self.document_width),
@@ -269,7 +268,7 @@ class SmoothVotes(BaseEstimator):
         if not hasattr(self, "weights_"):
             raise NotFittedError("SmoothVotes must be fitted before it votes")
         kernel = self._kernel(self.space_.transform(X), _belief_rows(marginals))
-        return _multiply(kernel, self.weights_)
+        return multiply(kernel, self.weights_)
 
     @property
     def n_sets(self) -> int:
@@ -307,9 +306,7 @@ class SmoothVotes(BaseEstimator):
 
 
 def _belief_rows(marginals: NDArray[np.float64]) -> csr_array:
-    """Return the square roots of label probabilities as sparse rows of unit length."""
-    roots = np.where(marginals >= _LEAST_PROBABILITY, np.sqrt(marginals), 0.0)
-    return unit_rows(as_rows(csr_array(roots.astype(np.float32))))
+    return belief_rows(np.ascontiguousarray(marginals)).to_matrix(marginals.shape[1])
 
 
 def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
@@ -323,6 +320,25 @@ def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
     numbers = np.full(rows.shape[1], -1, dtype=np.int32)
     numbers[kept] = np.arange(len(kept), dtype=np.int32)
     return numbers
+
+
+@njit(cache=True, nogil=True)
+def belief_rows(marginals: NDArray[np.float64]) -> SparseRows:  # pragma: no cover - compiled
+    """Return the square roots of label probabilities as sparse rows of unit length."""
+    n, n_labels = marginals.shape
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    for i in range(n):
+        indptr[i + 1] = indptr[i] + np.count_nonzero(marginals[i] >= _LEAST_PROBABILITY)
+    labels = np.empty(indptr[n], dtype=np.int32)
+    roots = np.empty(indptr[n], dtype=np.float32)
+    end = 0
+    for i in range(n):
+        for label in range(n_labels):
+            if marginals[i, label] >= _LEAST_PROBABILITY:
+                labels[end] = label
+                roots[end] = np.sqrt(marginals[i, label])
+                end += 1
+    return SparseRows(indptr, labels, unit_values(indptr, roots))
 
 
 @njit(cache=True, nogil=True)
@@ -345,9 +361,10 @@ def fill_linear_votes(
 
 
 @njit(cache=True, nogil=True)
-def _vote_linear(
+def vote_linear(
     rows: SparseRows, columns: NDArray[np.int32], weights: NDArray[np.float32]
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the weights of all sets for rows of unit length, shape (n_rows, n_sets)."""
     out = np.empty((len(rows.indptr) - 1, weights.shape[1]), dtype=np.float32)
     for i in range(len(out)):
         fill_linear_votes(rows, i, columns, weights, out[i])
@@ -355,7 +372,7 @@ def _vote_linear(
 
 
 @njit(cache=True, nogil=True)
-def _blend(
+def blend(
     documents: NDArray[np.float32],
     probabilities: NDArray[np.float32],
     document_width: np.float32,
@@ -371,7 +388,7 @@ def _blend(
 
 
 @njit(cache=True, nogil=True)
-def _multiply(
+def multiply(
     kernel: NDArray[np.float32], weights: NDArray[np.float32]
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
     """Multiply two matrices, in an order of summation that no other row influences.

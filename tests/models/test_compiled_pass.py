@@ -6,23 +6,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.compiled_pass import CompiledPass
 from models.confidence.calibrators import BoostedSets, IsotonicSets, TreeSets
 from models.sets.features import SetFeatures
+from models.sets.sources import MarginalCandidates
 from models.training import TrainingOptions, train
-from tests.models.corpora import texts, vectors
+from tests.models.corpora import dataset, texts, vectors
 
 CALIBRATORS = ["boosted-squared", "boosted-logistic", "group-softmax", "tree"]
 
 
 def compiled(predictor):
-    return CompiledPass.of(
-        predictor.base,
-        predictor.label_calibrator,
-        predictor.source,
-        predictor.reranker,
-        predictor.seen,
-    )
+    return dataclasses.replace(predictor).compiled
 
 
 def assert_same(fast, plain):
@@ -58,6 +52,56 @@ def test_texts_get_what_the_parts_give_them():
     new = [*texts(n=50, seed=1).texts, "", "nothing known here", "Größe fever"]
     plain = predictor.predict_by_parts(predictor.vectorizer.transform(new))
     assert_same(predictor.predict_texts(new), plain)
+
+
+@pytest.fixture(scope="module", params=["fast", "best"])
+def voted(request):
+    return train(
+        vectors(n=400),
+        TrainingOptions(preset=request.param, alpha=1e-3, calibrator="boosted-logistic"),
+    )
+
+
+def test_presets_get_what_the_parts_give_them(voted):
+    assert compiled(voted) is not None
+    new = vectors(seed=1, n=600).X
+    assert_same(voted.predict(new), voted.predict_by_parts(new))
+    for row in range(3):
+        assert_same(voted.predict(new[[row]]), voted.predict_by_parts(new[[row]]))
+    empty = csr_array((2, new.shape[1]), dtype=np.float32)
+    assert_same(voted.predict(empty), voted.predict_by_parts(empty))
+
+
+def test_dense_measurements_are_centred_as_by_the_parts():
+    rng = np.random.default_rng(2)
+    X = rng.random((300, 6)) + 1.0
+    data = dataset(X, X[:, :3] > 1.4)
+    predictor = train(
+        data, TrainingOptions(preset="best", alpha=1e-3, calibrator="boosted-squared")
+    )
+    assert predictor.voters.voters_[0].space_.centre_.any()
+    assert compiled(predictor) is not None
+    assert_same(predictor.predict(data.X), predictor.predict_by_parts(data.X))
+
+
+@pytest.mark.parametrize("preset", ["fast", "best"])
+def test_texts_of_presets_get_what_the_parts_give_them(preset):
+    predictor = train(
+        texts(n=400), TrainingOptions(preset=preset, alpha=1e-3, calibrator="boosted-squared")
+    )
+    assert compiled(predictor) is not None
+    new = [*texts(n=50, seed=1).texts, "", "nothing known here"]
+    plain = predictor.predict_by_parts(predictor.vectorizer.transform(new))
+    assert_same(predictor.predict_texts(new), plain)
+
+
+def test_voters_that_weight_features_in_their_own_way_are_left_to_themselves(voted):
+    loaded = train(
+        vectors(n=250), TrainingOptions(preset="fast", alpha=1e-3, calibrator="boosted-squared")
+    )
+    loaded.voters.voters_[1].space_.weighting_.scale_[0] *= 2
+    assert compiled(loaded) is None
+    assert compiled(dataclasses.replace(voted, source=MarginalCandidates(10))) is None
 
 
 def test_fewer_sets_than_asked_for_and_empty_sets_are_the_same():
