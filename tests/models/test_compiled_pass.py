@@ -54,11 +54,15 @@ def test_texts_get_what_the_parts_give_them():
     assert_same(predictor.predict_texts(new), plain)
 
 
-@pytest.fixture(scope="module", params=["fast", "best"])
+@pytest.fixture(
+    scope="module",
+    params=[("fast", "boosted-logistic"), ("best", "group-softmax")],
+    ids=["fast", "best"],
+)
 def voted(request):
     return train(
         vectors(n=400),
-        TrainingOptions(preset=request.param, alpha=1e-3, calibrator="boosted-logistic"),
+        TrainingOptions(preset=request.param[0], alpha=1e-3, calibrator=request.param[1]),
     )
 
 
