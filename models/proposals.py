@@ -58,10 +58,12 @@ def propose_mixture(
     union: bool,
     n_jobs: int | None,
     seed: int,
+    voters: tuple[str, ...] = (),
+    stacked: bool = False,
 ) -> Proposal:
     """Take candidates from a conditional Bernoulli mixture, with or without independent labels'.
 
-    The mixture on all rows chooses the penalties and the number of steps, and the mixtures of the
+    Voters describe the candidates too, and with ``union`` add theirs. The mixture on all rows chooses the penalties and the number of steps, and the mixtures of the
     folds take them over.
     """
     whole = ConditionalBernoulliMixture(n_components, n_jobs=n_jobs, random_state=seed).fit(X, Y)
@@ -79,5 +81,7 @@ def propose_mixture(
     return Proposal(
         MixtureCandidates(per_fold, k, union=union),
         MixtureCandidates.of(whole, k, union=union),
-        SetFeatures(("score", "independent", "prior")),
+        SetFeatures(("score", "independent", "prior", *(("margins", *voters) if voters else ()))),
+        SetVoters(voters) if voters else None,
+        LabelStack() if stacked else None,
     )

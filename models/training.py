@@ -96,13 +96,13 @@ class TrainingOptions:
     Attributes
     ----------
     preset : {"paper", "fast", "best"}
-        What describes the candidates of ``"br-rerank"``: the features of the paper, in addition
-        the votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
+        What describes the candidates when reranking: the features of the paper, in addition the
+        votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
         documents are neither too few nor too many for it; see `affordable_extras`.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
-        ``"cbm-rerank"`` come from the mixture and from independent labels together.
+        ``"cbm-rerank"`` come from the mixture, independent labels and voters together.
     n_candidates : int
         Candidate sets a document, 1 to 64.
     n_folds : int
@@ -161,7 +161,7 @@ def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int)
     TrainingWarning
         If it is left out because the documents and labels are too many.
     """
-    if options.method != "br-rerank":
+    if options.method not in RERANKING_METHODS:
         return Extras()
     extras = PRESETS[options.preset]
     if not extras.stacked or n_documents < MIN_DOCUMENTS_TREES:
@@ -262,6 +262,7 @@ def fit_base(
     ).fit(X, dataset.Y)
     penalised = clone(base).set_params(alpha=base.alpha_)
     folds = fold_ids(dataset.Y, min(options.n_folds, dataset.n), options.seed)
+    extras = affordable_extras(options, *dataset.Y.shape)
     mixture = options.method in MIXTURE_METHODS
     end = 0.5 if mixture else 0.95
     logits = out_of_fold_logits(penalised, X, dataset.Y, folds, _part(report, 0.4 * end, end))
@@ -275,10 +276,11 @@ def fit_base(
             union=options.method == "cbm-rerank",
             n_jobs=options.n_jobs,
             seed=options.seed,
+            voters=extras.voters,
+            stacked=extras.stacked,
         )
         report(0.6, "mixtures, candidates and their features")
     else:
-        extras = affordable_extras(options, *dataset.Y.shape)
         proposal = (
             propose_voted(options.n_candidates, X, dataset.Y, extras.voters, stacked=extras.stacked)
             if extras.voters

@@ -14,7 +14,8 @@ from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixtur
 from models.sets.candidates import CandidateSets, concatenate, merge
 from models.sets.evidence import Evidence
 from models.sets.mixture_mode import set_log_probabilities
-from models.sets.search import MAX_CANDIDATES, k_best_sets
+from models.sets.search import MAX_CANDIDATES
+from models.sets.sources import MarginalCandidates, VotedCandidates
 
 # Sets scored per document to find the candidates. The whole list is proven for a fifth of the
 # documents then; without the limit the search takes half as long again, and no more true sets are
@@ -32,8 +33,8 @@ class MixtureCandidates(BaseEstimator):
     k : int, default 10
         Sets a document and origin, 1 to 64.
     union : bool, default False
-        Whether to add the most probable sets of independent labels with the evidence's marginals.
-        They too are scored by the mixture.
+        Whether to add the most probable sets of independent labels with the evidence's marginals,
+        and those that its voters favour, if any. They too are scored by the mixture.
 
     Attributes
     ----------
@@ -77,8 +78,7 @@ class MixtureCandidates(BaseEstimator):
         own = mixture.most_probable_sets(evidence.X, self.k, limit=_SEARCH_LIMIT).candidates
         if not self.union:
             return own
-        others = k_best_sets(evidence.marginals, self.k, allow_empty=mixture.allow_empty_)
-        united = merge(own, others)
+        united = merge(own, self._others(evidence))
         scored = []
         first = 0
         for log_weights, logits in mixture.batches(evidence.X):
@@ -90,6 +90,12 @@ class MixtureCandidates(BaseEstimator):
         rescored = concatenate(scored)
         order = np.lexsort((-rescored.log_score, rescored.document))
         return rescored.reorder(order)
+
+    def _others(self, evidence: Evidence) -> CandidateSets:
+        """Return the sets of independent labels and of voters."""
+        source = MarginalCandidates(self.k) if evidence.votes is None else VotedCandidates(self.k)
+        source.allow_empty_ = self.mixture_.allow_empty_
+        return source.propose(evidence)
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and JSON settings for `from_state`."""
