@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.base.bernoulli_mixture import ComponentWarning
 from models.base.mixture_scoring import Mixture
@@ -139,6 +139,46 @@ class Documents:
     X: sp.csr_array
     Y: sp.csr_array
     weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: sp.csr_array, Y: sp.csr_array, sample_weight: ArrayLike | None = None) -> Self:
+        """Put rows, label sets and weights together; those without weight are left out.
+
+        Raises
+        ------
+        ValueError
+            If the lengths disagree, a weight is negative or not finite, or all are zero.
+        """
+        n = X.shape[0]
+        if Y.shape[0] != n:
+            raise ValueError(f"X has {n} rows, Y {Y.shape[0]}")
+        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():
+            raise ValueError(f"sample_weight must hold {n} finite weights, none negative")
+        kept = np.flatnonzero(weight > 0.0)
+        if len(kept) == 0:
+            raise ValueError("all sample weights are zero: no document is left")
+        documents = cls(X, Y, weight)
+        return documents if len(kept) == n else documents.take(kept)
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return these documents."""
+        return type(self)(self.X[rows], self.Y[rows], self.weight[rows])
+
+    def split(self, order: NDArray[np.int64], n_aside: int) -> tuple[Self, Self]:
+        """Return the documents without the first ``n_aside`` of an order, and those."""
+        return self.take(np.sort(order[n_aside:])), self.take(np.sort(order[:n_aside]))
+
+
+def warn_of_missing(n_left: int, n_asked: int, n_sets: int) -> None:
+    """Warn, once a fit, where it has fewer components than it was asked for."""
+    if n_left < n_asked:
+        warnings.warn(
+            f"{n_left} of {n_asked} components remain: there are {n_sets} distinct label sets, "
+            "and components that lose all their documents are dropped",
+            ComponentWarning,
+            stacklevel=4,
+        )
 
 
 def responsibilities(

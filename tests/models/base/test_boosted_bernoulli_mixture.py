@@ -7,11 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from models.base.bernoulli_mixture import BernoulliMixture, ComponentWarning
-from models.base.boosted_bernoulli_mixture import (
-    BoostedBernoulliMixture,
-    BoostedLearner,
-    TreeSettings,
-)
+from models.base.boosted_bernoulli_mixture import BoostedBernoulliMixture
+from models.base.boosted_learner import BoostedLearner, TreeSettings
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.base.mixture_em import Documents, responsibilities
 
