@@ -61,10 +61,11 @@ def propose_mixture(
     voters: tuple[str, ...] = (),
     stacked: bool = False,
 ) -> Proposal:
-    """Take candidates from a conditional Bernoulli mixture, with or without independent labels'.
+    """Take candidates from a conditional Bernoulli mixture, alone or united with others.
 
-    Voters describe the candidates too, and with ``union`` add theirs. The mixture on all rows chooses the penalties and the number of steps, and the mixtures of the
-    folds take them over.
+    With ``union`` there are those of independent labels and of voters too, and voters describe
+    them all. The mixture on all rows chooses the penalties and the number of steps, and the
+    mixtures of the folds take them over.
     """
     whole = ConditionalBernoulliMixture(n_components, n_jobs=n_jobs, random_state=seed).fit(X, Y)
     per_fold = ConditionalBernoulliMixture(
