@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.base.rounded import RoundedMatrix, multiply
 from models.base.scaling import FeatureWeighting
 from models.base.similarity import (
     Postings,
@@ -30,7 +31,6 @@ from models.sets.regression_votes import (
     SmoothVotes,
     belief_rows,
     blend,
-    multiply,
     vote_linear,
 )
 from models.sets.sources import VotedCandidates
@@ -52,7 +52,7 @@ class Smooth(NamedTuple):
     probabilities: Postings
     document_width: np.float32
     probability_width: np.float32
-    weights: NDArray[np.float32]  # (n_landmarks, n_sets)
+    weights: RoundedMatrix  # (n_landmarks, n_sets)
 
 
 class Stack(NamedTuple):
@@ -136,7 +136,7 @@ def _no_neighbours() -> Neighbourhood:
 
 def _flat_smooth(voter: SmoothVotes | None) -> Smooth:
     if voter is None:
-        nothing = np.empty((0, 0), np.float32)
+        nothing = RoundedMatrix(np.empty((0, 0), np.int16), np.empty(0, np.float32))
         return Smooth(_no_postings(), _no_postings(), np.float32(0), np.float32(0), nothing)
     return Smooth(
         voter.documents_,
@@ -192,7 +192,7 @@ def cast_votes(
             votes[v] = vote_linear(rows, stage.columns, stage.weights)
         else:
             smooth = stage.smooth
-            kernel = np.empty((n, len(smooth.weights)), dtype=np.float32)
+            kernel = np.empty((n, len(smooth.weights.values)), dtype=np.float32)
             beliefs = np.empty_like(kernel)
             fill_all_similarities(smooth.documents, rows, kernel)
             fill_all_similarities(smooth.probabilities, belief_rows(marginals), beliefs)

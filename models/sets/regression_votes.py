@@ -27,6 +27,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from models.base.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
+from models.base.rounded import RoundedMatrix, multiply
 from models.base.similarity import (
     Postings,
     SparseRows,
@@ -43,14 +44,12 @@ MAX_EXACT = 8192
 
 MAX_LANDMARKS = 4096
 MAX_WEIGHTS = 12_000_000
-"""Entries of a weight matrix: 48 MB, of which one document's kernel values meet all in 2 ms."""
+"""Entries of a weight matrix: 48 MB while fitting; a document's kernel values meet all in 1 ms."""
 
 # Added to the landmarks' own kernel matrix, of unit diagonal: duplicates make it singular.
 _JITTER = 1e-5
 # Labels less likely than this do not describe a document: a sparse row holds few of ten thousand.
 _LEAST_PROBABILITY = 1e-3
-# Documents that one pass over the weights serves.
-_TILE = 8
 
 
 class LinearVotes(BaseEstimator):
@@ -172,13 +171,13 @@ class SmoothVotes(BaseEstimator):
     space_ : UnitRows
     documents_, probabilities_ : Postings
         The landmarks in either space.
-    weights_ : float32 ndarray of shape (n_landmarks, n_sets)
+    weights_ : RoundedMatrix of shape (n_landmarks, n_sets)
     """
 
     space_: UnitRows
     documents_: Postings
     probabilities_: Postings
-    weights_: NDArray[np.float32]
+    weights_: RoundedMatrix
     n_landmarks_: int
 
     def __init__(
@@ -228,7 +227,7 @@ class SmoothVotes(BaseEstimator):
         self.n_landmarks_ = m
         if exact:
             whole = ExactRidge(self._kernel(rows, beliefs), self.penalty, set_of, n_sets)
-            self.weights_ = whole.coef
+            self.weights_ = RoundedMatrix.of(whole.coef)
             return whole.hold_out
         among = self._kernel(rows[marks], beliefs[marks]).astype(np.float64)
         among[np.diag_indices_from(among)] += _JITTER
@@ -241,9 +240,8 @@ class SmoothVotes(BaseEstimator):
                 return np.asarray(scipy.linalg.solve_triangular(root, kernel.T, lower=True).T)
 
             ridge = FeatureRidge(whitened, self.penalty, set_of, n_sets, folds)
-            self.weights_ = np.ascontiguousarray(
-                scipy.linalg.solve_triangular(root, ridge.coef, lower=True, trans="T")
-            )
+            weights = scipy.linalg.solve_triangular(root, ridge.coef, lower=True, trans="T")
+            self.weights_ = RoundedMatrix.of(np.asarray(weights, dtype=np.float32))
         return ridge.hold_out
 
     def _kernel(self, rows: csr_array, beliefs: csr_array) -> NDArray[np.float32]:
@@ -273,7 +271,7 @@ class SmoothVotes(BaseEstimator):
     @property
     def n_sets(self) -> int:
         """Number of sets that can get votes."""
-        return int(self.weights_.shape[1])
+        return int(self.weights_.values.shape[1])
 
     @property
     def n_features(self) -> int:
@@ -288,7 +286,7 @@ class SmoothVotes(BaseEstimator):
             ("probability", self.probabilities_),
         ):
             arrays |= {f"{name}_{field}": part for field, part in postings._asdict().items()}
-        arrays["weights"] = self.weights_
+        arrays |= {"weights": self.weights_.values, "factors": self.weights_.factors}
         return arrays, {**settings, "parameters": self.get_params()}
 
     @classmethod
@@ -296,8 +294,10 @@ class SmoothVotes(BaseEstimator):
         """Rebuild what `get_state` took apart."""
         voter = cls(**settings["parameters"])
         voter.space_ = UnitRows.from_state(arrays, settings)
-        voter.weights_ = checked_array(arrays, "weights", np.float32, (None, None))
-        voter.n_landmarks_ = len(voter.weights_)
+        weights = checked_array(arrays, "weights", np.int16, (None, None))
+        voter.n_landmarks_ = len(weights)
+        factors = checked_array(arrays, "factors", np.float32, (voter.n_landmarks_,))
+        voter.weights_ = RoundedMatrix(weights, factors)
         voter.documents_ = restore_postings(arrays, "document_", voter.n_landmarks_)
         voter.probabilities_ = restore_postings(arrays, "probability_", voter.n_landmarks_)
         if len(voter.documents_.indptr) != len(voter.space_.centre_) + 1:
@@ -385,25 +385,3 @@ def blend(
             documents[i, j] = half * np.exp(document_width * (documents[i, j] - one)) + half * (
                 np.exp(probability_width * (probabilities[i, j] - one))
             )
-
-
-@njit(cache=True, nogil=True)
-def multiply(
-    kernel: NDArray[np.float32], weights: NDArray[np.float32]
-) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Multiply two matrices, in an order of summation that no other row influences.
-
-    So a document gets the same weights alone and in a batch, which a BLAS does not promise.
-    """
-    n = len(kernel)
-    out = np.zeros((n, weights.shape[1]), dtype=np.float32)
-    for start in range(0, n, _TILE):
-        end = min(start + _TILE, n)
-        for m in range(len(weights)):
-            row = weights[m]
-            for i in range(start, end):
-                k = kernel[i, m]
-                into = out[i]
-                for s in range(len(row)):
-                    into[s] += k * row[s]
-    return out

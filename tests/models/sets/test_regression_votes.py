@@ -77,7 +77,7 @@ def test_landmarks_and_columns_keep_the_bound_on_weights(monkeypatch):
     linear, smooth = LinearVotes(), SmoothVotes()
     linear.fit_folds(X, set_of, N_SETS, folds)
     smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
-    assert linear.weights_.shape == smooth.weights_.shape == (12, N_SETS)
+    assert linear.weights_.shape == smooth.weights_.values.shape == (12, N_SETS)
     assert np.isfinite(linear.vote(X)).all()
     assert np.isfinite(smooth.vote(X, marginals)).all()
 
