@@ -22,6 +22,7 @@ from service.api import (
     reference,
     reviews,
     schemas,
+    uploads,
     webhooks,
 )
 from service.api.bodies import BodyLimit
@@ -72,6 +73,7 @@ def create_app(
         reviews,
         webhooks,
         admin,
+        uploads,
         jobs,
         health,
         reference,
@@ -84,7 +86,7 @@ def create_app(
         app.state.edge = edge
         # The last one added is the outermost.
         app.add_middleware(predictions.Shortcut)
-        app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes)
+        app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING})
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
     return app

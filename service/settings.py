@@ -24,6 +24,8 @@ class Settings(BaseSettings):
         SQLAlchemy address; an SQLite file in ``data_dir`` unless set.
     artifact_url : str
         Folder, or any fsspec address, that keeps model artifacts.
+    files_url : str
+        Folder, or any fsspec address, that keeps what comes with jobs and what comes of them.
     pepper : SecretStr or None
         Secret mixed into the stored hashes of API keys; kept in a file of ``data_dir`` unless set.
         Servers that share a database must share it.
@@ -35,6 +37,10 @@ class Settings(BaseSettings):
         How long a process trusts a key that it has looked up; a revoked key works no longer.
     model_poll_s, job_poll_s : float
         How often a process looks for another active model, and for due jobs and deliveries.
+    max_upload_bytes : int
+        Largest file that may be sent with one request.
+    job_files_days : float
+        How long the files of a job that has ended are kept.
     webhook_allow_private : bool
         Webhooks may lie on private, loopback and link-local addresses, and need not encrypt there.
     webhook_secret_grace_s : float
@@ -52,6 +58,7 @@ class Settings(BaseSettings):
     data_dir: Path = Path("setwise-data")
     database_url: Annotated[str, Field(repr=False)] = ""  # may hold a password
     artifact_url: str = ""
+    files_url: str = ""
     pepper: SecretStr | None = None
     embedded_worker: bool = True
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -62,6 +69,8 @@ class Settings(BaseSettings):
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     model_poll_s: PositiveSeconds = 1.0
     job_poll_s: PositiveSeconds = 1.0
+    max_upload_bytes: Annotated[int, Field(ge=1_000, le=1_000_000_000_000)] = 1_000_000_000
+    job_files_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
     webhook_allow_private: bool = False
     webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
 
@@ -98,6 +107,7 @@ class Settings(BaseSettings):
             "data_dir": folder,
             "database_url": values.get("database_url") or f"sqlite:///{folder / 'setwise.db'}",
             "artifact_url": values.get("artifact_url") or str(folder / "artifacts"),
+            "files_url": values.get("files_url") or str(folder / "files"),
         }
 
     @property

@@ -29,6 +29,7 @@ from service.domain.people import SYSTEM, KeyDigest
 from service.inference.registry import ModelRegistry
 from service.inference.store import FolderOrObjectStore
 from service.jobs.courier import Courier, DeliveryVerbs
+from service.jobs.files import FolderOrObjectFiles
 from service.jobs.handlers import tasks
 from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
@@ -42,10 +43,13 @@ from service.use_cases import (
     oversee,
     predict,
     report,
+    results,
     review,
+    score,
     webhooks,
     work,
 )
+from service.use_cases.files import Files
 from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, PredictorSource
 from service.use_cases.verbs import Verbs
 
@@ -105,9 +109,16 @@ def build(settings: Settings) -> Application:
         now=utc_now,
     )
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
+    files = FolderOrObjectFiles(settings.files_url)
     lease_clock = database_clock(engine)
     finished = verbs(
-        settings, begin, predictors=registry, store=store, pepper=pepper, lease_clock=lease_clock
+        settings,
+        begin,
+        predictors=registry,
+        store=store,
+        files=files,
+        pepper=pepper,
+        lease_clock=lease_clock,
     )
     return Application(
         settings=settings,
@@ -136,6 +147,7 @@ def verbs(
     *,
     predictors: PredictorSource,
     store: ArtifactStore,
+    files: Files,
     pepper: bytes,
     lease_clock: Clock,
     clock: Clock = utc_now,
@@ -183,6 +195,13 @@ def verbs(
         list_jobs=oversee.ListJobs(begin),
         cancel_job=oversee.CancelJob(**desk),
         retry_job=oversee.RetryJob(**desk),
+        receive_upload=score.ReceiveUpload(files, ids, settings.max_upload_bytes),
+        submit_scoring=score.SubmitScoring(**desk, files=files),
+        score_file=score.ScoreFile(one, files, longest_line=settings.max_body_bytes),
+        read_result=results.ReadResult(begin, files),
+        sweep_files=results.SweepFiles(
+            begin, clock, files, keep=timedelta(days=settings.job_files_days)
+        ),
         get_policy=administer.GetPolicy(begin),
         change_policy=administer.ChangePolicy(**office),
         add_model=administer.AddModel(store=store, **office),

@@ -15,6 +15,7 @@ from service.domain.routing import PolicyChange, ThresholdMode
 from service.main import create_app
 from service.settings import Settings
 from service.use_cases.verbs import Verbs
+from tests.fake_files import FakeFiles
 from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
 
 PEPPER = b"pepper of the tests"
@@ -30,6 +31,7 @@ class Service:
     database: FakeDatabase
     predictors: FakePredictors
     faults: dict[str, str]
+    files: FakeFiles
     secrets: dict[str, str] = field(default_factory=dict)
 
     def key(self, name: str, role: Role) -> str:
@@ -82,11 +84,13 @@ def service() -> Service:
     clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
     predictors = FakePredictors()
     faults: dict[str, str] = {}
+    files = FakeFiles()
     verbs = wiring.verbs(
         settings,
         database,
         predictors=predictors,
         store=FakeStore(clock, ids),
+        files=files,
         pepper=PEPPER,
         lease_clock=clock,
         clock=clock,
@@ -94,7 +98,7 @@ def service() -> Service:
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
-    service = Service(create_app(edge), verbs, clock, database, predictors, faults)
+    service = Service(create_app(edge), verbs, clock, database, predictors, faults, files)
     for role in Role:
         service.key(role.value, role)
     return service

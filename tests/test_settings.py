@@ -20,6 +20,7 @@ def test_everything_lies_in_the_data_folder_by_default(tmp_path: Path) -> None:
     assert settings.data_dir == folder
     assert settings.database_url == f"sqlite:///{folder}/setwise.db"
     assert settings.artifact_url == str(folder / "artifacts")
+    assert settings.files_url == str(folder / "files")
     assert settings.embedded_worker
     assert not folder.exists()
 
@@ -57,6 +58,8 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("EMBEDDED_WORKER", "perhaps"),
         ("LOG_LEVEL", "loud"),
         ("LOG_FORMAT", "xml"),
+        ("MAX_UPLOAD_BYTES", "10"),
+        ("JOB_FILES_DAYS", "0"),
         ("MAX_TEXT_BYTES", "ten"),
         ("MAX_TEXT_BYTES", "0"),
         ("LEASE_S", "-5"),

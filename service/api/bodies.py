@@ -1,6 +1,6 @@
 """Reading request bodies: JSON as the RFC defines it, and no more of it than is allowed."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from email.message import Message as Header
 from typing import Any
 
@@ -81,15 +81,19 @@ class BodyLimit:
     """ASGI middleware: a body over the limit is refused before the rest of it is read.
 
     A declared length is checked before the first byte; a chunked body is counted as it comes.
+    Addresses in ``exempt`` count for themselves.
     """
 
-    def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, max_bytes: int, exempt: Collection[str] = frozenset()
+    ) -> None:
         self._app = app
         self._max_bytes = max_bytes
+        self._exempt = exempt
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._exempt:
             await self._app(scope, receive, send)
             return
         detail = f"The body has more than the {self._max_bytes} bytes that this server reads."

@@ -121,6 +121,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such job",
         "No job has this id, or another caller asked for it; `GET /v1/jobs` lists yours.",
     ),
+    errors.ResultNotFound: ProblemKind(
+        "result-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The job has no result file",
+        "The job made none, or it was removed after its time (SETWISE_JOB_FILES_DAYS).",
+    ),
     errors.Conflict: ProblemKind(
         "conflict",
         HTTPStatus.CONFLICT,
@@ -201,6 +207,14 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "The document is too large",
         "The text has more bytes than this server takes (SETWISE_MAX_TEXT_BYTES).",
+    ),
+    errors.UploadTooLarge: ProblemKind(
+        "upload-too-large",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "The file is too large",
+        "The file has more bytes than this server takes (SETWISE_MAX_UPLOAD_BYTES). Send it in "
+        "parts, or gzipped.",
+        {"Connection": "close"},
     ),
     errors.ModelUnavailable: ProblemKind(
         "model-unavailable",

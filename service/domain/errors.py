@@ -74,6 +74,10 @@ class JobNotFound(NotFound):
     """No job has this id, or somebody else asked for it."""
 
 
+class ResultNotFound(NotFound):
+    """The job has made no file, or it was removed after its time."""
+
+
 class Conflict(ServiceError):
     """The state of the thing does not allow the change."""
 
@@ -124,6 +128,10 @@ class VersionRequired(ServiceError):
 
 class DocumentTooLarge(ServiceError):
     """The document is larger than the configured limit."""
+
+
+class UploadTooLarge(ServiceError):
+    """The file is larger than the configured limit."""
 
 
 class ModelUnavailable(ServiceError):

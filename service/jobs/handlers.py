@@ -5,10 +5,14 @@ from datetime import timedelta
 
 from service.domain.work import Job
 from service.jobs.worker import Report, Task
+from service.use_cases.score import SCORING
 from service.use_cases.verbs import Verbs
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """A claim takes over expired leases by itself; this makes the queue's counts right as well."""
+
+
+SWEEP_FILES_EVERY = timedelta(hours=1)
 
 
 def tasks(verbs: Verbs) -> dict[str, Task]:
@@ -17,4 +21,11 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
     def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
         return {"expired": verbs.expire_leases()}
 
-    return {"expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY)}
+    def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"swept": verbs.sweep_files()}
+
+    return {
+        "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
+        "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
+        SCORING: Task(verbs.score_file, long=True),
+    }

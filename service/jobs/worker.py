@@ -7,7 +7,7 @@ lease all the same is refused, and drops its result.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -115,14 +115,18 @@ Handler = Callable[[Job, Report], Mapping[str, object] | None]
 
 @dataclass(frozen=True)
 class Task:
-    """A kind of job: what runs, and how often if it recurs by itself."""
+    """A kind of job: what runs, and how often if it recurs by itself.
+
+    A ``long`` one runs beside the others, so that no short one waits for hours.
+    """
 
     run: Handler
     every: timedelta | None = None
+    long: bool = False
 
 
 class Worker:
-    """Runs jobs one after the other until it is stopped.
+    """Runs jobs until it is stopped: a short one and a long one at a time.
 
     Parameters
     ----------
@@ -157,11 +161,23 @@ class Worker:
     def run(self) -> None:
         """Run jobs until `stop`."""
         log.info("worker.started", kinds=sorted(self._tasks))
+        lanes: dict[bool, list[str]] = {False: [], True: []}
+        for kind, task in self._tasks.items():
+            lanes[task.long].append(kind)
+        beside = threading.Thread(
+            target=self._run_lane, args=(lanes[True],), name="worker-long", daemon=True
+        )
+        beside.start()
+        self._run_lane(lanes[False])
+        beside.join()
+        log.info("worker.stopped")
+
+    def _run_lane(self, kinds: Sequence[str]) -> None:
         pause_s = self._poll_s
-        while not self._stopping.is_set():
+        while kinds and not self._stopping.is_set():
             try:
-                self.schedule()
-                while not self._stopping.is_set() and self.run_one():
+                self.schedule(kinds)
+                while not self._stopping.is_set() and self.run_one(kinds):
                     pass
             except StorageUnavailable as error:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -172,17 +188,16 @@ class Worker:
             else:
                 pause_s = self._poll_s
             self._stopping.wait(pause_s)
-        log.info("worker.stopped")
 
-    def schedule(self) -> None:
+    def schedule(self, kinds: Sequence[str] | None = None) -> None:
         """Make sure that each recurring job is queued; whoever comes first queues it for all."""
-        for kind, task in self._tasks.items():
-            if task.every is not None:
+        for kind in self._tasks if kinds is None else kinds:
+            if self._tasks[kind].every is not None:
                 self._verbs.enqueue(kind, key=kind)
 
-    def run_one(self) -> bool:
-        """Run the next due job; False when there is none."""
-        job = self._verbs.claim(list(self._tasks))
+    def run_one(self, kinds: Sequence[str] | None = None) -> bool:
+        """Run the next due job, of one of ``kinds`` if given; False when there is none."""
+        job = self._verbs.claim(list(self._tasks if kinds is None else kinds))
         if job is None:
             return False
         with structlog.contextvars.bound_contextvars(job_id=job.id, kind=job.kind):

@@ -24,6 +24,7 @@ from service.use_cases.predict import (
     PredictBatch,
 )
 from service.use_cases.report import Summary
+from service.use_cases.results import ReadResult, SweepFiles
 from service.use_cases.review import (
     ClaimReview,
     CompleteReview,
@@ -34,6 +35,7 @@ from service.use_cases.review import (
     ReleaseReview,
     SkipReview,
 )
+from service.use_cases.score import ReceiveUpload, ScoreFile, SubmitScoring
 from service.use_cases.webhooks import (
     AddWebhook,
     ChangeWebhook,
@@ -73,6 +75,11 @@ class Verbs:
     list_jobs: ListJobs
     cancel_job: CancelJob
     retry_job: RetryJob
+    receive_upload: ReceiveUpload
+    submit_scoring: SubmitScoring
+    score_file: ScoreFile
+    read_result: ReadResult
+    sweep_files: SweepFiles
     get_policy: GetPolicy
     change_policy: ChangePolicy
     add_model: AddModel

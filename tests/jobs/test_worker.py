@@ -285,10 +285,10 @@ def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.Mo
     mistakes = iter([RuntimeError("bug")])
     schedule = worker.schedule
 
-    def faulty() -> None:
+    def faulty(kinds: list[str]) -> None:
         for mistake in mistakes:
             raise mistake
-        schedule()
+        schedule(kinds)
 
     monkeypatch.setattr(worker, "schedule", faulty)
     world.verbs().enqueue("x")

@@ -1,0 +1,33 @@
+"""Files of jobs in memory."""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+
+@dataclass
+class FakeFiles:
+    """Fills the port `service.use_cases.files.Files`."""
+
+    stored: dict[str, bytes] = field(default_factory=dict)
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[io.BytesIO]:
+        file = io.BytesIO()
+        yield file
+        self.stored[name] = file.getvalue()
+
+    def open(self, name: str) -> BinaryIO:
+        if name not in self.stored:
+            raise FileNotFoundError(name)
+        return io.BytesIO(self.stored[name])
+
+    def names(self, folder: str) -> Sequence[str]:
+        below = (name for name in self.stored if name.startswith(f"{folder}/"))
+        return sorted({name.removeprefix(f"{folder}/").split("/")[0] for name in below})
+
+    def remove(self, folder: str) -> None:
+        for name in [name for name in self.stored if name.startswith(f"{folder}/")]:
+            del self.stored[name]

@@ -1,0 +1,62 @@
+"""Files of jobs: the fake, a folder and an object store behave alike."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from service.jobs.files import FolderOrObjectFiles
+from service.use_cases.files import Files
+from tests.fake_files import FakeFiles
+
+
+@pytest.fixture(params=["fake", "folder", "object store"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    if request.param == "fake":
+        return FakeFiles()
+    folder = str(tmp_path / "files")
+    return FolderOrObjectFiles(folder if request.param == "folder" else f"memory://{folder}")
+
+
+def write(files: Files, name: str, *content: bytes) -> None:
+    with files.create(name) as sink:
+        for part in content:
+            sink.write(part)
+
+
+def test_a_file_comes_back_and_may_be_replaced(files: Files) -> None:
+    write(files, "jobs/1/upload/a", b"one", b"two")
+    with files.open("jobs/1/upload/a") as file:
+        assert file.read() == b"onetwo"
+    write(files, "jobs/1/upload/a", b"three")
+    with files.open("jobs/1/upload/a") as file:
+        assert file.read() == b"three"
+
+
+def test_names_are_listed_in_order_and_removed_by_folder(files: Files) -> None:
+    for name in ("jobs/2/b", "jobs/2/a", "jobs/10/c/d"):
+        write(files, name, b"x")
+    assert list(files.names("jobs")) == ["10", "2"]
+    assert list(files.names("jobs/2")) == ["a", "b"]
+    assert list(files.names("nothing")) == []
+    files.remove("jobs/2")
+    files.remove("jobs/2")
+    assert list(files.names("jobs")) == ["10"]
+    with pytest.raises(FileNotFoundError):
+        files.open("jobs/2/a")
+
+
+def test_a_file_that_was_not_finished_is_not_there(files: Files) -> None:
+    def break_off() -> None:
+        with files.create("jobs/1/a") as sink:
+            sink.write(b"half")
+            raise RuntimeError("cut")
+
+    with pytest.raises(RuntimeError, match="cut"):
+        break_off()
+    assert list(files.names("jobs/1")) == []
+
+
+def test_only_the_owner_may_read_what_lies_in_a_folder(tmp_path: Path) -> None:
+    write(FolderOrObjectFiles(str(tmp_path)), "a", b"x")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
