@@ -118,7 +118,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the
 def serving(application: "Application") -> FastAPI:
     """Return the application that serves a whole, finished service."""
     return create_app(
-        application.edge, lifespan=application.running, dashboard=pages(application.verbs)
+        application.edge,
+        lifespan=application.running,
+        dashboard=pages(application.verbs, application.edge.sessions),
     )
 
 
@@ -153,6 +155,9 @@ def serve(
             log_config=None,
             access_log=False,  # RequestTelemetry writes better ones
             server_header=False,
+            # Whoever else sends X-Forwarded-For only pretends to be a proxy.
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
             timeout_graceful_shutdown=LONGEST_FAREWELL_S,
         )
         name = f"[{host}]" if family is socket.AF_INET6 else host

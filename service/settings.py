@@ -1,7 +1,9 @@
 """What the environment sets, read once; a bad setting stops the start with one line."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -45,6 +47,14 @@ class Settings(BaseSettings):
         Webhooks may lie on private, loopback and link-local addresses, and need not encrypt there.
     webhook_secret_grace_s : float
         How long a replaced webhook secret signs beside the new one.
+    session_idle_s, session_longest_s : float
+        A person is signed out when unused for so long, and so long after signing in in any case.
+    public_url : str
+        Where browsers reach the service, such as ``https://setwise.example``; empty where it is
+        the address that they name in their requests.
+    trusted_proxies : str
+        Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
+        ``X-Forwarded-Proto`` are believed.
     """
 
     model_config = SettingsConfigDict(
@@ -73,6 +83,10 @@ class Settings(BaseSettings):
     job_files_days: Annotated[float, Field(gt=0, le=3_650)] = 7.0
     webhook_allow_private: bool = False
     webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
+    session_idle_s: PositiveSeconds = 7_200.0
+    session_longest_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 43_200.0
+    public_url: str = ""
+    trusted_proxies: str = ""
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod
@@ -86,6 +100,34 @@ class Settings(BaseSettings):
             raise ValueError(
                 "takes at least 32 characters, such as the output of `openssl rand -hex 32`"
             )
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _origin(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and (
+            parts.scheme not in {"http", "https"}
+            or not parts.hostname
+            or parts.path not in {"", "/"}
+            or parts.query
+            or parts.fragment
+            or parts.username is not None
+        ):
+            raise ValueError("takes an address without a path, such as https://setwise.example")
+        return value.rstrip("/")
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: str) -> str:
+        for given in filter(None, (part.strip() for part in value.split(","))):
+            try:
+                ip_network(given)
+            except ValueError as error:
+                raise ValueError(
+                    f"takes addresses and networks separated by commas, such as "
+                    f"127.0.0.1,10.0.0.0/8; {error}"
+                ) from None
         return value
 
     @field_validator("database_url")

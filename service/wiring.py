@@ -23,6 +23,7 @@ from service.db import migrate
 from service.db.clock import database_clock, utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
+from service.domain.accounts import SessionRule
 from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
@@ -33,6 +34,8 @@ from service.jobs.files import FolderOrObjectFiles
 from service.jobs.handlers import tasks
 from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
+from service.security.cookies import SessionCookies
+from service.security.passwords import Argon2Passwords
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
 from service.use_cases import (
@@ -41,6 +44,7 @@ from service.use_cases import (
     labels,
     outcomes,
     oversee,
+    people,
     predict,
     report,
     results,
@@ -50,7 +54,14 @@ from service.use_cases import (
     work,
 )
 from service.use_cases.files import Files
-from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, PredictorSource
+from service.use_cases.ports import (
+    ArtifactStore,
+    Begin,
+    Clock,
+    NewId,
+    Passwords,
+    PredictorSource,
+)
 from service.use_cases.verbs import Verbs
 
 
@@ -152,6 +163,7 @@ def verbs(
     lease_clock: Clock,
     clock: Clock = utc_now,
     ids: NewId = new_id,
+    passwords: Passwords | None = None,
 ) -> Verbs:
     """Return all verbs over the given ports.
 
@@ -159,6 +171,8 @@ def verbs(
     ----------
     lease_clock : callable
         The clock that every server with this database shares; leases are measured with it.
+    passwords : Passwords or None
+        Argon2id with sound parameters unless given.
     """
     desk: dict[str, Any] = {  # Any: three arguments that every verb on reviews takes
         "begin": begin,
@@ -167,7 +181,12 @@ def verbs(
     }
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
     lease = timedelta(seconds=settings.lease_s)
-    digest = KeyDigest(pepper)
+    digest, tokens = KeyDigest(pepper), KeyDigest(_derived(pepper, "sessions"))
+    passwords = passwords or Argon2Passwords()
+    sessions = SessionRule(
+        idle=timedelta(seconds=settings.session_idle_s),
+        longest=timedelta(seconds=settings.session_longest_s),
+    )
     # Deliveries fall due by the clock that leases are measured with.
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
@@ -213,6 +232,20 @@ def verbs(
         list_keys=administer.ListKeys(begin),
         revoke_key=administer.RevokeKey(**office),
         authenticate=administer.Authenticate(begin, digest),
+        create_person=people.CreatePerson(passwords=passwords, **office),
+        list_people=people.ListPeople(begin),
+        change_person=people.ChangePerson(**office),
+        set_password=people.SetPassword(passwords=passwords, **office),
+        change_own_password=people.ChangeOwnPassword(passwords=passwords, **office),
+        sign_in=people.SignIn(
+            passwords=passwords,
+            digest=tokens,
+            new_token=lambda: secrets.token_urlsafe(32),
+            rule=sessions,
+            **office,
+        ),
+        open_session=people.OpenSession(begin, clock, tokens, sessions),
+        sign_out=people.SignOut(digest=tokens, **office),
         read_outbox=deliver.ReadOutbox(begin),
         acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
         count_deliveries=deliver.CountDeliveries(begin),
@@ -245,6 +278,12 @@ def edge(
         verbs=finished,
         predict=Grouped(finished.predict.together, name="predictions"),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
+        sessions=SessionCookies(
+            finished.open_session,
+            secret=_derived(pepper, "forms"),
+            public_url=settings.public_url,
+            longest_s=settings.session_longest_s,
+        ),
         cursors=Cursors(_derived(pepper, "cursors")),
         checks=checks,
         new_id=ids,

@@ -10,15 +10,18 @@ import pytest
 from fastapi import FastAPI
 
 from service import wiring
+from service.dashboard.pages import pages
 from service.domain.people import SYSTEM, Role
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.main import create_app
 from service.settings import Settings
 from service.use_cases.verbs import Verbs
 from tests.fake_files import FakeFiles
+from tests.fake_people import FakePasswords
 from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
 
 PEPPER = b"pepper of the tests"
+PASSWORD = "correct horse battery"
 
 
 @dataclass
@@ -61,6 +64,13 @@ class Service:
 
         return asyncio.run(call())
 
+    def person(self, login: str, role: Role, password: str = PASSWORD) -> str:
+        """Make an account, and return its id."""
+        person = self.verbs.create_person(
+            SYSTEM, login=login, name=login.title(), role=role, password=password
+        )
+        return person.id
+
     def get(self, path: str, *, by: str | None = None, **content: Any) -> httpx.Response:
         return self.send("GET", path, by=by, **content)
 
@@ -95,10 +105,12 @@ def service() -> Service:
         lease_clock=clock,
         clock=clock,
         ids=ids,
+        passwords=FakePasswords(),
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
-    service = Service(create_app(edge), verbs, clock, database, predictors, faults, files)
+    app = create_app(edge, dashboard=pages(verbs, edge.sessions, now=clock))
+    service = Service(app, verbs, clock, database, predictors, faults, files)
     for role in Role:
         service.key(role.value, role)
     return service

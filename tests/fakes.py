@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from service.domain.accounts import Attempts, Person, Session
 from service.domain.errors import DuplicateModel, JobUnfinished, ModelUnavailable, StaleVersion
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
@@ -39,6 +40,7 @@ from service.use_cases.ports import (
     PredictionFilter,
 )
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
+from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -154,6 +156,9 @@ class _Contents:
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
     keys: dict[str, ApiKey] = field(default_factory=dict)
+    people: dict[str, Person] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    attempts: dict[bytes, Attempts] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     outgoing: Outgoing = field(default_factory=Outgoing)
@@ -190,6 +195,9 @@ class FakeUnitOfWork:
         self.policies = FakePolicies(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
+        self.people = FakePeople(contents)
+        self.sessions = FakeSessions(contents)
+        self.attempts = FakeSignInAttempts(contents)
         self.audit_trail = FakeAuditTrail(contents)
         self.jobs = FakeJobs(contents)
         self.outbox = FakeOutbox(contents.outgoing)

@@ -18,6 +18,7 @@ from service.api.groups import Grouped
 from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
 from service.domain.people import Caller
 from service.domain.predictions import Prediction
+from service.security.cookies import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
 from service.telemetry import Metrics
 from service.use_cases.predict import Submission
 from service.use_cases.verbs import Verbs
@@ -95,6 +96,7 @@ class Edge:
     verbs: Verbs
     predict: Grouped[Submission, Prediction]
     callers: Callers
+    sessions: SessionCookies
     cursors: Cursors
     checks: Mapping[str, Callable[[], str | None]]
     new_id: Callable[[], str]
@@ -118,16 +120,27 @@ VerbsOf = Annotated[Verbs, Depends(_verbs)]
 
 
 async def _caller(
+    request: Request,
     edge: EdgeOf,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Caller:
     if credentials is None:
-        raise Unauthenticated("Send Authorization: Bearer KEY.")
+        return await _visitor(request, edge.sessions)
     secret = credentials.credentials
     caller = edge.callers.known(secret)
     if caller is None:  # asked in a thread, so that the database never blocks the event loop
         caller = await run_in_threadpool(edge.callers.find, secret)
-    return caller
+    return caller.calling_from(address_of(request))
+
+
+async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
+    """Return the person who is signed in: scripts of our own pages call as them."""
+    if sessions.token(request) is None:
+        raise Unauthenticated("Send Authorization: Bearer KEY.")
+    visit = await run_in_threadpool(sessions.visit, request)
+    if request.method not in SAFE_METHODS:
+        sessions.check(request, visit, request.headers.get(CSRF_HEADER))
+    return visit.caller
 
 
 CallerOf = Annotated[Caller, Depends(_caller)]
@@ -135,7 +148,7 @@ CallerOf = Annotated[Caller, Depends(_caller)]
 
 async def caller_of(request: Request) -> Caller:
     """Return what `CallerOf` stands for, outside FastAPI's own resolution."""
-    return await _caller(await _edge(request), await _bearer(request))
+    return await _caller(request, await _edge(request), await _bearer(request))
 
 
 async def request_id_of(request: Request) -> str | None:

@@ -1,5 +1,6 @@
 """Every fault as ``application/problem+json`` (RFC 9457), and what each kind of fault means."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -66,12 +67,33 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "stops working within seconds.",
         {"WWW-Authenticate": 'Bearer realm="setwise"'},
     ),
+    errors.WrongPassword: ProblemKind(
+        "wrong-password",
+        HTTPStatus.UNAUTHORIZED,
+        "The name or the password is wrong",
+        "Which of them is not told. A disabled account answers the same.",
+        {"WWW-Authenticate": 'Bearer realm="setwise"'},
+    ),
+    errors.TooManyRequests: ProblemKind(
+        "too-many-requests",
+        HTTPStatus.TOO_MANY_REQUESTS,
+        "Too many requests",
+        "Nothing was done. Wait as many seconds as `Retry-After` says, then go on more slowly.",
+        {"Retry-After": "1"},
+    ),
+    errors.ForgedRequest: ProblemKind(
+        "forged-request",
+        HTTPStatus.FORBIDDEN,
+        "The request was not sent from a page of this service",
+        "A request that is signed in by a cookie and changes something carries the token of its "
+        "page in `X-CSRF-Token`. Programs use keys, which need no token.",
+    ),
     errors.Forbidden: ProblemKind(
         "forbidden",
         HTTPStatus.FORBIDDEN,
-        "The key's role does not allow this",
-        "The key is good, its role is not: client keys predict, reviewer keys review, lead keys "
-        "also see every prediction, admin keys do everything.",
+        "Your role does not allow this",
+        "The key or session is good, its role is not: clients predict, reviewers review, leads "
+        "also see every prediction, admins do everything, auditors read all and change nothing.",
     ),
     errors.NotFound: ProblemKind(
         "not-found",
@@ -102,6 +124,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         HTTPStatus.NOT_FOUND,
         "No such key",
         "No API key has this id; `setwise key list` lists them.",
+    ),
+    errors.PersonNotFound: ProblemKind(
+        "person-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such person",
+        "Nobody has this id or login name; `setwise person list` lists everybody.",
     ),
     errors.WebhookNotFound: ProblemKind(
         "webhook-not-found",
@@ -179,8 +207,15 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
     errors.LastAdmin: ProblemKind(
         "last-admin",
         HTTPStatus.CONFLICT,
-        "The last admin key cannot be revoked",
-        "Create another admin key first; otherwise nobody could administer the service.",
+        "The last admin cannot leave",
+        "Make another admin key, or another person an admin, first; otherwise nobody could "
+        "administer the service.",
+    ),
+    errors.LoginTaken: ProblemKind(
+        "login-taken",
+        HTTPStatus.CONFLICT,
+        "Somebody has this login name",
+        "Login names are unique, also among disabled people; choose another.",
     ),
     errors.IdempotencyMismatch: ProblemKind(
         "idempotency-mismatch",
@@ -454,7 +489,14 @@ async def answer_to(request: Request, error: Exception) -> Response:
 async def _service_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)  # noqa: S101 -- what the handler is registered for
     faults = error.faults if isinstance(error, InvalidRequest) else ()
-    return problem_response(_kind_of(error), error.detail, request.url.path, faults=faults)
+    headers = (
+        {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
+        if isinstance(error, errors.TooManyRequests)
+        else None
+    )
+    return problem_response(
+        _kind_of(error), error.detail, request.url.path, faults=faults, headers=headers
+    )
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:

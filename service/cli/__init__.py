@@ -9,7 +9,17 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import Abort, TyperException
 
-from service.cli import benchmark, database, demo, keys, learning, registry, serving, webhooks
+from service.cli import (
+    benchmark,
+    database,
+    demo,
+    keys,
+    learning,
+    people,
+    registry,
+    serving,
+    webhooks,
+)
 from service.cli.console import CommandError, note, one_line
 from service.domain.errors import ServiceError
 
@@ -32,6 +42,7 @@ app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(registry.commands, name="model")
 app.add_typer(keys.commands, name="key")
+app.add_typer(people.commands, name="person")
 app.add_typer(webhooks.commands, name="webhook")
 
 

@@ -6,7 +6,6 @@ goes on with them; what is missing, because an earlier run was cut short, is mad
 
 # ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
 
-import json
 import os
 import socket
 import sys
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service.cli.console import CommandError, Report, note, progress, say
+from service.cli.demo_people import DemoPeople
+from service.cli.secrets_file import SecretsFile
 from service.cli.welcome import Examples, shown, welcome
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def demo(
         model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
         report(0.8, "fill the queue")
         with closing(build(settings)) as built:
-            secrets, examples = _prepared(built, model, _part(report, 0.8, 1.0))
+            secrets, passwords, examples = _prepared(built, model, _part(report, 0.8, 1.0))
     # Put together afresh: an application runs once.
     served = build(settings)
     try:
@@ -78,7 +79,12 @@ def demo(
             port=port,
             started=lambda url: _greet(
                 welcome(
-                    url, secrets, settings.data_dir, examples=examples, command=Path(sys.argv[0])
+                    url,
+                    secrets,
+                    settings.data_dir,
+                    passwords=passwords,
+                    examples=examples,
+                    command=Path(sys.argv[0]),
                 )
             ),
         )
@@ -172,18 +178,22 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
 # The database
 
 
-def _prepared(built: "Application", model: Path, report: Report) -> tuple[dict[str, str], Examples]:
-    """Fill the database; returns the keys by role, and notes to try."""
+def _prepared(
+    built: "Application", model: Path, report: Report
+) -> tuple[dict[str, str], dict[str, str], Examples]:
+    """Fill the database; returns the keys by role, the passwords by login, and notes to try."""
     from service.db import migrate
 
     migrate.upgrade(built.engine)
     _serve_model(built.verbs, model)
-    keys = Keyring(built.settings.data_dir / "demo-keys.json", built.verbs)
+    folder = built.settings.data_dir
+    keys = Keyring(SecretsFile(folder / "demo-keys.json"), built.verbs)
     secrets = keys.opened()
+    passwords = DemoPeople(SecretsFile(folder / "demo-passwords.json"), built.verbs).opened()
     built.registry.start()
     try:
         _fill(built.verbs, keys, secrets, report)
-        return secrets, _examples(built.registry.active())
+        return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
 
@@ -219,15 +229,9 @@ def _serve_model(verbs: "Verbs", folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Keyring:
-    """The demo's own keys. Keys are shown once; a demo must show them again, so it keeps them.
+    """The demo's own keys. Keys are shown once; a demo must show them again, so it keeps them."""
 
-    Attributes
-    ----------
-    path : Path
-        A file that only its owner may read.
-    """
-
-    path: Path
+    file: SecretsFile
     verbs: "Verbs"
 
     def opened(self) -> dict[str, str]:
@@ -235,7 +239,7 @@ class Keyring:
         from service.domain.errors import Unauthenticated
         from service.domain.people import SYSTEM, Role
 
-        kept = self._kept()
+        kept = self.file.read()
         secrets = {}
         for role in Role:
             secret = kept.get(role.value, "")
@@ -247,7 +251,7 @@ class Keyring:
                 _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
         if secrets != kept:
-            self._keep(secrets)
+            self.file.write(secrets)
         return secrets
 
     def annotator(self, name: str) -> "Caller":
@@ -257,22 +261,6 @@ class Keyring:
         keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
         key = keys.get(name) or self.verbs.create_key(SYSTEM, name, Role.REVIEWER)[0]
         return Caller(id=key.id, name=key.name, role=key.role)
-
-    def _kept(self) -> dict[str, str]:
-        try:
-            kept = json.loads(self.path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            return {}
-        if not isinstance(kept, dict):
-            return {}
-        return {str(role): str(secret) for role, secret in kept.items()}
-
-    def _keep(self, secrets: Mapping[str, str]) -> None:
-        draft = self.path.with_suffix(".new")
-        draft.unlink(missing_ok=True)
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a descriptor
-            json.dump(secrets, file, indent=2)
-        draft.replace(self.path)
 
 
 # The history

@@ -22,7 +22,13 @@ class Examples:
 
 
 def welcome(
-    url: str, secrets: Mapping[str, str], folder: Path, *, examples: Examples, command: Path
+    url: str,
+    secrets: Mapping[str, str],
+    folder: Path,
+    *,
+    passwords: Mapping[str, str],
+    examples: Examples,
+    command: Path,
 ) -> str:
     """Return the text.
 
@@ -30,22 +36,30 @@ def welcome(
     ----------
     secrets : mapping
         A key for each role.
+    passwords : mapping
+        A password for each login name.
     folder : Path
         Where the demo keeps everything.
     command : Path
         The `setwise` that runs, which need not be on the search path.
     """
+    people = "\n".join(f"  {login:<9} {password}" for login, password in passwords.items())
     keys = "\n".join(f"  {role:<9} {secret}" for role, secret in secrets.items())
     setwise, notes = shlex.quote(shown(command)), shlex.quote(shown(folder / "notes"))
     return f"""
 Setwise is running.
 
-  Overview  {url}/
+  Pages     {url}/
   API       {url}/docs
   Data      {shown(folder)} (notes, model, database)
 
-Keys, kept in {shown(folder / "demo-keys.json")}, which only you can read:
+Sign in to the pages as one of these, with the password beside it:
+{people}
+
+Keys for programs:
 {keys}
+
+Only you can read the files in which they are kept, demo-passwords.json and demo-keys.json.
 
 Try in another terminal:
 

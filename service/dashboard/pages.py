@@ -1,39 +1,23 @@
 """Pages for people, made on the server. They work without JavaScript and load nothing foreign."""
 
-import hashlib
-import mimetypes
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from http import HTTPStatus
-from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-import structlog
-from fastapi import APIRouter, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from fastapi import APIRouter, Depends, Response
 
-from service.domain.errors import StorageUnavailable
+from service.dashboard.doors import accounts, doors
+from service.dashboard.rendering import SECURITY_HEADERS, Page, assets, page
+from service.dashboard.sessions import Visitors
 from service.domain.people import SYSTEM
 from service.domain.predictions import Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.versions import ModelVersion
+from service.security.cookies import SessionCookies, Visit
 from service.use_cases.report import Counts
 from service.use_cases.verbs import Verbs
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-# Only our own style sheets and images; no script at all, nothing inline, no framing.
-SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 
 WHY = {
     Reason.ABOVE_THRESHOLD: "confident enough to be sent",
@@ -44,37 +28,37 @@ WHY = {
 
 Clock = Callable[[], datetime]
 
-log = structlog.get_logger(__name__)
 
-
-def pages(verbs: Verbs, *, now: Clock = lambda: datetime.now(UTC)) -> APIRouter:
+def pages(
+    verbs: Verbs, cookies: SessionCookies, *, now: Clock = lambda: datetime.now(UTC)
+) -> APIRouter:
     """Return the routes of the pages.
 
     Parameters
     ----------
     verbs : Verbs
         What the pages show comes from the same verbs as the API.
+    cookies : SessionCookies
+        Knows who is signed in.
     now : callable
         Gives the time that a page is made, in UTC.
     """
-    router = APIRouter()
+    visitors = Visitors(cookies)
+    router = APIRouter(route_class=Page)
+    router.include_router(doors(verbs, visitors))
+    router.include_router(accounts(verbs, visitors))
 
     @router.get("/")
-    def start() -> Response:
+    def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
         """Say what has been done with the documents that came in, and what waits."""
-        try:
-            overview = _overview(verbs)
-        except StorageUnavailable as error:
-            log.warning("page.unavailable", reason=error.detail)
-            return _page("unavailable.html", {"now": now()}, HTTPStatus.SERVICE_UNAVAILABLE)
-        return _page("start.html", {"now": now(), **overview})
+        return page("start.html", {"now": now(), **_overview(verbs)}, visit=visit)
 
     @router.get("/static/{name}")
     def asset(name: str) -> Response:
         """Give a style sheet or an image of the pages."""
-        found = _assets().get(name)
+        found = assets().get(name)
         if found is None:
-            return _page("missing.html", {"now": now()}, HTTPStatus.NOT_FOUND)
+            return page("missing.html", {"now": now()}, status=HTTPStatus.NOT_FOUND)
         # The address carries a digest of the content, so a copy never goes stale.
         caching = {"Cache-Control": "public, max-age=31536000, immutable"}
         return Response(
@@ -95,6 +79,7 @@ class Part:
 
 
 def _overview(verbs: Verbs) -> dict[str, object]:
+    # As the service itself: whoever works here may know how much work there is, and its rule.
     counts = verbs.summary(SYSTEM)
     policy = verbs.get_policy(SYSTEM)
     models = verbs.list_models(SYSTEM)
@@ -154,67 +139,3 @@ def _next_steps(
         yield "Post a first document; the call is described under API.", None
     if policy.threshold is None:
         yield "Set a threshold, as an administrator, with PUT /v1/admin/policy.", None
-
-
-# What browsers are sent.
-
-
-@dataclass(frozen=True)
-class Asset:
-    """A file that pages refer to."""
-
-    content: bytes
-    media_type: str
-    address: str
-
-
-@cache
-def _assets() -> dict[str, Asset]:
-    folder: Traversable = files("service.dashboard").joinpath("static")
-    assets = {}
-    for file in folder.iterdir():
-        content = file.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:12]
-        media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        assets[file.name] = Asset(content, media_type, f"/static/{file.name}?v={digest}")
-    return assets
-
-
-@cache
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("service.dashboard"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["share"] = _share
-    environment.globals["static"] = lambda name: _assets()[name].address
-    return environment
-
-
-def _share(part: int, whole: int) -> str:
-    """Write a share as a percentage that never rounds to nothing or to all.
-
-    >>> [_share(part, 1000) for part in (0, 2, 426, 998, 1000)]
-    ['0 %', '< 1 %', '43 %', '> 99 %', '100 %']
-    """
-    if part in {0, whole}:
-        return "100 %" if part else "0 %"
-    percent = 100 * part / whole
-    if percent < 1:
-        return "< 1 %"
-    return "> 99 %" if percent > 99 else f"{percent:.0f} %"
-
-
-def _page(
-    template: str, values: Mapping[str, object], status: HTTPStatus = HTTPStatus.OK
-) -> Response:
-    return Response(
-        _templates().get_template(template).render(values),
-        status_code=status,
-        media_type="text/html",
-        headers=SECURITY_HEADERS | {"Cache-Control": "no-store"},
-    )

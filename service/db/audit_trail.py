@@ -36,6 +36,7 @@ class SqlAuditTrail:
                     "subject": event.subject,
                     "request_id": event.request_id,
                     "detail": dict(event.detail),
+                    "address": event.address,
                 }
                 for event in events
             ],

@@ -100,6 +100,48 @@ api_keys = Table(
     UniqueConstraint("digest"),
 )
 
+people = Table(
+    "people",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("login", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("password", Text),
+    Column("external_id", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("disabled_at", Instant),
+    _one_of("role", Role),
+    UniqueConstraint("login"),
+    UniqueConstraint("external_id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("person_id", Id, ForeignKey("people.id"), nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("address", Text),
+    _check("digest_is_sha256", "length(digest) = 32"),
+    UniqueConstraint("digest"),
+    Index(None, "person_id"),
+    Index(None, "expires_at"),
+)
+
+sign_in_attempts = Table(
+    "sign_in_attempts",
+    metadata,
+    Column("key", LargeBinary, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("last_at", Instant, nullable=False),
+    _check("count_counts", "count >= 0"),
+    Index(None, "last_at"),
+)
+
 routing_policies = Table(
     "routing_policies",
     metadata,
@@ -282,7 +324,10 @@ audit_events = Table(
     Column("subject", Text, nullable=False),
     Column("request_id", Text),
     Column("detail", Json, nullable=False),
+    Column("address", Text),
     Index(None, "subject", "id"),
+    Index(None, "actor_id", "id"),
+    Index(None, "action", "id"),
 )
 
 jobs = Table(

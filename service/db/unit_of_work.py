@@ -16,6 +16,7 @@ from service.db.keys import SqlKeys
 from service.db.models import SqlModels
 from service.db.outbox import SqlOutbox
 from service.db.outcomes import SqlOutcomes
+from service.db.people import SqlPeople, SqlSessions, SqlSignInAttempts
 from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
 from service.db.reviews import SqlReviews
@@ -50,6 +51,9 @@ class SqlUnitOfWork:
     policies: ports.Policies
     models: ports.Models
     keys: ports.Keys
+    people: ports.People
+    sessions: ports.Sessions
+    attempts: ports.SignInAttempts
     audit_trail: ports.AuditTrail
     jobs: ports.Jobs
     outbox: ports.Outbox
@@ -78,6 +82,9 @@ class SqlUnitOfWork:
         self.policies = SqlPolicies(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)
+        self.people = SqlPeople(connection)
+        self.sessions = SqlSessions(connection)
+        self.attempts = SqlSignInAttempts(connection)
         self.audit_trail = SqlAuditTrail(connection)
         self.jobs = SqlJobs(connection)
         self.outbox = SqlOutbox(connection)

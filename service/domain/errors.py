@@ -35,7 +35,29 @@ class InvalidRequest(ServiceError):
 
 
 class Unauthenticated(ServiceError):
-    """No key, an unknown key or a revoked key."""
+    """No key, an unknown key or a revoked key; or no session, or one that has ended."""
+
+
+class WrongPassword(Unauthenticated):
+    """The login name or the password is wrong; which of them is not told."""
+
+
+class TooManyRequests(ServiceError):
+    """The caller has asked too often and may ask again later.
+
+    Parameters
+    ----------
+    retry_after_s : float
+        Seconds until then.
+    """
+
+    def __init__(self, detail: str, *, retry_after_s: float) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class ForgedRequest(ServiceError):
+    """A browser sent the request without its user's doing: it comes from another site."""
 
 
 class Forbidden(ServiceError):
@@ -60,6 +82,10 @@ class ModelNotFound(NotFound):
 
 class KeyNotFound(NotFound):
     """No API key has this id."""
+
+
+class PersonNotFound(NotFound):
+    """Nobody has this id or login name."""
 
 
 class WebhookNotFound(NotFound):
@@ -111,7 +137,11 @@ class JobUnfinished(Conflict):
 
 
 class LastAdmin(Conflict):
-    """Revoking this key would leave nobody who can administer the service."""
+    """The change would leave nobody who can administer the service."""
+
+
+class LoginTaken(Conflict):
+    """Somebody else has this login name."""
 
 
 class IdempotencyMismatch(ServiceError):

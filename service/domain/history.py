@@ -1,4 +1,4 @@
-"""The audit trail: who did what, when, to which thing. Rows are only ever added."""
+"""The audit trail: who did what, from where, when, to which thing. Rows are only ever added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ class Event:
         Dotted and in the past tense, such as ``review.completed``.
     detail : mapping
         Numbers, versions and names; never a document's text or metadata.
+    address : str or None
+        Network address that the request came from; None for the service itself.
     """
 
     id: str
@@ -28,6 +30,7 @@ class Event:
     subject: str
     request_id: str | None = None
     detail: Mapping[str, object] = field(default_factory=dict)
+    address: str | None = None
 
     @classmethod
     def by(
@@ -42,4 +45,6 @@ class Event:
         **detail: object,
     ) -> Self:
         """Describe what ``caller`` did to ``subject``."""
-        return cls(id, at, caller.id, caller.name, action, subject, request_id, detail)
+        return cls(
+            id, at, caller.id, caller.name, action, subject, request_id, detail, caller.address
+        )

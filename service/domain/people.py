@@ -1,4 +1,4 @@
-"""Who calls: API keys, roles and what each role may do."""
+"""Who calls: roles, what each role may do, and API keys."""
 
 import hashlib
 import hmac
@@ -10,30 +10,35 @@ from service.domain.errors import Forbidden
 
 
 class Role(StrEnum):
-    """What a key is for."""
+    """What a key or a person is for."""
 
     CLIENT = "client"
     REVIEWER = "reviewer"
     LEAD = "lead"
     ADMIN = "admin"
+    AUDITOR = "auditor"
 
 
 class Permission(StrEnum):
-    """A group of calls that go together."""
+    """A group of calls that go together; also what the scopes of a key name."""
 
     PREDICT = "predict"
-    READ_ALL_PREDICTIONS = "read all predictions"
+    READ_ALL_PREDICTIONS = "read-predictions"
+    READ_QUEUE = "read-queue"
     REVIEW = "review"
     REPORT = "report"
-    RUN_JOBS = "run jobs"
+    INSPECT = "inspect"  # reads what administrators change
+    READ_AUDIT_TRAIL = "read-audit-trail"
+    RUN_JOBS = "run-jobs"
     ADMINISTER = "administer"
 
 
 PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.CLIENT: frozenset({Permission.PREDICT, Permission.RUN_JOBS}),
-    Role.REVIEWER: frozenset({Permission.REVIEW}),
+    Role.REVIEWER: frozenset({Permission.READ_QUEUE, Permission.REVIEW}),
     Role.LEAD: frozenset(
         {
+            Permission.READ_QUEUE,
             Permission.REVIEW,
             Permission.REPORT,
             Permission.READ_ALL_PREDICTIONS,
@@ -41,26 +46,47 @@ PERMISSIONS: dict[Role, frozenset[Permission]] = {
         }
     ),
     Role.ADMIN: frozenset(Permission),
+    # Reads all, changes nothing.
+    Role.AUDITOR: frozenset(
+        {
+            Permission.READ_QUEUE,
+            Permission.REPORT,
+            Permission.READ_ALL_PREDICTIONS,
+            Permission.INSPECT,
+            Permission.READ_AUDIT_TRAIL,
+        }
+    ),
 }
 
 
 @dataclass(frozen=True)
 class Caller:
-    """The authenticated holder of a key, or the service itself."""
+    """The authenticated holder of a key, a person who signed in, or the service itself.
+
+    Attributes
+    ----------
+    address : str or None
+        Network address that the request came from, for the audit trail.
+    """
 
     id: str
     name: str
     role: Role
+    address: str | None = None
 
     def require(self, permission: Permission) -> None:
-        """Raise `Forbidden` unless the caller's role grants ``permission``."""
+        """Raise `Forbidden` unless the caller may do what ``permission`` stands for."""
         if not self.may(permission):
             allowed = ", ".join(role for role in Role if permission in PERMISSIONS[role])
-            raise Forbidden(f"A {self.role} key may not do this; it takes one of: {allowed}.")
+            raise Forbidden(f"The role {self.role} may not do this; it takes one of: {allowed}.")
 
     def may(self, permission: Permission) -> bool:
-        """Tell whether the caller's role grants ``permission``."""
+        """Tell whether the caller may do what ``permission`` stands for."""
         return permission in PERMISSIONS[self.role]
+
+    def calling_from(self, address: str | None) -> "Caller":
+        """Return the same caller at a network address."""
+        return Caller(self.id, self.name, self.role, address)
 
 
 SYSTEM = Caller(id="system", name="system", role=Role.ADMIN)
@@ -91,6 +117,10 @@ class ApiKey:
     def revoked(self) -> bool:
         """The key opens nothing any more."""
         return self.revoked_at is not None
+
+    def usable(self, now: datetime) -> bool:  # noqa: ARG002 -- keys expire
+        """Tell whether the key opens something."""
+        return not self.revoked
 
 
 PREFIX_LENGTH = 14

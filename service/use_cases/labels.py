@@ -33,7 +33,7 @@ class SearchLabels:
         ModelUnavailable
             If no model is active, so that there is no vocabulary.
         """
-        caller.require(Permission.REVIEW)
+        caller.require(Permission.READ_QUEUE)
         wanted = query.strip().casefold()
         ranked = [
             (place, label)

@@ -12,7 +12,7 @@ from service.use_cases.ports import Begin, Clock, JobFilter, NewId, Page, UnitOf
 
 @dataclass(frozen=True)
 class GetJob:
-    """Read one job: administrators any, others those that they asked for."""
+    """Read one job: administrators and auditors any, others those that they asked for."""
 
     begin: Begin
 
@@ -24,7 +24,7 @@ class GetJob:
 
 @dataclass(frozen=True)
 class ListJobs:
-    """List jobs, newest first: administrators all, others those that they asked for."""
+    """List jobs, newest first: administrators and auditors all, others their own."""
 
     begin: Begin
 
@@ -37,9 +37,9 @@ class ListJobs:
         limit: int = 50,
     ) -> Page[Job]:
         """Return one page of the jobs that match ``wanted``."""
-        caller.require(Permission.RUN_JOBS)
         wanted = wanted or JobFilter()
-        if not caller.may(Permission.ADMINISTER):
+        if not caller.may(Permission.INSPECT):
+            caller.require(Permission.RUN_JOBS)
             wanted = replace(wanted, owner_id=caller.id)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
@@ -122,8 +122,11 @@ def visible_job(
     transaction: UnitOfWork, caller: Caller, job_id: str, *, for_update: bool = False
 ) -> Job:
     """Return a job that ``caller`` may know of; raises `JobNotFound`."""
-    caller.require(Permission.RUN_JOBS)
+    changes = for_update
+    everything = Permission.ADMINISTER if changes else Permission.INSPECT
+    if changes or not caller.may(everything):
+        caller.require(Permission.RUN_JOBS)
     job = transaction.jobs.get(job_id, for_update=for_update)
-    if job is None or not (caller.may(Permission.ADMINISTER) or job.owner_id == caller.id):
+    if job is None or not (caller.may(everything) or job.owner_id == caller.id):
         raise JobNotFound(f"No job of yours has the id {job_id!r}.")
     return job

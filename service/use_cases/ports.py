@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from service.domain.accounts import Attempts, Person, Session
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
@@ -210,6 +211,72 @@ class Keys(Protocol):
     def revoke(self, key_id: str, now: datetime) -> None: ...
 
 
+class Passwords(Protocol):
+    """Slow hashes of passwords."""
+
+    def hash(self, password: str) -> str:
+        """Return what to store of a password."""
+
+    def verify(self, stored: str | None, password: str) -> bool:
+        """Tell whether a password is the stored one; without one, take as long and say no."""
+
+    def outdated(self, stored: str) -> bool:
+        """Tell whether what is stored was made with other parameters than today's."""
+
+
+class People(Protocol):
+    """Those who sign in."""
+
+    def add(self, person: Person) -> None:
+        """Store an account; raises `LoginTaken`."""
+
+    def get(self, person_id: str, *, for_update: bool = False) -> Person | None: ...
+
+    def by_login(self, login: str, *, for_update: bool = False) -> Person | None: ...
+
+    def by_external_id(self, external_id: str) -> Person | None: ...
+
+    def all(self, *, for_update: bool = False) -> list[Person]:
+        """List by login name; ``for_update`` keeps others from changing them until the commit."""
+
+    def save(self, person: Person) -> None:
+        """Store a changed account."""
+
+
+class Sessions(Protocol):
+    """Browsers in which somebody signed in."""
+
+    def add(self, session: Session) -> None: ...
+
+    def by_digest(self, digest: bytes) -> tuple[Session, Person] | None: ...
+
+    def see(self, session_id: str, now: datetime) -> None:
+        """Note that the session was used."""
+
+    def delete(self, session_id: str) -> None: ...
+
+    def delete_of(self, person_id: str, *, but: str | None = None) -> int:
+        """End every session of a person, except ``but``; returns how many there were."""
+
+    def delete_ended(self, now: datetime, last_seen_before: datetime) -> int:
+        """Forget sessions that have expired or were not used since; returns how many."""
+
+
+class SignInAttempts(Protocol):
+    """Counts of sign-ins that went wrong."""
+
+    def lock(self, key: bytes, now: datetime) -> Attempts:
+        """Return the count under a key, made where there is none; others wait for the commit."""
+
+    def save(self, attempts: Attempts) -> None: ...
+
+    def uncount(self, key: bytes) -> None:
+        """Take one attempt back: it went well."""
+
+    def forget(self, key: bytes, *, before: datetime) -> None:
+        """Forget a count, and all that have not changed since ``before``."""
+
+
 class AuditTrail(Protocol):
     """Append-only record of what was done."""
 
@@ -356,6 +423,9 @@ class UnitOfWork(Protocol):
     policies: Policies
     models: Models
     keys: Keys
+    people: People
+    sessions: Sessions
+    attempts: SignInAttempts
     audit_trail: AuditTrail
     jobs: Jobs
     outbox: Outbox

@@ -317,7 +317,7 @@ class GetReview:
 
     def __call__(self, caller: Caller, task_id: str) -> ReviewTask:
         """Return it, whatever its state; raises `ReviewNotFound`."""
-        caller.require(Permission.REVIEW)
+        caller.require(Permission.READ_QUEUE)
         with self.begin(read_only=True) as transaction:
             task = transaction.reviews.get(task_id)
         if task is None:
@@ -341,7 +341,7 @@ class ListReviews:
         limit: int = 50,
     ) -> Page[ReviewTask]:
         """Return one page of the tasks in ``state`` whose prediction has ``reason``."""
-        caller.require(Permission.REVIEW)
+        caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)

@@ -17,6 +17,16 @@ from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, Read
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.oversee import CancelJob, GetJob, ListJobs, RetryJob
+from service.use_cases.people import (
+    ChangeOwnPassword,
+    ChangePerson,
+    CreatePerson,
+    ListPeople,
+    OpenSession,
+    SetPassword,
+    SignIn,
+    SignOut,
+)
 from service.use_cases.predict import (
     GetPrediction,
     ListPredictions,
@@ -89,6 +99,14 @@ class Verbs:
     list_keys: ListKeys
     revoke_key: RevokeKey
     authenticate: Authenticate
+    create_person: CreatePerson
+    list_people: ListPeople
+    change_person: ChangePerson
+    set_password: SetPassword
+    change_own_password: ChangeOwnPassword
+    sign_in: SignIn
+    open_session: OpenSession
+    sign_out: SignOut
     read_outbox: ReadOutbox
     acknowledge_messages: AcknowledgeMessages
     count_deliveries: CountDeliveries

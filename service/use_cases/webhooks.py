@@ -257,7 +257,7 @@ class GetWebhook:
 
     def __call__(self, caller: Caller, endpoint_id: str) -> Endpoint:
         """Return it; raises `WebhookNotFound`."""
-        caller.require(Permission.ADMINISTER)
+        caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             endpoint = transaction.endpoints.get(endpoint_id)
         if endpoint is None:
@@ -273,7 +273,7 @@ class ListWebhooks:
 
     def __call__(self, caller: Caller) -> list[Endpoint]:
         """Return them."""
-        caller.require(Permission.ADMINISTER)
+        caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.endpoints.all()
 
@@ -294,7 +294,7 @@ class ListDeliveries:
         limit: int = 50,
     ) -> Page[Delivery]:
         """Return one page of the deliveries in ``state`` to one endpoint, or to all."""
-        caller.require(Permission.ADMINISTER)
+        caller.require(Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.deliveries.page(
@@ -310,7 +310,7 @@ class GetDelivery:
 
     def __call__(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
         """Return the delivery and every attempt, oldest first; raises `DeliveryNotFound`."""
-        caller.require(Permission.ADMINISTER)
+        caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             delivery = transaction.deliveries.get(delivery_id)
             if delivery is None:

@@ -11,10 +11,12 @@ import pytest
 from fastapi import FastAPI
 
 from service.dashboard.pages import WHY, pages
+from service.domain.accounts import Session
 from service.domain.errors import StorageUnavailable
 from service.domain.people import SYSTEM, Caller, Role
 from service.domain.predictions import Document, Reason
 from service.domain.routing import PolicyChange, ThresholdMode
+from service.security.cookies import SessionCookies
 from service.use_cases.administer import (
     ActivateModel,
     AddModel,
@@ -22,6 +24,7 @@ from service.use_cases.administer import (
     GetPolicy,
     ListModels,
 )
+from service.use_cases.people import SignedIn
 from service.use_cases.predict import Predict
 from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview
@@ -42,8 +45,16 @@ class Service:
             list_models=ListModels(self.begin),
         )
         app = FastAPI()
-        app.include_router(pages(self.verbs, now=self.now))
+        app.include_router(pages(self.verbs, self.cookies(), now=self.now))
         self.app = app
+
+    def cookies(self) -> SessionCookies:
+        """Return cookies of which each stands for the reviewer."""
+        session = Session("1", REVIEWER.id, bytes(32), self.now(), self.now(), self.now())
+        signed_in = SignedIn(session, None, REVIEWER)
+        return SessionCookies(
+            lambda token, address: signed_in, secret=b"s", public_url="", longest_s=60
+        )
 
     def set_threshold(self, threshold: float) -> None:
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, threshold)
@@ -71,6 +82,7 @@ class Service:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+                client.cookies.set("setwise-session", "token")
                 return await client.get(path)
 
         return asyncio.run(ask())

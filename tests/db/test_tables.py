@@ -119,6 +119,14 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "name": "n", "role": "client", "prefix": "p", "digest": bytes(32),
         "created_at": START,
     },
+    "people": {
+        "id": MISSING, "login": "ann", "name": "Ann", "role": "lead", "created_at": START,
+    },
+    "sessions": {
+        "id": MISSING, "person_id": None, "digest": bytes(32), "created_at": START,
+        "seen_at": START, "expires_at": START,
+    },
+    "sign_in_attempts": {"key": b"x", "count": 0, "last_at": START},
     "routing_policies": {
         "version": MISSING, "ordinal": 2, "target_accuracy": 0.9, "risk": 0.1, "auto_send": True,
         "threshold_mode": "fixed", "threshold": 0.5, "created_at": START, "created_by": "x",
@@ -172,6 +180,9 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
         transaction = tables.predictions
         connection.execute(insert(transaction).values({**ROWS["predictions"], "id": made.id}))
         row["prediction_id"] = made.id
+    if table == "sessions":
+        row["person_id"] = prediction().id
+        _insert(connection, "people", {"id": row["person_id"]})
     if table == "annotations":
         owner = prediction().id
         connection.execute(
@@ -208,6 +219,9 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
     [
         ("api_keys", {"role": "owner"}, "role"),
         ("api_keys", {"digest": bytes(31)}, "digest_is_sha256"),
+        ("people", {"role": "king"}, "role"),
+        ("sessions", {"digest": bytes(33)}, "digest_is_sha256"),
+        ("sign_in_attempts", {"count": -1}, "count_counts"),
         ("routing_policies", {"threshold_mode": "guessed"}, "threshold_mode"),
         ("routing_policies", {"target_accuracy": 1.0}, "target_is_share"),
         ("routing_policies", {"target_accuracy": 0.0}, "target_is_share"),

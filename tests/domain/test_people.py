@@ -18,14 +18,17 @@ from service.domain.people import (
 
 GRANTED = {
     Role.CLIENT: {Permission.PREDICT, Permission.RUN_JOBS},
-    Role.REVIEWER: {Permission.REVIEW},
+    Role.REVIEWER: {Permission.READ_QUEUE, Permission.REVIEW},
     Role.LEAD: {
+        Permission.READ_QUEUE,
         Permission.REVIEW,
         Permission.REPORT,
         Permission.READ_ALL_PREDICTIONS,
         Permission.RUN_JOBS,
     },
     Role.ADMIN: set(Permission),
+    Role.AUDITOR: set(Permission)
+    - {Permission.PREDICT, Permission.REVIEW, Permission.RUN_JOBS, Permission.ADMINISTER},
 }
 
 
@@ -44,7 +47,9 @@ def test_each_role_may_do_what_it_is_for_and_nothing_else(
 
 
 def test_a_refusal_names_the_roles_that_would_do() -> None:
-    with pytest.raises(Forbidden, match=r"A client key may not do this.*: reviewer, lead, admin\."):
+    with pytest.raises(
+        Forbidden, match=r"The role client may not do this.*: reviewer, lead, admin\."
+    ):
         Caller("1", "billing", Role.CLIENT).require(Permission.REVIEW)
 
 

@@ -1,0 +1,141 @@
+"""Commands on people: ``person create|list|change|password|disable|enable``."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import CommandError, print_json, print_table, say
+from service.domain.people import Role
+
+if TYPE_CHECKING:
+    from service.domain.accounts import Person
+
+commands = typer.Typer(help="Let people sign in, change their role or password, shut them out.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Who = Annotated[str, typer.Argument(help="Login name or id.", metavar="LOGIN")]
+
+
+@commands.command()
+def create(
+    login: Annotated[str, typer.Option(help="What they type to sign in; an address will do.")],
+    name: Annotated[str, typer.Option(help="What others see; the audit trail names it.")],
+    role: Annotated[Role, typer.Option(help="What they may do; client is for programs.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make an account; asks for the password, or reads it from the first line of stdin."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        person = built.verbs.create_person(
+            SYSTEM, login=login, name=name, role=role, password=_password()
+        )
+    _tell(person, "may sign in", as_json=as_json)
+
+
+@commands.command(name="list")
+def list_people(as_json: AsJson = False) -> None:
+    """List everybody who can or could sign in."""
+    from rich.table import Column, Table
+
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        people = built.verbs.list_people(SYSTEM)
+    if as_json:
+        print_json({"items": [_described(person) for person in people]})
+        return
+    table = Table(Column("login", min_width=12), "name", "role", "id", "created", "disabled")
+    for person in people:
+        table.add_row(
+            person.login,
+            person.name,
+            person.role,
+            person.id,
+            f"{person.created_at:%Y-%m-%d %H:%M}",
+            f"{person.disabled_at:%Y-%m-%d %H:%M}" if person.disabled_at else "",
+        )
+    print_table(table)
+
+
+@commands.command()
+def change(
+    who: Who,
+    name: Annotated[str | None, typer.Option(help="Another name.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Another role; signs them out.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change somebody's name or role."""
+    from service.domain.people import SYSTEM
+
+    if name is None and role is None:
+        raise CommandError("nothing to change; give --name or --role")
+    with application() as built:
+        person = built.verbs.change_person(SYSTEM, who, name=name, role=role)
+    _tell(person, "is changed", as_json=as_json)
+
+
+@commands.command()
+def password(who: Who) -> None:
+    """Give somebody another password; asks, or reads the first line of stdin. Signs them out."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        person = built.verbs.set_password(SYSTEM, who, _password())
+    _tell(person, "has another password", as_json=False)
+
+
+@commands.command()
+def disable(who: Who) -> None:
+    """Shut somebody out at once; what they did keeps their name."""
+    _allow(who, disabled=True)
+
+
+@commands.command()
+def enable(who: Who) -> None:
+    """Let a disabled person sign in again."""
+    _allow(who, disabled=False)
+
+
+def _allow(who: str, *, disabled: bool) -> None:
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        person = built.verbs.change_person(SYSTEM, who, disabled=disabled)
+    _tell(person, "is disabled" if disabled else "may sign in", as_json=False)
+
+
+def _password() -> str:
+    """Ask on a terminal, twice; elsewhere take the first line of stdin. Never an argument.
+
+    Arguments can be read by every user of the machine, and stay in the shell's history.
+    """
+    if sys.stdin.isatty():
+        asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        return asked
+    given = sys.stdin.readline().rstrip("\r\n")
+    if not given:
+        raise CommandError("no password; type it on a terminal or send it as one line to stdin")
+    return given
+
+
+def _tell(person: "Person", what: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_described(person))
+    else:
+        say(f"{person.id}  {person.login} ({person.name}, {person.role}) {what}")
+
+
+def _described(person: "Person") -> dict[str, object]:
+    return {
+        "id": person.id,
+        "login": person.login,
+        "name": person.name,
+        "role": person.role,
+        "created_at": person.created_at.isoformat(),
+        "disabled_at": person.disabled_at.isoformat() if person.disabled_at else None,
+    }

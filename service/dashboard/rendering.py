@@ -1,0 +1,181 @@
+"""Templates, assets and refusals of the pages: whatever a route of `Page` raises becomes a page."""
+
+import hashlib
+import mimetypes
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import structlog
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import RedirectResponse
+
+from service.dashboard.sessions import LOGIN, SignInFirst
+from service.domain import errors
+from service.domain.errors import ServiceError, Unauthenticated
+from service.security.cookies import Visit
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+# Only our own style sheets, scripts and images; nothing inline, no framing.
+SECURITY_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+# What a refusal is to somebody who reads pages; the first class that fits counts.
+_REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
+    (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request was not sent from here"),
+    (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
+    (errors.NotFound, HTTPStatus.NOT_FOUND, "There is nothing here"),
+    (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "It has changed since you read it"),
+    (errors.Conflict, HTTPStatus.CONFLICT, "This cannot be done now"),
+    (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "Too many attempts"),
+    (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
+    (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This cannot be done"),
+)
+
+log = structlog.get_logger(__name__)
+
+
+class Page(APIRoute):
+    """A route for people at a browser: refusals become pages, or problems for scripts."""
+
+    # Any: FastAPI's own types for a handler.
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler that FastAPI calls."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except SignInFirst as first:
+                if _is_script(request):
+                    raise Unauthenticated("You are signed out; sign in again.") from first
+                return to_sign_in(first.back)
+            except ServiceError as error:
+                if _is_script(request):
+                    raise
+                return refusal(error)
+
+        return guarded
+
+
+def _is_script(request: Request) -> bool:
+    destination = request.headers.get("Sec-Fetch-Dest")
+    return destination == "empty" or "application/json" in request.headers.get("Accept", "")
+
+
+def to_sign_in(back: str) -> Response:
+    """Take the browser to the sign-in page, and afterwards to ``back``."""
+    address = LOGIN if back == "/" else f"{LOGIN}?{urlencode({'next': back})}"
+    return go(address)
+
+
+def go(address: str) -> Response:
+    """Take the browser elsewhere; what it does there is a GET."""
+    return RedirectResponse(
+        address, HTTPStatus.SEE_OTHER, headers={**SECURITY_HEADERS, "Cache-Control": "no-store"}
+    )
+
+
+def refusal(error: ServiceError) -> Response:
+    """Return the page that tells a person of a refusal."""
+    if isinstance(error, errors.StorageUnavailable):
+        # Its words may name files and hosts, which are for the operator.
+        log.warning("page.unavailable", reason=error.detail)
+        return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+    status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
+    answer = page("refused.html", {"heading": title, "detail": error.detail}, status=status)
+    if isinstance(error, errors.TooManyRequests):
+        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return answer
+
+
+def page(
+    template: str,
+    values: Mapping[str, object] | None = None,
+    *,
+    visit: Visit | None = None,
+    status: HTTPStatus = HTTPStatus.OK,
+) -> Response:
+    """Return a page made from a template.
+
+    Parameters
+    ----------
+    values : mapping
+        What the template names. ``now`` is the present time unless given.
+    visit : Visit or None
+        Who reads it; their name and a way to sign out stand in the header.
+    """
+    given = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
+    return Response(
+        templates().get_template(template).render(given),
+        status_code=status,
+        media_type="text/html",
+        headers=SECURITY_HEADERS | {"Cache-Control": "no-store"},
+    )
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that pages refer to."""
+
+    content: bytes
+    media_type: str
+    address: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return the files that pages refer to, by name."""
+    folder: Traversable = files("service.dashboard").joinpath("static")
+    found = {}
+    for file in folder.iterdir():
+        content = file.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()[:12]
+        media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        found[file.name] = Asset(content, media_type, f"/static/{file.name}?v={digest}")
+    return found
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates of the pages."""
+    environment = Environment(
+        loader=PackageLoader("service.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    environment.filters["share"] = _share
+    environment.globals["static"] = lambda name: assets()[name].address
+    return environment
+
+
+def _share(part: int, whole: int) -> str:
+    """Write a share as a percentage that never rounds to nothing or to all.
+
+    >>> [_share(part, 1000) for part in (0, 2, 426, 998, 1000)]
+    ['0 %', '< 1 %', '43 %', '> 99 %', '100 %']
+    """
+    if part in {0, whole}:
+        return "100 %" if part else "0 %"
+    percent = 100 * part / whole
+    if percent < 1:
+        return "< 1 %"
+    return "> 99 %" if percent > 99 else f"{percent:.0f} %"

@@ -1,0 +1,1 @@
+"""How people and programs prove who they are, and what keeps others out."""
