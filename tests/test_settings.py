@@ -66,6 +66,12 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("LEASE_S", "nan"),
         ("KEY_CACHE_S", "3600"),
         ("PEPPER", "hunter2"),
+        ("SESSION_IDLE_S", "0"),
+        ("SESSION_LONGEST_S", "-1"),
+        ("PUBLIC_URL", "hunter2"),
+        ("PUBLIC_URL", "https://me:hunter2@host"),
+        ("PUBLIC_URL", "https://host/path"),
+        ("TRUSTED_PROXIES", "10.0.0.0/8, proxy"),
     ],
 )
 def test_a_bad_setting_is_one_line_that_names_it(

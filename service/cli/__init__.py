@@ -21,7 +21,7 @@ from service.cli import (
     webhooks,
 )
 from service.cli.console import CommandError, note, one_line
-from service.domain.errors import ServiceError
+from service.domain.errors import InvalidRequest, ServiceError
 
 BAD_INPUT = 2
 FAULT = 1  # ours, not the user's
@@ -84,7 +84,9 @@ def _tell(error: Exception) -> int:
         return BAD_INPUT
     # `models` and the settings refuse what users hand them with ValueErrors.
     if isinstance(error, CommandError | ServiceError | ValueError):
-        note(f"setwise: {one_line(error)}")
+        faults = error.faults if isinstance(error, InvalidRequest) else ()
+        where = "; ".join(f"{fault.pointer.strip('/')} {fault.detail}" for fault in faults)
+        note(f"setwise: {one_line(f'{error} {where}')}")
         return BAD_INPUT
     note(
         f"setwise: unexpected {type(error).__name__}: {one_line(error)}; this is a fault in "

@@ -12,6 +12,8 @@ import pytest
 from models.corpus.notes import ANNOTATORS, CODES, generate_notes
 from service.cli import demo as demo_command
 from service.cli.demo import INCOMING_NOTES, INCOMING_SEED, LEAST_WAITING, REVIEWED_NOTES, TOP_UP
+from service.cli.demo_people import LOGINS, DemoPeople
+from service.cli.secrets_file import SecretsFile
 from service.cli.welcome import Examples, welcome
 from service.domain.people import SYSTEM, Caller, KeyDigest, Role
 from service.domain.predictions import Document, ScoredSet
@@ -24,9 +26,11 @@ from service.use_cases.administer import (
     ListKeys,
     RevokeKey,
 )
+from service.use_cases.people import CreatePerson, ListPeople, SetPassword
 from service.use_cases.predict import ListPredictions, Predict
 from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview, ListReviews, ReleaseReview
+from tests.fake_people import FakePasswords
 from tests.fakes import (
     FakeClock,
     FakeDatabase,
@@ -60,6 +64,9 @@ class Service:
             authenticate=Authenticate(begin, digest),
             create_key=CreateKey(begin, now, new_id, digest, lambda: next(random_parts)),
             list_keys=ListKeys(begin),
+            create_person=CreatePerson(begin, now, new_id, FakePasswords()),
+            list_people=ListPeople(begin),
+            set_password=SetPassword(begin, now, new_id, FakePasswords()),
             revoke_key=RevokeKey(begin, now, new_id),
             get_policy=GetPolicy(begin),
             change_policy=ChangePolicy(begin, now, new_id),
@@ -74,7 +81,7 @@ class Service:
         self.contents = lambda: begin.contents
 
     def fill(self, folder: Path) -> dict[str, str]:
-        keys = demo_command.Keyring(folder / "keys.json", self.verbs)
+        keys = demo_command.Keyring(SecretsFile(folder / "keys.json"), self.verbs)
         secrets = keys.opened()
         demo_command._fill(self.verbs, keys, secrets, lambda fraction, message="": None)
         return secrets
@@ -89,7 +96,7 @@ def service() -> Service:
 
 
 def keyring(service: Service, folder: Path) -> demo_command.Keyring:
-    return demo_command.Keyring(folder / "keys.json", service.verbs)
+    return demo_command.Keyring(SecretsFile(folder / "keys.json"), service.verbs)
 
 
 def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
@@ -122,6 +129,35 @@ def test_a_damaged_file_of_keys_is_replaced(service: Service, tmp_path: Path, co
     (tmp_path / "keys.json").write_text(content)
     secrets = keyring(service, tmp_path).opened()
     assert json.loads((tmp_path / "keys.json").read_text()) == secrets
+
+
+# People
+
+
+def people(service: Service, folder: Path) -> DemoPeople:
+    return DemoPeople(SecretsFile(folder / "passwords.json"), service.verbs)
+
+
+def passwords_that_work(service: Service) -> dict[str, str]:
+    hashes = {person.login: person.password for person in service.verbs.list_people(SYSTEM)}
+    return {login: hashed.removeprefix("1:")[::-1] for login, hashed in hashes.items()}
+
+
+def test_people_get_passwords_that_work_and_keep_them(service: Service, tmp_path: Path) -> None:
+    made = people(service, tmp_path).opened()
+    assert made.keys() == LOGINS.keys()
+    assert passwords_that_work(service) == made
+    assert len(set(made.values())) == len(made)
+    assert people(service, tmp_path).opened() == made
+    assert stat.S_IMODE((tmp_path / "passwords.json").stat().st_mode) == 0o600
+
+
+def test_a_lost_file_of_passwords_is_made_anew(service: Service, tmp_path: Path) -> None:
+    before = people(service, tmp_path).opened()
+    (tmp_path / "passwords.json").unlink()
+    after = people(service, tmp_path).opened()
+    assert after != before
+    assert passwords_that_work(service) == after
 
 
 # History
@@ -216,6 +252,7 @@ def test_calls_survive_quotes_and_paths_with_spaces() -> None:
         "http://127.0.0.1:1",
         {"client": "sw_client_x", "reviewer": "r", "lead": "l", "admin": "a"},
         Path("/a folder/demo"),
+        passwords={"reviewer": "abcd-efgh"},
         examples=examples,
         command=Path("/with space/setwise"),
     )

@@ -45,7 +45,12 @@ class Demo:
         assert found
         self.url = found.group()
         self.keys = dict(
-            re.findall(r"^  (client|reviewer|lead|admin) +(sw_\S+)$", self.said, re.MULTILINE)
+            re.findall(
+                r"^  (client|reviewer|lead|admin|auditor) +(sw_\S+)$", self.said, re.MULTILINE
+            )
+        )
+        self.passwords = dict(
+            re.findall(r"^  (reviewer|lead|admin) +(\w+-\w+-\w+-\w+)$", self.said, re.MULTILINE)
         )
 
     def __enter__(self) -> Self:
@@ -81,12 +86,25 @@ class Demo:
         headers = {"Authorization": f"Bearer {self.keys[role]}"} if role else {}
         return httpx.get(self.url + path, headers=headers, timeout=30)
 
+    def page(self, path: str, login: str) -> str:
+        """Return a page as somebody reads it who signs in with the printed password."""
+        with httpx.Client(base_url=self.url, timeout=30) as browser:
+            door = browser.get("/login").text
+            token = re.search(r'name="csrf" value="([^"]+)"', door)
+            assert token
+            fields = {"csrf": token[1], "login": login, "password": self.passwords[login]}
+            assert browser.post("/login", data=fields).status_code == 303
+            response = browser.get(path)
+            assert response.status_code == 200
+            return response.text
+
     def trained_at(self) -> int:
         return (self.folder / "model" / "manifest.json").stat().st_mtime_ns
 
     def tiles(self) -> dict[str, int]:
         found = re.findall(
-            r'class="name">([^<]+)</span>\s*<span class="number">([\d,]+)<', self.get("/").text
+            r'class="name">([^<]+)</span>\s*<span class="number">([\d,]+)<',
+            self.page("/", "lead"),
         )
         return {name: int(number.replace(",", "")) for name, number in found}
 
@@ -97,6 +115,7 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
     with Demo(tmp_path / "data") as demo:
         the_queue_is_filled_and_has_some_history(demo)
         each_role_has_a_key_that_works(demo)
+        the_pages_open_for_those_who_sign_in(demo)
         the_keys_are_kept_where_only_their_owner_reads(demo)
         the_calls_work_when_pasted_into_a_shell(demo)
         tiles, keys = demo.tiles(), demo.keys
@@ -118,24 +137,32 @@ def the_queue_is_filled_and_has_some_history(demo: Demo) -> None:
     assert tiles["Sent automatically"] > 40
     assert tiles["Waiting"] >= 20
     assert tiles["Reviewed"] == 45
-    page = demo.get("/").text
+    page = demo.page("/", "admin")
     assert "set by hand, not certified" in page
     assert "86 labels" in page
 
 
 def each_role_has_a_key_that_works(demo: Demo) -> None:
-    assert demo.keys.keys() == {"client", "reviewer", "lead", "admin"}
+    assert demo.keys.keys() == {"client", "reviewer", "lead", "admin", "auditor"}
     assert demo.get("/v1/predictions", "client").status_code == 200
     assert demo.get("/v1/reviews", "reviewer").status_code == 200
     assert demo.get("/v1/predictions", "lead").status_code == 200
     assert demo.get("/v1/admin/models", "admin").status_code == 200
 
 
+def the_pages_open_for_those_who_sign_in(demo: Demo) -> None:
+    assert demo.get("/").status_code == 303
+    assert demo.passwords.keys() == {"reviewer", "lead", "admin"}
+    for login in demo.passwords:
+        assert "(demo)" in demo.page("/account", login)
+
+
 def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
-    path = demo.folder / "demo-keys.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert json.loads(path.read_text()) == demo.keys
-    assert "which only you can read" in demo.said
+    for name, secrets in (("demo-keys", demo.keys), ("demo-passwords", demo.passwords)):
+        path = demo.folder / f"{name}.json"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert json.loads(path.read_text()) == secrets
+    assert "Only you can read the files" in demo.said
 
 
 def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:

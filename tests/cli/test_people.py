@@ -1,0 +1,102 @@
+"""``person create|list|change|password|disable|enable``."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.cli import main
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def types(monkeypatch: pytest.MonkeyPatch):
+    def typed(text: str) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    return typed
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["person", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+ANN = ("create", "--login", "Ann@ward.example", "--name", "Ann", "--role", "reviewer")
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    items: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
+    return items
+
+
+def test_an_account_is_made_with_a_password_from_stdin(
+    capsys: pytest.CaptureFixture[str], types, sqlite_url: str
+) -> None:
+    types(f"{PASSWORD}\nignored\n")
+    assert run(*ANN, "--json") == 0
+    printed = capsys.readouterr()
+    person = json.loads(printed.out)
+    assert (person["login"], person["role"]) == ("ann@ward.example", "reviewer")
+    assert PASSWORD not in printed.out + printed.err
+    assert listed(capsys) == [person]
+    database = Path(sqlite_url.removeprefix("sqlite:///"))
+    for file in database.parent.glob(f"{database.name}*"):
+        assert PASSWORD.encode() not in file.read_bytes()
+
+
+def test_an_account_is_disabled_enabled_and_changed(
+    capsys: pytest.CaptureFixture[str], types
+) -> None:
+    types(PASSWORD)
+    assert run(*ANN) == 0
+    assert run("disable", "ann@ward.example") == 0
+    assert listed(capsys)[0]["disabled_at"]
+    assert run("enable", "ann@ward.example") == 0
+    assert run("change", "ann@ward.example", "--role", "auditor", "--name", "Ann Lee") == 0
+    (person,) = listed(capsys)
+    assert (person["role"], person["name"], person["disabled_at"]) == ("auditor", "Ann Lee", None)
+    types("another long password")
+    assert run("password", "ann@ward.example") == 0
+    assert run("list") == 0
+    assert "Ann Lee" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "said"),
+    [
+        (ANN, "", "no password"),
+        (ANN, "short", "too short"),
+        ((*ANN[:-1], "client"), PASSWORD, "for programs"),
+        ((*ANN[:-1], "king"), PASSWORD, "king"),
+        (("create", "--login", "a b", "--name", "x", "--role", "lead"), PASSWORD, "login"),
+        (("disable", "nobody"), "", "nobody"),
+        (("password", "nobody"), PASSWORD, "nobody"),
+        (("change", "nobody"), "", "--role"),
+        ((*ANN, "--password", PASSWORD), "", "--password"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    capsys: pytest.CaptureFixture[str], types, arguments: tuple[str, ...], given: str, said: str
+) -> None:
+    types(given)
+    assert run(*arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("setwise: ")
+    assert said in line
