@@ -276,7 +276,7 @@ def edge(
     """Return what the HTTP interface needs, over finished verbs."""
     return Edge(
         verbs=finished,
-        predict=Grouped(finished.predict.together, name="predictions"),
+        predict=Grouped(finished.predict.together, name="predictions", at_once=2),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.open_session,

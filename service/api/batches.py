@@ -171,7 +171,7 @@ def predict_batch(
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
             items.append(problem.model_dump_json(exclude_defaults=True).encode())
         else:
-            edge.metrics.decisions.labels(outcome.decision, outcome.reason).inc()
+            edge.metrics.decided(outcome.decision, outcome.reason)
             items.append(written_prediction(outcome))
     return answer(b'{"items":[%b]}' % b",".join(items))
 

@@ -24,7 +24,7 @@ class _Waiting(Generic[Asked, Answered]):
 class Grouped(Generic[Asked, Answered]):
     """Handles whatever has arrived while the last group was handled as the next one.
 
-    One thread handles one group after another. Nobody waits for a group to fill: a request that
+    A thread or two handle one group after another. Nobody waits for a group to fill: a request that
     comes alone is handled at once and alone, and groups grow with the load. Answers leave when
     the whole group is done, which for a transaction means that it is committed.
 
@@ -38,8 +38,10 @@ class Grouped(Generic[Asked, Answered]):
     most_waiting : int
         Requests that may wait; further ones are refused, so that a slow database makes neither
         memory nor delays grow without end.
+    at_once : int
+        Groups under way: with two, one is computed while the other waits for the disk.
     name : str
-        Of the thread.
+        Of the threads.
     """
 
     def __init__(
@@ -47,16 +49,17 @@ class Grouped(Generic[Asked, Answered]):
         handle: Callable[[Sequence[Asked]], Sequence[Answered | Exception]],
         *,
         name: str,
+        at_once: int = 1,
         largest: int = 64,
         most_waiting: int = 1_024,
     ) -> None:
         self._handle = handle
         self._largest = largest
         self._most_waiting = most_waiting
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)
         self._lock = Lock()
         self._waiting: deque[_Waiting[Asked, Answered]] = deque()
-        self._busy = False
+        self._idle = at_once
         self._closed = False
 
     async def __call__(self, asked: Asked) -> Answered:
@@ -77,16 +80,16 @@ class Grouped(Generic[Asked, Answered]):
                     f"{self._most_waiting} requests wait for the database already."
                 )
             self._waiting.append(_Waiting(asked, loop, answer))
-            wake, self._busy = not self._busy, True
-            if wake:
-                self._thread.submit(self._work)
+            if self._idle:
+                self._idle -= 1
+                self._threads.submit(self._work)
         return await answer
 
     def close(self) -> None:
         """Refuse new requests and return when those that wait are answered."""
         with self._lock:
             self._closed = True
-        self._thread.shutdown(wait=True)
+        self._threads.shutdown(wait=True)
 
     def _work(self) -> None:
         while group := self._next_group():
@@ -101,7 +104,8 @@ class Grouped(Generic[Asked, Answered]):
     def _next_group(self) -> list[_Waiting[Asked, Answered]]:
         with self._lock:
             size = min(self._largest, len(self._waiting))
-            self._busy = size > 0
+            if not size:
+                self._idle += 1
             return [self._waiting.popleft() for _ in range(size)]
 
 

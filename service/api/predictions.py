@@ -122,7 +122,7 @@ async def predict(
     prediction = await edge.predict(
         Submission(caller, body.as_document(), _idempotency(idempotency_key, body), request_id)
     )
-    edge.metrics.decisions.labels(prediction.decision, prediction.reason).inc()
+    edge.metrics.decided(prediction.decision, prediction.reason)
     return answer(
         written_prediction(prediction),
         status=201,

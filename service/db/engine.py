@@ -71,6 +71,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
             timeout=patience_s,
             isolation_level=None,  # transactions begin where we say so, see below
             check_same_thread=False,
+            cached_statements=256,  # one for each number of rows that are added together
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from pydantic_core import to_json
 
-from service.api.schemas import Prediction, described
+from service.api.schemas import Prediction, described, written_prediction
 from service.domain.people import Role
 from service.domain.predictions import MOST_METADATA_BYTES, Document
 from tests.edge import Service, assert_problem
@@ -336,5 +336,5 @@ def test_a_model_that_fails_is_a_bare_500(
 
 def test_the_answer_is_what_its_schema_describes() -> None:
     for made in (prediction(confidence=0.25), prediction(document=Document(text="no name"))):
-        written = to_json(described(made))
-        assert written == Prediction.of(made).model_dump_json().encode()
+        assert written_prediction(made) == to_json(described(made))
+        assert written_prediction(made) == Prediction.of(made).model_dump_json().encode()

@@ -1,0 +1,49 @@
+"""Rows that are added together arrive as SQLAlchemy would have added them."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, delete, insert, select
+
+from service.db.bulk import RowInsert
+from service.db.tables import jobs
+from tests.fakes import START, FakeIds
+
+NEW_ID = FakeIds()
+
+
+def _row(number: int) -> dict[str, object]:
+    return {
+        "id": NEW_ID(),
+        "kind": "kind's",
+        "key": None if number % 2 else f"key {number} %s ? :key",
+        "payload": {"n": number, "word": "NaN", "deep": [1e300, None]},
+        "state": "queued",
+        "progress": number / 1_000,
+        "message": "",
+        "attempt": 0,
+        "token": 0,
+        "due_at": START + timedelta(microseconds=number),
+        "created_at": START,
+        "result": None,
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 131])
+def test_rows_are_stored_as_sqlalchemy_stores_them(module_engine: Engine, count: int) -> None:
+    rows = [_row(number) for number in range(count)]
+    everything = select(*(jobs.c[name] for name in rows[0])).order_by(jobs.c.id)
+    stored = []
+    for add in (RowInsert(jobs), lambda connection, rows: connection.execute(insert(jobs), rows)):
+        with module_engine.begin() as connection:
+            add(connection, [dict(row) for row in rows])
+            stored.append(connection.execute(everything).all())
+            connection.execute(delete(jobs))
+    assert stored[0] == stored[1]
+    assert [row.payload["n"] for row in stored[0]] == list(range(count))
+
+
+def test_no_rows_are_no_statement(module_engine: Engine) -> None:
+    with module_engine.begin() as connection:
+        RowInsert(jobs)(connection, [])
+        assert connection.execute(select(jobs)).all() == []
