@@ -148,7 +148,7 @@ class _Children(dict[tuple[str, ...], _Metric]):
 
     def __init__(self, metric: _Metric) -> None:
         super().__init__()
-        self._metric = metric
+        self._metric: _Metric = metric
 
     def __missing__(self, values: tuple[str, ...]) -> _Metric:
         child: _Metric = self._metric.labels(*values)
@@ -223,10 +223,6 @@ class RequestTelemetry:
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         outcome = str(status or "aborted")
         self._metrics.answered(method, route, outcome, elapsed_s)
-        if not _ROOT.isEnabledFor(
-            logging.INFO
-        ):  # structlog finds it out only after building a line
-            return
         log.info(
             "request",
             method=method,
