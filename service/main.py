@@ -14,6 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api import (
     admin,
     batches,
+    exports,
     health,
     jobs,
     outcomes,
@@ -74,6 +75,7 @@ def create_app(
         webhooks,
         admin,
         uploads,
+        exports,
         jobs,
         health,
         reference,

@@ -41,6 +41,7 @@ from service.telemetry import Metrics
 from service.use_cases import (
     administer,
     deliver,
+    export,
     labels,
     outcomes,
     oversee,
@@ -191,6 +192,7 @@ def verbs(
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
     one = predict.Predict(predictors=predictors, max_text_bytes=settings.max_text_bytes, **office)
+    exporting = export.Export(**office)
     return Verbs(
         predict=one,
         predict_batch=predict.PredictBatch(one),
@@ -218,6 +220,9 @@ def verbs(
         submit_scoring=score.SubmitScoring(**desk, files=files),
         score_file=score.ScoreFile(one, files, longest_line=settings.max_body_bytes),
         read_result=results.ReadResult(begin, files),
+        export=exporting,
+        submit_export=export.SubmitExport(exporting),
+        run_export=export.RunExport(exporting, files),
         sweep_files=results.SweepFiles(
             begin, clock, files, keep=timedelta(days=settings.job_files_days)
         ),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.errors import DuplicateModel, JobUnfinished, ModelUnavailable, StaleVersion
@@ -38,9 +38,12 @@ from service.use_cases.ports import (
     OutcomeRaced,
     Page,
     PredictionFilter,
+    Span,
 )
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
+
+Said = TypeVar("Said", Annotation, Outcome)
 
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -174,7 +177,7 @@ class FakeDatabase:
         self.contents = _Contents()
         self.writer = threading.Lock()
 
-    def __call__(self, *, read_only: bool = False) -> "FakeUnitOfWork":
+    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "FakeUnitOfWork":
         return FakeUnitOfWork(self, read_only=read_only)
 
 
@@ -203,6 +206,7 @@ class FakeUnitOfWork:
         self.outbox = FakeOutbox(contents.outgoing)
         self.endpoints = FakeEndpoints(contents.outgoing)
         self.deliveries = FakeDeliveries(contents.outgoing)
+        self.history = FakeHistory(contents)
         return self
 
     def __exit__(
@@ -480,6 +484,48 @@ class FakeJobs(_Repository):
             return False
         self.contents.jobs[job.id] = replace(job, checkpoint=stored.checkpoint)
         return True
+
+
+class FakeHistory(_Repository):
+    """What is stored, in the order of its ids."""
+
+    def predictions(self, span: Span, *, after: str | None, limit: int) -> list[Prediction]:
+        found = [p for p in self.contents.predictions.values() if _within(p.created_at, span)]
+        mine = [p for p in found if span.client_id in {None, p.client_id}]
+        return list(_page(mine, after, limit, newest_first=False).items)
+
+    def annotations(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Annotation, Prediction]]:
+        return self._beside(self.contents.annotations.values(), span, after, limit)
+
+    def outcomes(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Outcome, Prediction]]:
+        return self._beside(self.contents.outcomes.values(), span, after, limit)
+
+    def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
+        found = [event for event in self.contents.events.values() if _within(event.at, span)]
+        return list(_page(found, after, limit, newest_first=False).items)
+
+    def _beside(
+        self, items: Iterable[Said], span: Span, after: str | None, limit: int
+    ) -> list[tuple[Said, Prediction]]:
+        predictions = self.contents.predictions
+        found = [
+            item
+            for item in items
+            if _within(item.created_at, span)
+            and span.client_id in {None, predictions[item.prediction_id].client_id}
+        ]
+        page = _page(found, after, limit, newest_first=False).items
+        return [(item, predictions[item.prediction_id]) for item in page]
+
+
+def _within(at: datetime, span: Span) -> bool:
+    return (span.created_from is None or at >= span.created_from) and (
+        span.created_before is None or at < span.created_before
+    )
 
 
 def _page(

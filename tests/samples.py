@@ -13,7 +13,7 @@ from service.domain.delivery import (
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey, Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
-from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
@@ -80,6 +80,23 @@ def change(**fields: object) -> PolicyChange:
         threshold=0.8,
     )
     return replace(plain, **fields)
+
+
+def annotation(of: ReviewTask, *labels: str, minutes: float = 5) -> Annotation:
+    """Return what Ann said some minutes after the prediction."""
+    return Annotation(
+        id=_ids(),
+        task_id=of.id,
+        prediction_id=of.prediction.id,
+        reviewer=ANN.id,
+        labels=labels,
+        comment=None,
+        agreed=set(labels) == set(of.prediction.scored.labels),
+        chosen_rank=None,
+        suggestion_shown=True,
+        seconds=1.0,
+        created_at=of.prediction.created_at + timedelta(minutes=minutes),
+    )
 
 
 def outcome(

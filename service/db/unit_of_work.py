@@ -11,6 +11,7 @@ from service.db.audit_trail import SqlAuditTrail
 from service.db.deliveries import SqlDeliveries
 from service.db.endpoints import SqlEndpoints
 from service.db.engine import READ_ONLY
+from service.db.history import SqlHistory
 from service.db.jobs import SqlJobs
 from service.db.keys import SqlKeys
 from service.db.models import SqlModels
@@ -35,10 +36,13 @@ class Transactions:
         self._engine = engine
         self._writer = threading.Semaphore(1) if engine.dialect.name == "sqlite" else None
 
-    def __call__(self, *, read_only: bool = False) -> "SqlUnitOfWork":
+    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "SqlUnitOfWork":
         """Return a unit of work, to be entered with ``with``."""
         return SqlUnitOfWork(
-            self._engine, read_only=read_only, writer=None if read_only else self._writer
+            self._engine,
+            read_only=read_only,
+            snapshot=snapshot,
+            writer=None if read_only else self._writer,
         )
 
 
@@ -59,11 +63,18 @@ class SqlUnitOfWork:
     outbox: ports.Outbox
     endpoints: ports.Endpoints
     deliveries: ports.Deliveries
+    history: ports.History
 
     def __init__(
-        self, engine: Engine, *, read_only: bool, writer: threading.Semaphore | None
+        self,
+        engine: Engine,
+        *,
+        read_only: bool,
+        snapshot: bool,
+        writer: threading.Semaphore | None,
     ) -> None:
         self._engine = engine
+        self._snapshot = snapshot
         self._read_only = read_only
         self._writer = writer
         self._connection: Connection | None = None
@@ -90,6 +101,7 @@ class SqlUnitOfWork:
         self.outbox = SqlOutbox(connection)
         self.endpoints = SqlEndpoints(connection)
         self.deliveries = SqlDeliveries(connection)
+        self.history = SqlHistory(connection)
         return self
 
     def __exit__(
@@ -128,7 +140,9 @@ class SqlUnitOfWork:
                 connection = connection.execution_options(
                     **{READ_ONLY: True, "postgresql_readonly": True}
                 )
-            connection.begin()
+            if self._snapshot and connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            connection.begin()  # SQLite's transactions are snapshots as they are
         except BaseException:
             self._discard(connection)
             raise

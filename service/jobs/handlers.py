@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from service.domain.work import Job
 from service.jobs.worker import Report, Task
+from service.use_cases.export import EXPORT
 from service.use_cases.score import SCORING
 from service.use_cases.verbs import Verbs
 
@@ -28,4 +29,5 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
         SCORING: Task(verbs.score_file, long=True),
+        EXPORT: Task(verbs.run_export, long=True),
     }

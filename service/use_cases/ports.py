@@ -414,6 +414,32 @@ class Deliveries(Protocol):
         """List the attempts of a delivery, oldest first."""
 
 
+@dataclass(frozen=True)
+class Span:
+    """Which rows of the past are meant; None does not restrict."""
+
+    client_id: str | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+
+
+class History(Protocol):
+    """What is stored, in the order of its ids."""
+
+    def predictions(self, span: Span, *, after: str | None, limit: int) -> list[Prediction]: ...
+
+    def annotations(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Annotation, Prediction]]: ...
+
+    def outcomes(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Outcome, Prediction]]: ...
+
+    def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
+        """List the audit trail of all clients."""
+
+
 class UnitOfWork(Protocol):
     """One transaction: all of it happens at `commit`, or nothing does."""
 
@@ -431,6 +457,7 @@ class UnitOfWork(Protocol):
     outbox: Outbox
     endpoints: Endpoints
     deliveries: Deliveries
+    history: History
 
     def __enter__(self) -> Self: ...
 
@@ -447,4 +474,5 @@ class UnitOfWork(Protocol):
 class Begin(Protocol):
     """Opens transactions."""
 
-    def __call__(self, *, read_only: bool = False) -> UnitOfWork: ...
+    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> UnitOfWork:
+        """Return a unit of work; with ``snapshot`` all its reads see one state."""

@@ -1,8 +1,10 @@
 """Stored things as plain members, for files and exports."""
 
-from datetime import datetime
-
+from service.domain.history import Event
+from service.domain.lines import instant
+from service.domain.outcomes import Outcome
 from service.domain.predictions import Prediction
+from service.domain.reviews import Annotation
 
 
 def prediction_row(prediction: Prediction) -> dict[str, object]:
@@ -28,11 +30,59 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
     }
 
 
-def instant(at: datetime) -> str:
-    """Write a time as RFC 3339 does.
+def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
+    """Return what a person said, beside what was predicted."""
+    return {
+        "id": annotation.id,
+        **_predicted(of),
+        "review_id": annotation.task_id,
+        "reviewer": annotation.reviewer,
+        "labels": list(annotation.labels),
+        "comment": annotation.comment,
+        "agreed": annotation.agreed,
+        "chosen_rank": annotation.chosen_rank,
+        "suggestion_shown": annotation.suggestion_shown,
+        "seconds": annotation.seconds,
+        "created_at": instant(annotation.created_at),
+    }
 
-    >>> from datetime import UTC
-    >>> instant(datetime(2026, 11, 21, 9, tzinfo=UTC))
-    '2026-11-21T09:00:00Z'
-    """
-    return at.isoformat().replace("+00:00", "Z")
+
+def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
+    """Return what turned out to be right, beside what was predicted."""
+    return {
+        "id": outcome.id,
+        **_predicted(of),
+        "number": outcome.number,
+        "labels": list(outcome.labels),
+        "source": outcome.source,
+        "agreed": outcome.agreed,
+        "reported_by": outcome.reported_by,
+        "created_at": instant(outcome.created_at),
+    }
+
+
+def event_row(event: Event) -> dict[str, object]:
+    """Return a line of the audit trail."""
+    return {**vars(event), "at": instant(event.at), "detail": dict(event.detail)}
+
+
+def content_row(of: Prediction) -> dict[str, object]:
+    """Return what is left of the document itself."""
+    document = of.document
+    return {
+        "text": document.text,
+        "features": None if document.features is None else dict(document.features),
+        "metadata": dict(document.metadata),
+    }
+
+
+def _predicted(of: Prediction) -> dict[str, object]:
+    return {
+        "prediction_id": of.id,
+        "document_id": of.document.id,
+        "client_id": of.client_id,
+        "predicted_labels": list(of.scored.labels),
+        "confidence": of.scored.confidence,
+        "decision": of.decision.value,
+        "model_version": of.scored.model_version,
+    }

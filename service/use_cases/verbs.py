@@ -14,6 +14,7 @@ from service.use_cases.administer import (
     RevokeKey,
 )
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
+from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.oversee import CancelJob, GetJob, ListJobs, RetryJob
@@ -90,6 +91,9 @@ class Verbs:
     score_file: ScoreFile
     read_result: ReadResult
     sweep_files: SweepFiles
+    export: Export
+    submit_export: SubmitExport
+    run_export: RunExport
     get_policy: GetPolicy
     change_policy: ChangePolicy
     add_model: AddModel

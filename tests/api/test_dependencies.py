@@ -18,6 +18,8 @@ CALLS = [
     ("GET", "/v1/predictions/x/outcomes"),
     ("GET", "/v1/jobs"),
     ("GET", "/v1/jobs/x"),
+    ("GET", "/v1/exports/x"),
+    ("POST", "/v1/jobs/export"),
     ("POST", "/v1/jobs/scoring"),
     ("GET", "/v1/jobs/x/result"),
     ("POST", "/v1/jobs/x/cancel"),

@@ -1,31 +1,12 @@
 """What was told last, whoever said it."""
 
-from datetime import timedelta
-
 from service.domain.outcomes import outcome_faults, sent_labels
 from service.domain.predictions import Decision, Reason
-from service.domain.reviews import Annotation
-from tests.fakes import START
-from tests.samples import ANN, outcome, prediction
+from tests.samples import annotation, outcome, prediction, task
 
 SENT = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
-HELD = prediction()
-
-
-def annotation(*labels: str, minutes: float) -> Annotation:
-    return Annotation(
-        id="019b7a0b-0000-7000-8000-00000000aaaa",
-        task_id="t",
-        prediction_id=HELD.id,
-        reviewer=ANN.id,
-        labels=labels,
-        comment=None,
-        agreed=False,
-        chosen_rank=None,
-        suggestion_shown=True,
-        seconds=1.0,
-        created_at=START + timedelta(minutes=minutes),
-    )
+TASK = task()
+HELD = TASK.prediction
 
 
 def test_a_set_that_left_by_itself_was_told() -> None:
@@ -37,13 +18,13 @@ def test_a_set_that_waits_was_told_to_nobody_whatever_others_report() -> None:
 
 
 def test_a_review_is_told_and_later_outcomes_replace_it() -> None:
-    done = annotation("c", minutes=30)
+    done = annotation(TASK, "c", minutes=30)
     assert sent_labels(HELD, [done], []) == ("c",)
     assert sent_labels(HELD, [done], [outcome(HELD, "d")]) == ("d",)
 
 
 def test_an_outcome_before_the_review_was_not_told() -> None:
-    assert sent_labels(HELD, [annotation("c", minutes=90)], [outcome(HELD, "d")]) == ("c",)
+    assert sent_labels(HELD, [annotation(TASK, "c", minutes=90)], [outcome(HELD, "d")]) == ("c",)
 
 
 def test_every_fault_is_named_with_its_place() -> None:

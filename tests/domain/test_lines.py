@@ -1,0 +1,67 @@
+"""Rows as text: whole after reading, and harmless in a spreadsheet."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.lines import FORMULA_STARTS, Format, header, lines
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+values = st.one_of(
+    st.none(),
+    texts,
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(texts),
+    st.dictionaries(texts, texts),
+)
+rows = st.lists(st.fixed_dictionaries({"a": values, "b": values}), max_size=5)
+
+
+def read_csv(content: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode(), newline="")))
+
+
+@given(rows)
+def test_json_lines_come_back_as_they_were(rows: list[dict[str, object]]) -> None:
+    written = lines(Format.JSON_LINES, rows)
+    assert [json.loads(line) for line in written.decode().split("\n")[:-1]] == rows
+
+
+@given(rows)
+def test_csv_comes_back_and_no_text_begins_a_formula(rows: list[dict[str, object]]) -> None:
+    read = read_csv(lines(Format.CSV, rows))
+    assert len(read) == len(rows)
+    for cells, row in zip(read, rows, strict=True):
+        for cell, value in zip(cells, row.values(), strict=True):
+            if isinstance(value, str):
+                assert cell in {value, f"'{value}"}
+                assert not cell.startswith(FORMULA_STARTS)
+            elif isinstance(value, bool | list | dict):
+                assert json.loads(cell) == value
+            elif value is None:
+                assert not cell
+            else:
+                assert float(cell) == float(value)  # type: ignore[arg-type]  # a number
+
+
+def test_numbers_stay_numbers_and_times_are_rfc_3339() -> None:
+    row = {"n": -0.5, "at": datetime(2026, 1, 2, tzinfo=UTC), "labels": ["-x"]}
+    assert lines(Format.CSV, [row]) == b'-0.5,"""2026-01-02T00:00:00Z""","[""-x""]"\r\n'
+    assert lines(Format.JSON_LINES, [row]).startswith(b'{"n":-0.5,"at":"2026-01-02T00:00:00Z"')
+
+
+def test_only_csv_has_a_header() -> None:
+    assert header(Format.CSV, ["a", "b"]) == b"a,b\r\n"
+    assert header(Format.JSON_LINES, ["a", "b"]) == b""
+
+
+def test_what_no_file_can_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match="object has no place"):
+        lines(Format.JSON_LINES, [{"a": object()}])

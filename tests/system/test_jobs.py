@@ -1,0 +1,118 @@
+"""Jobs of really started processes that are killed: nothing is lost and nothing doubled."""
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from tests.system.conftest import SETWISE, Installation, pages
+from tests.trained import documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+PATIENCE_S = 120.0
+N = 6_000
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came true: {what}"
+        time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def workers_apart(monkeypatch: pytest.MonkeyPatch, installation: Installation) -> None:
+    """Let servers run no jobs, and workers notice within seconds that another one is gone."""
+    environment = installation.environment()
+    apart = {"SETWISE_EMBEDDED_WORKER": "false", "SETWISE_JOB_POLL_S": "0.1"}
+    monkeypatch.setattr(installation, "environment", lambda: environment | apart)
+    installation.fix_threshold(0.7)
+
+
+@contextmanager
+def worker(installation: Installation) -> Iterator[subprocess.Popen[bytes]]:
+    with (installation.folder / "worker.log").open("ab") as log:
+        process = subprocess.Popen(
+            [SETWISE, "worker"], env=installation.environment(), stdout=log, stderr=log
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
+    installation: Installation,
+) -> None:
+    """The second worker takes over when the first one's lease has run out."""
+    sample = documents(N, seed=31)
+    content = "".join(json.dumps({"id": d["id"], "text": d["text"]}) + "\n" for d in sample)
+    server = installation.serve()
+    with server.client("client") as client:
+        accepted = client.post(
+            "/v1/jobs/scoring",
+            content=content.encode(),
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+        assert accepted.status_code == 202, accepted.text
+        path = accepted.headers["location"]
+
+        def job() -> dict[str, Any]:
+            shown: dict[str, Any] = client.get(path).json()
+            return shown
+
+        with worker(installation) as first:
+            eventually(lambda: job()["progress"] > 0.2, "the first worker gets somewhere")
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        left = job()
+        assert left["state"] == "running"
+        with installation.application.engine.begin() as connection:  # in place of a minute's wait
+            connection.execute(text("UPDATE jobs SET lease_expires_at = started_at"))
+        with worker(installation):
+            eventually(lambda: job()["state"] != "running", "the second worker ends the job")
+        done = job()
+        assert done["state"] == "succeeded", done
+        assert done["result"]["predicted"] == N
+        result = client.get(done["result"]["location"])
+        lines = [json.loads(line) for line in result.text.splitlines()]
+    assert [line["line"] for line in lines] == list(range(1, N + 1))
+    with server.client("lead") as lead:
+        stored = {p["id"]: p for p in pages(lead, "/v1/predictions")}
+    assert {line["prediction"]["id"] for line in lines} == set(stored)
+    assert Counter(p["document_id"] for p in stored.values()) == Counter(d["id"] for d in sample)
+    with installation.application.engine.connect() as connection:
+        tasks = connection.execute(text("SELECT count(*) FROM review_tasks")).scalar_one()
+        told = connection.execute(text("SELECT count(*) FROM outbox_messages")).scalar_one()
+    decided = Counter(p["decision"] for p in stored.values())
+    assert (tasks, told) == (decided["review"], decided["auto"])
+    assert min(decided.values()) > 100
+
+
+def test_a_worker_that_is_told_to_stop_gives_its_job_back(installation: Installation) -> None:
+    content = "".join(json.dumps({"text": d["text"]}) + "\n" for d in documents(N, seed=32))
+    server = installation.serve()
+    with server.client("client") as client:
+        path = client.post(
+            "/v1/jobs/scoring",
+            content=content.encode(),
+            headers={"Content-Type": "application/x-ndjson"},
+        ).headers["location"]
+        with worker(installation) as process:
+            eventually(lambda: client.get(path).json()["progress"] > 0.1, "the job is under way")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        assert client.get(path).json()["state"] == "queued"
+        cancelled = client.post(f"{path}/cancel")
+        assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
+        partial = client.get(f"{path}/result")
+        assert 0 < len(partial.text.splitlines()) < N
