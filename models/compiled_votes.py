@@ -127,7 +127,8 @@ def _same_space(space: UnitRows, first: UnitRows, weighting: FeatureWeighting) -
 
 
 def _no_postings() -> Postings:
-    return Postings(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    nothing = np.empty(0, np.int32)
+    return Postings.of(np.zeros(1, np.int64), nothing, np.empty(0, np.float32), 0)
 
 
 def _no_neighbours() -> Neighbourhood:

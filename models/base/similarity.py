@@ -15,6 +15,9 @@ from models.state import check_ragged, checked_array
 
 # Centring fills a matrix. Where fewer entries than this are non-zero, it stays sparse instead.
 _DENSE_SHARE = 0.5
+# Features that more documents than this share have are kept as whole columns: at most four times
+# the memory of their entries, and in texts a few megabytes.
+_FREQUENT_SHARE = 0.125
 
 
 class UnitRows(BaseEstimator):
@@ -109,20 +112,54 @@ class SparseRows(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """Rows by feature: which documents have it, and how much."""
+    """Rows by feature: which documents have it, and how much; made by `of`.
+
+    The few features that most products are made of stand in whole columns as well: adding those up
+    takes half the time, because compiled code reads them in order and several at once.
+    """
 
     indptr: NDArray[np.int64]  # (n_features + 1,)
     rows: NDArray[np.int32]
     values: NDArray[np.float32]
+    column_of: NDArray[np.int32]  # (n_features,) row of `columns`, -1 for rarer features
+    columns: NDArray[np.float32]  # (n_frequent, n_documents)
+
+    @classmethod
+    def of(
+        cls,
+        indptr: NDArray[np.int64],
+        rows: NDArray[np.int32],
+        values: NDArray[np.float32],
+        n: int,
+    ) -> Self:
+        """Index the ``n`` documents that have each feature."""
+        counts = np.diff(indptr)
+        frequent = np.flatnonzero(counts > _FREQUENT_SHARE * n)
+        column_of = np.full(len(counts), -1, dtype=np.int32)
+        column_of[frequent] = np.arange(len(frequent), dtype=np.int32)
+        columns = np.zeros((len(frequent), n), dtype=np.float32)
+        for column, feature in zip(columns, frequent, strict=True):
+            span = slice(indptr[feature], indptr[feature + 1])
+            column[rows[span]] = values[span]
+        return cls(indptr, rows, values, column_of, columns)
+
+    def get_state(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `restore_postings` needs."""
+        return {
+            f"{prefix}indptr": self.indptr,
+            f"{prefix}rows": self.rows,
+            f"{prefix}values": self.values,
+        }
 
 
 def index_rows(rows: csr_array) -> Postings:
     """Turn rows (n_documents, n_features) into postings."""
     columns = rows.tocsc()
-    return Postings(
+    return Postings.of(
         columns.indptr.astype(np.int64),
         columns.indices.astype(np.int32),
         columns.data.astype(np.float32),
+        rows.shape[0],
     )
 
 
@@ -140,7 +177,7 @@ def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) ->
     if len(rows) and not 0 <= rows.min() <= rows.max() < n:
         raise ValueError(f"array '{prefix}rows' names a document that is not there")
     values = checked_array(arrays, f"{prefix}values", np.float32, rows.shape)
-    return Postings(indptr, rows, values)
+    return Postings.of(indptr, rows, values, n)
 
 
 def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.float32]:
@@ -156,10 +193,26 @@ def fill_similarities(
 ) -> None:  # pragma: no cover - compiled
     """Set ``out`` (n,) to the dot products of row ``i`` with all indexed documents."""
     out[:] = 0.0
+    size = rows.indptr[i + 1] - rows.indptr[i]
+    column = np.zeros(size + 3, dtype=np.int64)
+    factor = np.zeros(size + 3, dtype=np.float32)
+    held = 0
     for k in range(rows.indptr[i], rows.indptr[i + 1]):
         x, feature = rows.values[k], rows.features[k]
+        if postings.column_of[feature] >= 0:
+            column[held] = postings.column_of[feature]
+            factor[held] = x
+            held += 1
+            continue
         for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
             out[postings.rows[p]] += x * postings.values[p]
+    # Four columns at once read and write the sums a quarter as often; those past the end count 0.
+    for g in range(0, held, 4):
+        a, b = postings.columns[column[g]], postings.columns[column[g + 1]]
+        c, d = postings.columns[column[g + 2]], postings.columns[column[g + 3]]
+        for j in range(len(out)):
+            total = out[j] + factor[g] * a[j] + factor[g + 1] * b[j]
+            out[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
 
 
 @njit(cache=True, nogil=True)

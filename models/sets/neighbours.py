@@ -133,9 +133,7 @@ class NeighbourVotes(BaseEstimator):
         postings, set_of, _, _, n_sets = self.neighbourhood_
         return {
             **arrays,
-            "posting_indptr": postings.indptr,
-            "posting_rows": postings.rows,
-            "posting_values": postings.values,
+            **postings.get_state("posting_"),
             "set_of": set_of,
         }, {**settings, "parameters": self.get_params(), "n_sets": n_sets}
 

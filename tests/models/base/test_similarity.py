@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array, hstack, random_array
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import cosine_similarity
 
@@ -21,6 +21,19 @@ def test_dot_products_of_unit_rows_are_cosines_of_weighted_documents():
     wanted = cosine_similarity(space.weighting_.transform(X))
     found = similarities(index_rows(rows), rows.shape[0], rows)
     np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 4, 5, 9])
+def test_frequent_features_in_whole_columns_count_like_rare_ones(n_features):
+    frequent = documents(density=0.9, d=n_features)
+    rare = documents(density=0.05, d=20, seed=1)
+    rows = csr_array(hstack([frequent, rare], format="csr"))
+    postings = index_rows(rows)
+    assert len(postings.columns) >= n_features
+    found = similarities(postings, rows.shape[0], rows)
+    np.testing.assert_allclose(found, (rows @ rows.T).toarray(), rtol=1e-5, atol=1e-7)
+    restored = restore_postings(postings.get_state("p_"), "p_", rows.shape[0])
+    np.testing.assert_array_equal(restored.columns, postings.columns)
 
 
 def test_a_document_without_a_feature_is_similar_to_none():
@@ -53,6 +66,6 @@ def test_a_space_needs_fitting_first():
 
 def test_postings_that_name_a_missing_document_are_refused():
     postings = index_rows(UnitRows().fit_transform(documents()))
-    arrays = {f"p_{name}": part for name, part in postings._asdict().items()}
+    arrays = postings.get_state("p_")
     with pytest.raises(ValueError, match="names a document that is not there"):
         restore_postings(arrays, "p_", 10)
