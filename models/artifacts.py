@@ -38,6 +38,7 @@ from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
+from models.sets.decider import SetDecider
 from models.sets.evidence import CandidateSource
 from models.sets.features import Arrays, SetFeatures
 from models.sets.mixture_candidates import MixtureCandidates
@@ -216,6 +217,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         "by_confidence": predictor.reranker.by_confidence,
         "has_voters": predictor.voters is not None,
         "has_stack": predictor.stack is not None,
+        "has_decider": predictor.decider is not None,
     }
     parts = {
         "base": _base_part(predictor.base),
@@ -229,6 +231,8 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
         parts["voters"] = _Part(*predictor.voters.get_state())
     if predictor.stack is not None:
         parts["label_stack"] = _Part(*predictor.stack.get_state())
+    if predictor.decider is not None:
+        parts["decider"] = _Part(*predictor.decider.get_state())
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
@@ -476,6 +480,7 @@ class _Outline(NamedTuple):
     by_confidence: bool
     has_voters: bool
     has_stack: bool
+    has_decider: bool
 
 
 def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
@@ -497,6 +502,9 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
     stack: LabelStack | None = None
     if outline.has_stack:
         stack = parts.build("label_stack", partial(_stack, voters, n_labels))
+    decider: SetDecider | None = None
+    if outline.has_decider:
+        decider = parts.build("decider", partial(_decider, voters, n_labels))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
@@ -513,6 +521,7 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
         ),
         voters=voters,
         stack=stack,
+        decider=decider,
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
     )
     parts.finish()
@@ -536,6 +545,7 @@ def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, An
         bool(settings["by_confidence"]),
         bool(settings["has_voters"]),
         bool(settings["has_stack"]),
+        bool(settings.get("has_decider", False)),  # older artifacts have none
     )
 
 
@@ -567,6 +577,16 @@ def _stack(
     if not names or stack.shape != (len(names), n_labels):
         raise ValueError(f"it stands on {stack.shape[0]} voters and {stack.shape[1]} labels")
     return stack
+
+
+def _decider(
+    voters: SetVoters | None, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> SetDecider:
+    decider = SetDecider.from_state(arrays, settings, n_labels)
+    names = () if voters is None else voters.names
+    if decider.voter is not None and decider.voter not in names:
+        raise ValueError(f"it listens to {decider.voter!r}, which is no voter of this model")
+    return decider
 
 
 def _set_calibrator(

@@ -6,8 +6,9 @@ folds' label sets. Holding one part of the data out instead costs two points of 
 BIBTEX, because the base model then learns from less.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,26 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Some documents of one fold, beside parts fitted on the other folds.
+
+    Attributes
+    ----------
+    rows : int64 ndarray
+        Numbers of the documents, ascending.
+    evidence : callable
+        Gathers what is known of them; votes are dense, so that it is not kept.
+    source : CandidateSource
+    features : SetFeatures
+    """
+
+    rows: NDArray[np.int64]
+    evidence: Callable[[], Evidence]
+    source: CandidateSource
+    features: SetFeatures
+
+
+@dataclass(frozen=True, eq=False)
 class CrossFitted:
     """What every document looks like to models that never saw it.
 
@@ -45,6 +66,8 @@ class CrossFitted:
         Features of the candidates.
     correct : uint8 ndarray of shape (n_sets,)
         Whether the candidate is the document's true set.
+    held_out : tuple of HeldOut
+        What the rows were made of, to make others of the same documents.
     """
 
     folds: NDArray[np.int64]
@@ -53,6 +76,7 @@ class CrossFitted:
     candidates: CandidateSets
     table: SetFeatureTable
     correct: NDArray[np.uint8]
+    held_out: tuple[HeldOut, ...] = ()
 
     @property
     def set_folds(self) -> NDArray[np.int64]:
@@ -122,9 +146,6 @@ def cross_fit(
         Needs voters. Fitted here on all documents; each fold is refined by the other folds.
     """
     marginals = np.empty_like(logits)
-    rows: list[NDArray[np.int64]] = []
-    candidates: list[CandidateSets] = []
-    tables: list[SetFeatureTable] = []
     for fold in np.unique(folds):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         calibrator = clone(label_calibrator).fit(logits[outside], Y[outside])
@@ -134,28 +155,41 @@ def cross_fit(
         vote = voters.fit_folds(Evidence(X, logits, marginals), Y, folds)
         if stack is not None:
             marginals = _refine(stack, marginals, vote, Y, folds)
+
+    def gather(part: NDArray[np.int64]) -> Evidence:
+        votes = None if vote is None else vote(part)
+        return Evidence(X[part], logits[part], marginals[part], votes)
+
+    held_out: list[HeldOut] = []
     for fold in np.unique(folds):
         outside = np.flatnonzero(folds != fold)
         proposer = clone(source).fit(X[outside], Y[outside])
         describer = clone(features).fit(X[outside], Y[outside])
-        for part in _parts(folds, fold):
-            votes = None if vote is None else vote(part)
-            evidence = Evidence(X[part], logits[part], marginals[part], votes)
-            proposed = proposer.propose(evidence)
-            rows.append(part)
-            candidates.append(proposed)
-            tables.append(describer.transform(evidence, proposed))
+        held_out += [
+            HeldOut(part, partial(gather, part), proposer, describer)
+            for part in _parts(folds, fold)
+        ]
+    candidates: list[CandidateSets] = []
+    tables: list[SetFeatureTable] = []
+    for part in held_out:
+        evidence = part.evidence()
+        candidates.append(part.source.propose(evidence))
+        tables.append(part.features.transform(evidence, candidates[-1]))
+    ordered, table = in_document_order(held_out, candidates, tables)
+    correct = ordered.correct(Y)
+    return CrossFitted(folds, logits, marginals, ordered, table, correct, tuple(held_out))
+
+
+def in_document_order(
+    held_out: Sequence[HeldOut],
+    candidates: Sequence[CandidateSets],
+    tables: Sequence[SetFeatureTable],
+) -> tuple[CandidateSets, SetFeatureTable]:
+    """Put candidates of held-out parts, and their features, in the order of the documents."""
     by_fold = concatenate(candidates)
-    sets, doc_indptr = _document_order(by_fold.doc_indptr, np.concatenate(rows))
-    ordered = by_fold.take(sets, doc_indptr)
-    return CrossFitted(
-        folds,
-        logits,
-        marginals,
-        ordered,
-        concatenate_tables(tables).take(sets),
-        ordered.correct(Y),
-    )
+    rows = np.concatenate([part.rows for part in held_out])
+    sets, doc_indptr = _document_order(by_fold.doc_indptr, rows)
+    return by_fold.take(sets, doc_indptr), concatenate_tables(tables).take(sets)
 
 
 def _parts(folds: NDArray[np.int64], fold: int) -> list[NDArray[np.int64]]:

@@ -20,6 +20,7 @@ from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack, LabelVotes
 from models.corpus.text import TextVectorizer
 from models.sets.candidates import CandidateSets, concatenate
+from models.sets.decider import SetDecider
 from models.sets.evidence import CandidateSource, Evidence
 from models.sets.features import SetFeatures
 from models.sets.reranker import SetReranker
@@ -146,6 +147,8 @@ class SetPredictor:
         Where candidates or features listen to training documents' label sets.
     stack : LabelStack or None
         Where votes refine the label probabilities.
+    decider : SetDecider or None
+        Chooses the set to announce where it is not to be the one most likely right.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
     """
@@ -161,6 +164,7 @@ class SetPredictor:
     reranker: SetReranker
     voters: SetVoters | None = None
     stack: LabelStack | None = None
+    decider: SetDecider | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -245,6 +249,10 @@ class SetPredictor:
     def _rank(self, rows: csr_array) -> _Block:
         evidence = self.evidence(rows)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
+        if self.decider is not None:
+            ranked, confidence = self.decider.announce(
+                evidence, self.source, self.reranker, ranked, confidence
+            )
         return _Block(ranked, confidence, evidence.marginals)
 
     def _checked(self, X: ArrayLike | csr_array) -> csr_array:
@@ -258,6 +266,8 @@ class SetPredictor:
     @cached_property
     def compiled(self) -> CompiledPass | None:
         """The compiled pass, None where a part of this model is not covered by it."""
+        if self.decider is not None:
+            return None
         return CompiledPass.of(
             Parts(
                 self.base,

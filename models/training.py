@@ -37,10 +37,13 @@ from models.confidence.label_calibrator import LabelCalibrator
 from models.corpus.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from models.corpus.text import TextVectorizer
 from models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
+from models.deciding import fit_decider
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor, seen_features
 from models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
-from models.sets.reranker import SetReranker, rank_by
+from models.sets.decider import SetDecider, announced_order
+from models.sets.decisions import OBJECTIVES, Objective
+from models.sets.reranker import SetReranker
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
 METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
@@ -103,6 +106,9 @@ class TrainingOptions:
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
         ``"cbm-rerank"`` come from the mixture, independent labels and voters together.
+    optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
+        What the announced sets are to be best at; see `models.sets.decisions`. Confidence is that
+        the whole announced set is right, whatever it is best at.
     n_candidates : int
         Candidate sets a document, 1 to 64.
     n_folds : int
@@ -125,6 +131,7 @@ class TrainingOptions:
 
     preset: Preset = "best"
     method: Method = "br-rerank"
+    optimize: Objective = "set-accuracy"
     n_candidates: int = 10
     n_folds: int = 5
     calibrator: CalibratorName = "auto"
@@ -140,6 +147,9 @@ class TrainingOptions:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, not {self.method!r}")
         if self.preset not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {self.preset!r}")
+        if self.optimize not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise ValueError(f"optimize must be one of {known}, not {self.optimize!r}")
         if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
             names = ", ".join(["auto", *set_calibrators(self.seed)])
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
@@ -223,8 +233,15 @@ def train(
     fitted = fit_base(dataset, options, _part(report, 0.0, 0.88))
     report(0.88, "set calibrators")
     chosen = choose_calibrator(fitted.rows, options)
+    decider: SetDecider | None = None
+    if options.optimize != "set-accuracy":
+        report(0.95, "decision rule")
+        decider, rows = fit_decider(fitted.rows, dataset.Y, chosen.confidence, options.optimize)
+        fitted = fitted._replace(rows=rows)
+        chosen = refit_calibrator(chosen, rows, options)
     report(0.98, "final parts")
-    predictor = assemble(dataset, fitted, chosen, options, seconds=time.monotonic() - started)
+    seconds = time.monotonic() - started
+    predictor = assemble(dataset, fitted, chosen, options, decider, seconds=seconds)
     report(1.0, "done")
     return predictor
 
@@ -309,6 +326,7 @@ def assemble(
     fitted: FittedBase,
     chosen: ChosenCalibrator,
     options: TrainingOptions,
+    decider: SetDecider | None = None,
     *,
     seconds: float | None = None,
 ) -> SetPredictor:
@@ -328,6 +346,7 @@ def assemble(
         label_calibrator=LabelCalibrator().fit(rows.logits, Y),
         voters=proposal.voters,
         stack=proposal.stack,
+        decider=decider,
         source=proposal.final,
         reranker=SetReranker(
             clone(proposal.features).fit(X, Y),
@@ -344,6 +363,7 @@ def assemble(
                 "alpha_range": [float(base.alpha_.min()), float(base.alpha_.max())],
                 "calibrator_chosen": chosen.name,
                 "calibrator_brier": chosen.brier,
+                "decision_rule": None if decider is None else decider.get_state()[1],
                 "seconds": None if seconds is None else round(seconds, 3),
             },
             "data": {
@@ -353,7 +373,7 @@ def assemble(
                 "n_labels": len(dataset.label_names),
                 "n_features": int(X.shape[1]),
             },
-            "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options.method),
+            "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options),
         },
     )
 
@@ -379,6 +399,17 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
     best = min(names, key=lambda name: (brier[name], names.index(name)))
     calibrator = contenders[best].fit(rows.table, rows.correct)
     return ChosenCalibrator(best, calibrator, confidences[best], brier)
+
+
+def refit_calibrator(
+    chosen: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
+) -> ChosenCalibrator:
+    """Fit the chosen kind of calibrator again, on rows that announced sets were added to."""
+    unfitted = set_calibrators(options.seed)[chosen.name]
+    confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
+    return ChosenCalibrator(
+        chosen.name, unfitted.fit(rows.table, rows.correct), confidence, chosen.brier
+    )
 
 
 def cross_validate(
@@ -467,11 +498,12 @@ def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple
 
 
 def _cross_fitted_metrics(
-    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], method: Method
+    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> dict[str, Any]:
     candidates = rows.candidates
-    if method in RERANKING_METHODS:
-        order = rank_by(confidence, candidates)
+    by_confidence = options.method in RERANKING_METHODS
+    if by_confidence or options.optimize != "set-accuracy":
+        order = announced_order(candidates, confidence, by_confidence=by_confidence)
         candidates, confidence = candidates.reorder(order), confidence[order]
     metrics = evaluate_predictions(
         Y,

@@ -72,10 +72,15 @@ def row_name(options: TrainingOptions) -> str:
     'cbm'
     >>> row_name(TrainingOptions(preset="fast"))
     'br-rerank --preset fast'
+    >>> row_name(TrainingOptions(optimize="f1"))
+    'br-rerank --optimize f1'
     """
+    name: str = options.method
     if options.method == "br-rerank" and options.preset != TrainingOptions().preset:
-        return f"{options.method} --preset {options.preset}"
-    return options.method
+        name += f" --preset {options.preset}"
+    if options.optimize != TrainingOptions().optimize:
+        name += f" --optimize {options.optimize}"
+    return name
 
 
 def run_method(

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 # Where a candidate came from: bit flags, so that merged duplicates keep every origin.
 SOURCE_MARGINALS = 1
 SOURCE_VOTES = 8
+SOURCE_RULE = 16  # announced by the decision rule of an objective other than set accuracy
 
 
 class RaggedSets(NamedTuple):
@@ -151,6 +152,28 @@ class CandidateSets:
         """Tell which documents have their true set among the candidates, shape (n_documents,)."""
         hits = np.concatenate([[0], np.cumsum(self.correct(Y), dtype=np.int64)])
         return hits[self.doc_indptr[1:]] > hits[self.doc_indptr[:-1]]
+
+
+def one_each(sets: csr_array, log_score: NDArray[np.float64], source: int) -> CandidateSets:
+    """Return each row of a 0/1 matrix with sorted indices as the one candidate of its document.
+
+    Parameters
+    ----------
+    sets : csr_array of shape (n_documents, n_labels)
+    log_score : float64 ndarray of shape (n_documents,)
+        In nats.
+    source : int
+        Bit flag of all of them.
+    """
+    n, n_labels = sets.shape
+    return CandidateSets(
+        np.arange(n + 1, dtype=np.int64),
+        sets.indptr.astype(np.int64),
+        sets.indices.astype(np.int32),
+        log_score,
+        np.full(n, source, dtype=np.uint8),
+        n_labels,
+    )
 
 
 def concatenate(parts: Sequence[CandidateSets]) -> CandidateSets:

@@ -124,7 +124,7 @@ def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) 
     Raises
     ------
     ValueError
-        If the settings name no known objective.
+        If the settings name no known objective, or a number lies outside [0, 1].
     """
     objective = settings.get("objective")
     match objective:
@@ -132,16 +132,23 @@ def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) 
             return MostProbableSet()
         case "f1":
             return ExpectedF1(
-                allow_empty=bool(settings["allow_empty"]), remainder=float(settings["remainder"])
+                allow_empty=bool(settings["allow_empty"]), remainder=_share(settings, "remainder")
             )
         case "hamming":
             return LabelMajority()
         case "micro-f1":
-            return SharedThreshold(float(settings["threshold"]))
+            return SharedThreshold(_share(settings, "threshold"))
         case "macro-f1":
             thresholds = arrays.get("thresholds")
             return LabelThresholds(None if thresholds is None else np.asarray(thresholds))
     raise ValueError(f"unknown objective {objective!r}; known are {', '.join(OBJECTIVES)}")
+
+
+def _share(settings: Settings, name: str) -> float:
+    value = float(settings[name])
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1; it is {value}")
+    return value
 
 
 @dataclass(frozen=True)

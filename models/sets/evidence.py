@@ -43,6 +43,9 @@ class CandidateSource(Protocol):
     def propose(self, evidence: Evidence) -> CandidateSets:
         """Return at least one set for each document, most probable first."""
 
+    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+        """Return the log-probability of any sets as `propose` scores them, shape (n_sets,)."""
+
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and JSON settings for `from_state`."""
 

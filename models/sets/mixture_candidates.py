@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.sets.candidates import CandidateSets, concatenate, merge
+from models.sets.candidates import CandidateSets, merge
 from models.sets.evidence import Evidence
 from models.sets.mixture_mode import set_log_probabilities
 from models.sets.search import MAX_CANDIDATES
@@ -79,17 +79,20 @@ class MixtureCandidates(BaseEstimator):
         if not self.union:
             return own
         united = merge(own, self._others(evidence))
-        scored = []
-        first = 0
-        for log_weights, logits in mixture.batches(evidence.X):
-            rows = np.arange(first, first + len(logits))
-            first += len(logits)
-            part = united.take_documents(rows)
-            log_score = set_log_probabilities(log_weights, logits, part)
-            scored.append(replace(part, log_score=log_score))
-        rescored = concatenate(scored)
+        rescored = replace(united, log_score=self.score(evidence, united))
         order = np.lexsort((-rescored.log_score, rescored.document))
         return rescored.reorder(order)
+
+    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+        """Return the log-probability of sets under the mixture, in nats."""
+        scored = []
+        first = 0
+        for log_weights, logits in self.mixture_.batches(evidence.X):
+            rows = np.arange(first, first + len(logits))
+            first += len(logits)
+            part = candidates.take_documents(rows)
+            scored.append(set_log_probabilities(log_weights, logits, part))
+        return np.concatenate(scored)
 
     def _others(self, evidence: Evidence) -> CandidateSets:
         """Return the sets of independent labels and of voters."""

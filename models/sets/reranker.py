@@ -48,11 +48,15 @@ class SetReranker:
             In [0, 1], aligned with ``ranked``. Falling inside a document when ranked by
             confidence; equal confidences stand in falling order of score.
         """
-        confidence = self.calibrator.predict(self.features.transform(evidence, candidates))
+        confidence = self.judge(evidence, candidates)
         if not self.by_confidence:
             return candidates, confidence
         order = rank_by(confidence, candidates)
         return candidates.reorder(order), confidence[order]
+
+    def judge(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+        """Return the confidence in each candidate, shape (n_sets,), in [0, 1]."""
+        return self.calibrator.predict(self.features.transform(evidence, candidates))
 
 
 def rank_by(confidence: NDArray[np.float64], candidates: CandidateSets) -> NDArray[np.int64]:

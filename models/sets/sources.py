@@ -46,6 +46,10 @@ class MarginalCandidates(BaseEstimator):
             raise NotFittedError("MarginalCandidates must be fitted before it proposes")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
 
+    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+        """Return the log-probability of sets under independent labels, in nats."""
+        return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
+
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the settings; there are no arrays."""
         return {}, {"k": self.k, "allow_empty": self.allow_empty_}
@@ -106,8 +110,11 @@ class VotedCandidates(BaseEstimator):
         united = k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
         for weights in evidence.votes.weights:
             united = merge(united, self._leading(evidence.votes.sets, weights))
-        log_score = independent_scores(evidence.marginals, united.doc_indptr, united.sets)
-        return replace(united, log_score=log_score)
+        return replace(united, log_score=self.score(evidence, united))
+
+    def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
+        """Return the log-probability of sets under independent labels, in nats."""
+        return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
 
     def _leading(self, seen: SeenSets, weights: NDArray[np.float32]) -> CandidateSets:
         doc_indptr, leaders = find_leaders(seen, weights, self.k_voted, self.pool)

@@ -256,6 +256,42 @@ def find_leaders(
 
 
 @njit(cache=True, nogil=True)
+def find_strongest(
+    weights: NDArray[np.float32], k: int
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]
+]:  # pragma: no cover - compiled
+    """List the sets with the largest positive weights in each document, falling.
+
+    Returns
+    -------
+    doc_indptr : int64 ndarray of shape (n_documents + 1,)
+    strongest : int64 ndarray
+        Numbers of seen sets, at most ``k`` a document.
+    mass : float64 ndarray
+        Their weights, divided by the document's sum.
+    """
+    n = len(weights)
+    doc_indptr = np.zeros(n + 1, dtype=np.int64)
+    strongest = np.empty(n * k, dtype=np.int64)
+    mass = np.empty(n * k)
+    best = np.empty(k, dtype=np.int32)
+    key = np.empty(k, dtype=np.float32)
+    end = 0
+    for i in range(n):
+        held = _largest(weights[i], best, key)
+        total = 0.0
+        for m in range(held):
+            total += np.float64(key[m])
+        for m in range(held):
+            strongest[end] = best[m]
+            mass[end] = np.float64(key[m]) / total
+            end += 1
+        doc_indptr[i + 1] = end
+    return doc_indptr, strongest[:end].copy(), mass[:end].copy()
+
+
+@njit(cache=True, nogil=True)
 def _largest(
     values: NDArray[np.float32], places: NDArray[np.int32], key: NDArray[np.float32]
 ) -> int:  # pragma: no cover - compiled

@@ -89,6 +89,12 @@ def benchmark(
     preset: Annotated[
         str, typer.Option(help="Presets of br-rerank, with commas: paper, fast, best.")
     ] = "best",
+    optimize: Annotated[
+        str,
+        typer.Option(
+            help="What to be best at, with commas: set-accuracy, f1, hamming, micro-f1, macro-f1."
+        ),
+    ] = "set-accuracy",
     seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.", min=1)] = 1,
     split: Annotated[
         Split,
@@ -100,14 +106,16 @@ def benchmark(
     ] = None,
 ) -> None:
     """Train and judge methods beside the published results."""
+    from models.sets.decisions import OBJECTIVES
     from models.training import METHODS, PRESETS, TrainingOptions
 
     folders = _chosen_folders(data, datasets)
     presets = _chosen(preset, tuple(PRESETS), "preset")
     options = [
-        TrainingOptions(method=method, preset=variant, seed=seed, n_jobs=jobs)
+        TrainingOptions(method=method, preset=variant, optimize=objective, seed=seed, n_jobs=jobs)
         for method in _chosen(methods, METHODS, "method")
         for variant in (presets if method == "br-rerank" else presets[:1])
+        for objective in _chosen(optimize, OBJECTIVES, "objective")
         for seed in range(seeds)
     ]
     document = _Document(split, seeds, json_)

@@ -49,6 +49,13 @@ def train(
             "milliseconds a document, for the most accurate sets; paper is the published method."
         ),
     ] = "best",
+    optimize: Annotated[
+        str,
+        typer.Option(
+            help="What the sets are to be best at: set-accuracy, f1 (of each document), hamming, "
+            "micro-f1 or macro-f1. Confidence is always that the whole set is right."
+        ),
+    ] = "set-accuracy",
     seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an older artifact.")] = False,
@@ -60,7 +67,7 @@ def train(
     from models.corpus.datasets import check_trainable, read_dataset
     from models.training import train as fit
 
-    options = _options(method, preset, seed, jobs)
+    options = _options(method, preset, optimize, seed=seed, jobs=jobs)
     started_at = time.perf_counter()
     with progress("read") as report:
         dataset = read_dataset(data, "train", progress=report)
@@ -73,6 +80,7 @@ def train(
         "artifact": str(out),
         "method": method,
         "preset": preset,
+        "optimize": optimize,
         "n": dataset.n,
         "n_labels": len(dataset.label_names),
         "n_features": len(predictor.feature_names),
@@ -87,12 +95,16 @@ def train(
         print_table(_training_table(summary))
 
 
-def _options(method: str, preset: str, seed: int, jobs: int | None) -> "TrainingOptions":
+def _options(
+    method: str, preset: str, optimize: str, *, seed: int, jobs: int | None
+) -> "TrainingOptions":
+    from models.sets.decisions import OBJECTIVES
     from models.training import METHODS, PRESETS, TrainingOptions
 
     return TrainingOptions(
         method=_one_of(METHODS, method, "method"),
         preset=_one_of(tuple(PRESETS), preset, "preset"),
+        optimize=_one_of(OBJECTIVES, optimize, "objective"),
         seed=seed,
         n_jobs=jobs,
     )

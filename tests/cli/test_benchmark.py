@@ -137,6 +137,7 @@ def test_presets_are_rows_of_their_own_for_the_method_that_has_them(data, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--optimize", "recall"], "unknown objective 'recall'; the objectives are set-accuracy,"),
         (["--preset", "slow"], "unknown preset 'slow'; the presets are paper, fast, best"),
         (["--methods", "guess"], "unknown method 'guess'; the methods are "),
         (["--datasets", "absent"], "absent: no such data set; check --datasets"),

@@ -121,6 +121,25 @@ def test_an_unknown_method_is_refused_with_those_there_are(folder, tmp_path, cap
     assert not (tmp_path / "m").exists()
 
 
+def test_a_model_of_another_objective_announces_its_set_first(folder, tmp_path, capsys):
+    data, out = folder / "texts", tmp_path / "m"
+    options = ("--preset", "fast", "--optimize", "micro-f1", "--json")
+    assert status_of("train", data, "--out", out, *options) == 0
+    summary = json.loads(capsys.readouterr().out)
+    rule = SetPredictor.load(out).manifest["training"]["decision_rule"]["rule"]
+    assert (summary["optimize"], rule["objective"]) == ("micro-f1", "micro-f1")
+    assert status_of("evaluate", out, data, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["micro_f1"] > 0.8
+    assert status_of("predict", out, data / "test.jsonl") == 0
+    for line in capsys.readouterr().out.splitlines():
+        likely = {
+            each["label"]
+            for each in json.loads(line)["marginals"]
+            if each["probability"] > rule["threshold"]
+        }
+        assert set(json.loads(line)["labels"]) == likely
+
+
 def test_equal_seeds_train_equal_models(folder, tmp_path):
     versions = []
     for name in ("a", "b"):
@@ -347,6 +366,10 @@ def test_help_lists_every_command_at_once():
         (["train", "x"], "Missing option '--out'; see setwise --help"),
         (["train", "x", "--out", "y", "--jobs", "0"], "Invalid value for '--jobs': "),
         (["train", "x", "--out", "y", "--method", "svm"], "unknown method 'svm'; the methods are "),
+        (
+            ["train", "x", "--out", "y", "--optimize", "recall"],
+            "unknown objective 'recall'; the objectives are set-accuracy, f1, hamming,",
+        ),
         (["train", "x", "--out", "y", "--preset", "slow"], "unknown preset 'slow'; the presets "),
         (["predict", "x", "y", "--depth", "3"], "No such option: --depth"),
     ],

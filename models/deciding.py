@@ -1,0 +1,135 @@
+"""Tunes the decision rule of an objective on cross-fitted documents."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from models.crossfit import CrossFitted, in_document_order
+from models.metrics import count_agreement
+from models.sets.candidates import CandidateSets, concatenate
+from models.sets.decider import SetDecider, admit, blend, normalise, voted_sets
+from models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
+
+# Shares of the posterior's mass that a voter is tried with.
+_SHARES = (0.25, 0.5)
+
+
+class Decided(NamedTuple):
+    """A tuned decider, and what it announces for documents that nothing was fitted on."""
+
+    decider: SetDecider
+    rows: CrossFitted  # as before, the announced sets among the candidates
+
+
+def fit_decider(
+    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], objective: Objective
+) -> Decided:
+    """Tune the rule of an objective, and add what it chooses to the candidates.
+
+    Parameters
+    ----------
+    rows : CrossFitted
+    Y : csr_array of shape (n_documents, n_labels)
+        True sets.
+    confidence : float64 ndarray of shape (n_sets,)
+        In the candidates of ``rows``; cross-validated.
+    objective : {"f1", "hamming", "micro-f1", "macro-f1"}
+
+    Returns
+    -------
+    Decided
+        Its rows hold for each document the set that a rule tuned on the other folds chooses. Only
+        the few settings of the F1 rule are tuned on all documents at once.
+    """
+    candidates = rows.candidates
+    allow_empty = bool((np.diff(Y.indptr) == 0).any())
+    rule = make_rule(objective, allow_empty=allow_empty)
+    posterior = Posterior(rows.marginals, candidates, normalise(candidates, confidence))
+    if isinstance(rule, ExpectedF1):
+        decider, posterior = _tune_f1(rule, rows, posterior, Y)
+        chosen = decider.rule.decide(posterior)
+    else:
+        decider = SetDecider(rule.fit(posterior, Y))
+        chosen = _decide_across(rule, posterior, Y, rows.folds)
+    return Decided(decider, _add(rows, Y, chosen))
+
+
+def _tune_f1(
+    rule: ExpectedF1, rows: CrossFitted, posterior: Posterior, Y: csr_array
+) -> tuple[SetDecider, Posterior]:
+    """Choose by mean F1 how much independent labels, then how much a voter, add to the posterior.
+
+    Of equals the simpler stays.
+    """
+    tuned = rule.fit(posterior, Y)
+    best, believed = SetDecider(tuned), posterior
+    earned = _f1(Y, tuned.decide(posterior))
+    for voter, (sets, mass) in _all_voted(rows).items():
+        for share in _SHARES:
+            tried = blend(posterior, sets, mass, share)
+            got = _f1(Y, tuned.decide(tried))
+            if got > earned:
+                best, believed, earned = SetDecider(tuned, voter, share), tried, got
+    if best.voter is not None:
+        best = replace(best, rule=rule.fit(believed, Y))
+    return best, believed
+
+
+def _f1(Y: csr_array, predicted: csr_array) -> float:
+    return float(count_agreement(Y, predicted, axis=1).f1().mean())
+
+
+def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.float64]]]:
+    """Return, by voter, the sets that held-out votes favour, in the order of the documents."""
+    parts: dict[str, list[tuple[CandidateSets, NDArray[np.float64]]]] = {}
+    for held_out in rows.held_out:
+        votes = held_out.evidence().votes
+        if votes is None:
+            return {}
+        for voter in votes.voters:
+            parts.setdefault(voter, []).append(voted_sets(votes, voter))
+    numbers = np.concatenate([held_out.rows for held_out in rows.held_out])
+    position = np.argsort(numbers)
+    out = {}
+    for voter, found in parts.items():
+        sets = concatenate([own for own, _ in found]).take_documents(position)
+        # The scores of voted sets are the logarithms of their masses.
+        out[voter] = sets, np.exp(sets.log_score)
+    return out
+
+
+def _decide_across(
+    rule: DecisionRule, posterior: Posterior, Y: csr_array, folds: NDArray[np.int64]
+) -> csr_array:
+    """Choose each fold's sets by a rule tuned on the others."""
+    chosen = np.zeros(Y.shape, dtype=np.uint8)
+    for fold in np.unique(folds):
+        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        tuned = rule.fit(_documents(posterior, outside), Y[outside])
+        chosen[inside] = tuned.decide(_documents(posterior, inside)).toarray()
+    return csr_array(chosen)
+
+
+def _documents(posterior: Posterior, documents: NDArray[np.int64]) -> Posterior:
+    candidates = posterior.candidates
+    inside = np.isin(candidates.document, documents)
+    return Posterior(
+        posterior.marginals[documents],
+        candidates.take_documents(documents),
+        posterior.mass[inside],
+    )
+
+
+def _add(rows: CrossFitted, Y: csr_array, chosen: csr_array) -> CrossFitted:
+    """Add chosen sets to the candidates and describe them all again."""
+    candidates, tables = [], []
+    for part in rows.held_out:
+        evidence = part.evidence()
+        own = rows.candidates.take_documents(part.rows)
+        candidates.append(admit(chosen[part.rows], evidence, part.source, own))
+        tables.append(part.features.transform(evidence, candidates[-1]))
+    ordered, table = in_document_order(rows.held_out, candidates, tables)
+    return replace(rows, candidates=ordered, table=table, correct=ordered.correct(Y))

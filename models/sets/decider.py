@@ -1,0 +1,191 @@
+"""Which set of a document is announced when the objective is not to be wholly right."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from models.sets.candidates import (
+    SOURCE_RULE,
+    CandidateSets,
+    RaggedSets,
+    concatenate,
+    gather,
+    merge,
+    one_each,
+)
+from models.sets.decisions import DecisionRule, Posterior, restore_rule
+from models.sets.evidence import CandidateSource, Evidence
+from models.sets.reranker import SetReranker, rank_rows
+from models.sets.votes import SetVotes, find_strongest
+from models.state import checked_array
+
+# Sets of a voter that take part in a document's posterior: the weights of others are rounding.
+_VOTED_SETS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class SetDecider:
+    """A tuned decision rule, and the posterior that it is told.
+
+    A candidate's mass is the confidence in it; confidences that sum to more than one are divided
+    by their sum. Part of the mass may come from what a voter says of the label sets of training
+    documents.
+
+    Attributes
+    ----------
+    rule : DecisionRule
+        Tuned.
+    voter : str or None
+    share : float
+        Of the posterior's mass that is the voter's, in [0, 1].
+    """
+
+    rule: DecisionRule
+    voter: str | None = None
+    share: float = 0.0
+
+    def announce(
+        self,
+        evidence: Evidence,
+        source: CandidateSource,
+        reranker: SetReranker,
+        ranked: CandidateSets,
+        confidence: NDArray[np.float64],
+    ) -> tuple[CandidateSets, NDArray[np.float64]]:
+        """Put the set that the rule chooses first, with the confidence that it is wholly right.
+
+        A set that was no candidate becomes one, and the candidates are judged again beside it.
+
+        Parameters
+        ----------
+        evidence : Evidence
+        source : CandidateSource
+            Where the candidates come from.
+        reranker : SetReranker
+            What ranked them.
+        ranked : CandidateSets
+        confidence : float64 ndarray of shape (n_sets,)
+
+        Returns
+        -------
+        CandidateSets, float64 ndarray
+            As the reranker gives them.
+        """
+        chosen = self.rule.decide(self.posterior(evidence, ranked, confidence))
+        united = admit(chosen, evidence, source, ranked)
+        if len(united) > len(ranked):
+            confidence = reranker.judge(evidence, united)
+        order = announced_order(united, confidence, by_confidence=reranker.by_confidence)
+        return united.reorder(order), confidence[order]
+
+    def posterior(
+        self, evidence: Evidence, candidates: CandidateSets, confidence: NDArray[np.float64]
+    ) -> Posterior:
+        """Return what is believed of the documents' label sets."""
+        own = Posterior(evidence.marginals, candidates, normalise(candidates, confidence))
+        if self.voter is None or self.share == 0.0:
+            return own
+        if evidence.votes is None:
+            raise ValueError(f"a posterior of the voter {self.voter!r} needs votes")
+        return blend(own, *voted_sets(evidence.votes, self.voter), self.share)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays, settings = self.rule.get_state()
+        stored: dict[str, NDArray[Any]] = dict(arrays)
+        return stored, {"rule": settings, "voter": self.voter, "share": self.share}
+
+    @classmethod
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any], n_labels: int
+    ) -> Self:
+        """Rebuild the decider of a model of ``n_labels`` labels.
+
+        Raises
+        ------
+        ValueError
+            If the state is of no known rule, or a number is out of range.
+        """
+        if "thresholds" in arrays:
+            checked_array(arrays, "thresholds", np.float64, (n_labels,))
+        rule = restore_rule(arrays, settings["rule"])
+        share, voter = float(settings["share"]), settings["voter"]
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share must lie between 0 and 1; it is {share}")
+        if voter is not None and not isinstance(voter, str):
+            raise ValueError(f"voter must be a name or null; it is {voter!r}")
+        return cls(rule, voter, share)
+
+
+def admit(
+    chosen: csr_array, evidence: Evidence, source: CandidateSource, candidates: CandidateSets
+) -> CandidateSets:
+    """Add a document's chosen set to its candidates, behind them, unless it is one of them.
+
+    Either way it carries `SOURCE_RULE`.
+    """
+    alone = one_each(chosen, np.zeros(chosen.shape[0]), SOURCE_RULE)
+    scored = one_each(chosen, source.score(evidence, alone), SOURCE_RULE)
+    return merge(candidates, scored)
+
+
+def announced_order(
+    candidates: CandidateSets, confidence: NDArray[np.float64], *, by_confidence: bool
+) -> NDArray[np.int64]:
+    """Return the order of all sets that puts a document's announced set first.
+
+    The others follow by confidence and score, or in the order they have.
+    """
+    announced = (candidates.source & SOURCE_RULE) > 0
+    if not by_confidence:
+        level = np.zeros(len(candidates))
+        return rank_rows(candidates.doc_indptr, announced.astype(np.float64), level)
+    first = np.where(announced, np.inf, confidence)
+    return rank_rows(candidates.doc_indptr, first, candidates.log_score)
+
+
+def normalise(candidates: CandidateSets, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return confidences as masses: divided by their sum in documents where it exceeds one."""
+    document = candidates.document
+    total = np.bincount(document, confidence, minlength=candidates.n_documents)
+    return confidence / np.maximum(total, 1.0)[document]
+
+
+def voted_sets(votes: SetVotes, voter: str) -> tuple[CandidateSets, NDArray[np.float64]]:
+    """Return the sets that a voter believes in, and its weights as masses.
+
+    Returns
+    -------
+    CandidateSets
+        Those of largest positive weight, for some documents none.
+    float64 ndarray of shape (n_sets,)
+        Sums to one in each document that has any.
+    """
+    seen = votes.sets
+    doc_indptr, strongest, mass = find_strongest(votes.of(voter), _VOTED_SETS)
+    set_indptr, labels = gather(RaggedSets(seen.indptr, seen.labels), strongest)
+    flags = np.zeros(len(mass), dtype=np.uint8)
+    sets = CandidateSets(doc_indptr, set_indptr, labels, np.log(mass), flags, seen.n_labels)
+    return sets, mass
+
+
+def blend(
+    posterior: Posterior, sets: CandidateSets, mass: NDArray[np.float64], share: float
+) -> Posterior:
+    """Give a share of the posterior's mass to other sets, where a document has any.
+
+    A set may stand in the blend twice: then its masses add up.
+    """
+    own = posterior.candidates
+    given = np.where(np.diff(sets.doc_indptr) > 0, share, 0.0)
+    stacked = concatenate([own, sets])
+    masses = np.concatenate(
+        [(1.0 - given)[own.document] * posterior.mass, given[sets.document] * mass]
+    )
+    order = np.argsort(np.concatenate([own.document, sets.document]), kind="stable")
+    both = stacked.take(order, own.doc_indptr + sets.doc_indptr)
+    return Posterior(posterior.marginals, both, masses[order])
