@@ -29,6 +29,7 @@ from service.api import (
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
 from service.dashboard.pages import pages
+from service.security.headers import SecurityHeaders
 from service.telemetry import RequestTelemetry, configure_logging
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def create_app(
         app.add_middleware(predictions.Shortcut)
         app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING})
         app.add_middleware(problems.UnexpectedErrors)
+        app.add_middleware(SecurityHeaders, https=edge.https)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
     return app
 

@@ -52,6 +52,11 @@ class Settings(BaseSettings):
     public_url : str
         Where browsers reach the service, such as ``https://setwise.example``; empty where it is
         the address that they name in their requests.
+    key_rate_per_minute : int
+        Requests that a key may send to one process in a minute, unless made with a limit of its
+        own; 0 for any number.
+    open_metrics : bool
+        Anybody may read ``/metrics``; otherwise it takes a key that may inspect.
     trusted_proxies : str
         Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
         ``X-Forwarded-Proto`` are believed.
@@ -85,6 +90,8 @@ class Settings(BaseSettings):
     webhook_secret_grace_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
     session_idle_s: PositiveSeconds = 7_200.0
     session_longest_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 43_200.0
+    key_rate_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    open_metrics: bool = True
     public_url: str = ""
     trusted_proxies: str = ""
 

@@ -35,6 +35,7 @@ from service.jobs.handlers import tasks
 from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
 from service.security.cookies import SessionCookies
+from service.security.limits import KeyLimits
 from service.security.passwords import Argon2Passwords
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
@@ -236,7 +237,7 @@ def verbs(
         ),
         list_keys=administer.ListKeys(begin),
         revoke_key=administer.RevokeKey(**office),
-        authenticate=administer.Authenticate(begin, digest),
+        authenticate=administer.Authenticate(begin, digest, clock),
         create_person=people.CreatePerson(passwords=passwords, **office),
         list_people=people.ListPeople(begin),
         change_person=people.ChangePerson(**office),
@@ -289,6 +290,9 @@ def edge(
             public_url=settings.public_url,
             longest_s=settings.session_longest_s,
         ),
+        limits=KeyLimits(settings.key_rate_per_minute),
+        https=settings.public_url.startswith("https:"),
+        open_metrics=settings.open_metrics,
         cursors=Cursors(_derived(pepper, "cursors")),
         checks=checks,
         new_id=ids,

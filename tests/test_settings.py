@@ -67,6 +67,8 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("KEY_CACHE_S", "3600"),
         ("PEPPER", "hunter2"),
         ("SESSION_IDLE_S", "0"),
+        ("KEY_RATE_PER_MINUTE", "-1"),
+        ("OPEN_METRICS", "perhaps"),
         ("SESSION_LONGEST_S", "-1"),
         ("PUBLIC_URL", "hunter2"),
         ("PUBLIC_URL", "https://me:hunter2@host"),

@@ -19,6 +19,8 @@ from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unau
 from service.domain.people import Caller
 from service.domain.predictions import Prediction
 from service.security.cookies import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
+from service.security.headers import RATE_HEADERS
+from service.security.limits import KeyLimits
 from service.telemetry import Metrics
 from service.use_cases.predict import Submission
 from service.use_cases.verbs import Verbs
@@ -89,6 +91,10 @@ class Edge:
         what is wrong with it, or None.
     new_id : callable
         Makes request ids.
+    https : bool
+        Browsers reach the service by TLS only.
+    open_metrics : bool
+        Anybody may read the metrics, not only those who may inspect.
     predict : Grouped
         The verb `Predict`, for all requests that come at about the same time together.
     """
@@ -97,10 +103,13 @@ class Edge:
     predict: Grouped[Submission, Prediction]
     callers: Callers
     sessions: SessionCookies
+    limits: KeyLimits
     cursors: Cursors
     checks: Mapping[str, Callable[[], str | None]]
     new_id: Callable[[], str]
     max_body_bytes: int
+    https: bool = False
+    open_metrics: bool = True
     metrics: Metrics = field(default_factory=Metrics)
 
 
@@ -130,6 +139,9 @@ async def _caller(
     caller = edge.callers.known(secret)
     if caller is None:  # asked in a thread, so that the database never blocks the event loop
         caller = await run_in_threadpool(edge.callers.find, secret)
+    limits = edge.limits.take(caller.id, caller.per_minute)
+    if limits:
+        request.scope.setdefault("state", {})[RATE_HEADERS] = limits
     return caller.calling_from(address_of(request))
 
 

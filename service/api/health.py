@@ -2,15 +2,21 @@
 
 from typing import Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from service.api.dependencies import EdgeOf, answer
+from service.api.dependencies import EdgeOf, answer, caller_of
 from service.api.problems import NOT_READY, documented, problem_response
-from service.domain.errors import FieldFault
+from service.domain.errors import FieldFault, Forbidden, StorageUnavailable, Unauthenticated
+from service.domain.people import Permission
 
 router = APIRouter(tags=["operation"])
+
+
+async def _may_scrape(request: Request, edge: EdgeOf) -> None:
+    if not edge.open_metrics:
+        (await caller_of(request)).require(Permission.INSPECT)
 
 
 class Health(BaseModel):
@@ -49,8 +55,15 @@ def ready(edge: EdgeOf, request: Request) -> Response:
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **documented()},
+    dependencies=[Depends(_may_scrape)],
+    responses={
+        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+        **documented(Unauthenticated, Forbidden, StorageUnavailable),
+    },
 )
 def metrics(edge: EdgeOf) -> Response:
-    """Give the metrics of this process and the depth of the queue."""
+    """Give the metrics of this process and the depth of the queue.
+
+    Where the operator has closed them they take a key that may inspect, such as an auditor's.
+    """
     return Response(edge.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})

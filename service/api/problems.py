@@ -67,6 +67,13 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "stops working within seconds.",
         {"WWW-Authenticate": 'Bearer realm="setwise"'},
     ),
+    errors.KeyExpired: ProblemKind(
+        "key-expired",
+        HTTPStatus.UNAUTHORIZED,
+        "The key has expired",
+        "It was made to work for a time, and that is over. Ask an administrator for a new one.",
+        {"WWW-Authenticate": 'Bearer realm="setwise"'},
+    ),
     errors.WrongPassword: ProblemKind(
         "wrong-password",
         HTTPStatus.UNAUTHORIZED,

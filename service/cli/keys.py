@@ -2,13 +2,15 @@
 
 # ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli.assembly import application
-from service.cli.console import note, print_json, print_table, say
-from service.domain.people import Role
+from service.cli.console import CommandError, note, print_json, print_table, say
+from service.domain.people import Permission, Role
 
 if TYPE_CHECKING:
     from service.domain.people import ApiKey
@@ -22,13 +24,33 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 def create(
     role: Annotated[Role, typer.Option(help="What the key is for.")],
     name: Annotated[str, typer.Option(help="Whose it is; the audit trail names it.")],
+    *,
+    scope: Annotated[
+        list[Permission] | None,
+        typer.Option(help="Allow only this of what the role may; can be repeated."),
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(help="When it stops working: 90d, 12h, 2027-01-31 or a full UTC time."),
+    ] = None,
+    per_minute: Annotated[
+        int | None,
+        typer.Option(min=0, help="Requests a minute to each process; 0 for any number."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a key and show its secret, once."""
     from service.domain.people import SYSTEM
 
     with application() as built:
-        key, secret = built.verbs.create_key(SYSTEM, name, role)
+        key, secret = built.verbs.create_key(
+            SYSTEM,
+            name,
+            role,
+            scopes=frozenset(scope) if scope else None,
+            expires_at=_instant(expires) if expires else None,
+            per_minute=per_minute,
+        )
     if as_json:
         print_json({"id": key.id, "name": key.name, "role": key.role, "key": secret})
     else:
@@ -48,14 +70,17 @@ def list_keys(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"items": [_described(key) for key in keys]})
         return
-    table = Table(Column("id", min_width=36), "name", "role", "begins with", "created", "revoked")
+    table = Table(
+        Column("id", min_width=36), "name", "role", "begins with", "created", "expires", "revoked"
+    )
     for key in keys:
         table.add_row(
             key.id,
             key.name,
-            key.role,
+            _powers(key),
             f"{key.prefix}…",
             f"{key.created_at:%Y-%m-%d %H:%M}",
+            f"{key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "",
             f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
         )
     print_table(table)
@@ -73,6 +98,25 @@ def revoke(
     say(f"{key.id}  {key.name}, revoked")
 
 
+def _instant(written: str) -> datetime:
+    """Read a time to come: a span from now, or a date or time in UTC."""
+    span = re.fullmatch(r"(\d{1,5})([dh])", written)
+    if span:
+        hours = int(span[1]) * (24 if span[2] == "d" else 1)
+        return datetime.now(UTC) + timedelta(hours=hours)
+    try:
+        instant = datetime.fromisoformat(written)
+    except ValueError as error:
+        raise CommandError(
+            f"--expires {written!r}: write 90d, 12h, 2027-01-31 or 2027-01-31T18:00Z"
+        ) from error
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def _powers(key: "ApiKey") -> str:
+    return key.role if key.scopes is None else f"{key.role}: {', '.join(sorted(key.scopes))}"
+
+
 def _described(key: "ApiKey") -> dict[str, object]:
     return {
         "id": key.id,
@@ -81,4 +125,7 @@ def _described(key: "ApiKey") -> dict[str, object]:
         "prefix": key.prefix,
         "created_at": key.created_at.isoformat(),
         "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
+        "scopes": None if key.scopes is None else sorted(key.scopes),
+        "expires_at": key.expires_at.isoformat() if key.expires_at else None,
+        "per_minute": key.per_minute,
     }

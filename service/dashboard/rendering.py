@@ -21,17 +21,15 @@ from service.dashboard.sessions import LOGIN, SignInFirst
 from service.domain import errors
 from service.domain.errors import ServiceError, Unauthenticated
 from service.security.cookies import Visit
+from service.security.headers import PAGE_POLICY
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-# Only our own style sheets, scripts and images; nothing inline, no framing.
 SECURITY_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; "
-        "form-action 'self'; frame-ancestors 'none'"
-    ),
-    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": PAGE_POLICY,
+    # Not no-referrer, under which browsers send forms with "Origin: null".
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 

@@ -6,7 +6,9 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, insert, select, up
 
 from service.db.tables import api_keys
 from service.domain.identity import is_id
-from service.domain.people import ApiKey, Role
+from service.domain.people import ApiKey, Permission, Role
+
+_KNOWN = frozenset(Permission)
 
 
 class SqlKeys:
@@ -26,6 +28,9 @@ class SqlKeys:
                 "digest": key.digest,
                 "created_at": key.created_at,
                 "revoked_at": key.revoked_at,
+                "scopes": None if key.scopes is None else sorted(key.scopes),
+                "expires_at": key.expires_at,
+                "per_minute": key.per_minute,
             },
         )
 
@@ -54,4 +59,12 @@ class SqlKeys:
 
 
 def _to_key(row: RowMapping) -> ApiKey:
-    return ApiKey(**{**row, "role": Role(row["role"])})
+    scopes = row["scopes"]
+    return ApiKey(
+        **{
+            **row,
+            "role": Role(row["role"]),
+            # A scope that only a newer release knows opens nothing here.
+            "scopes": None if scopes is None else frozenset(_KNOWN.intersection(scopes)),
+        }
+    )

@@ -38,6 +38,10 @@ class Unauthenticated(ServiceError):
     """No key, an unknown key or a revoked key; or no session, or one that has ended."""
 
 
+class KeyExpired(Unauthenticated):
+    """The key's time is over."""
+
+
 class WrongPassword(Unauthenticated):
     """The login name or the password is wrong; which of them is not told."""
 

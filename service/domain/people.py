@@ -2,11 +2,12 @@
 
 import hashlib
 import hmac
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from service.domain.errors import Forbidden
+from service.domain.errors import FieldFault, Forbidden
 
 
 class Role(StrEnum):
@@ -67,26 +68,36 @@ class Caller:
     ----------
     address : str or None
         Network address that the request came from, for the audit trail.
+    scopes : frozenset of Permission or None
+        All that a key may do of what its role may; None for everything.
+    per_minute : int or None
+        Requests that a key may send, 0 for any number; None for as many as is usual.
     """
 
     id: str
     name: str
     role: Role
     address: str | None = None
+    scopes: frozenset[Permission] | None = None
+    per_minute: int | None = None
 
     def require(self, permission: Permission) -> None:
         """Raise `Forbidden` unless the caller may do what ``permission`` stands for."""
         if not self.may(permission):
+            if permission in PERMISSIONS[self.role]:
+                raise Forbidden(f"This key lacks the scope {permission}.")
             allowed = ", ".join(role for role in Role if permission in PERMISSIONS[role])
             raise Forbidden(f"The role {self.role} may not do this; it takes one of: {allowed}.")
 
     def may(self, permission: Permission) -> bool:
         """Tell whether the caller may do what ``permission`` stands for."""
-        return permission in PERMISSIONS[self.role]
+        return permission in PERMISSIONS[self.role] and (
+            self.scopes is None or permission in self.scopes
+        )
 
     def calling_from(self, address: str | None) -> "Caller":
         """Return the same caller at a network address."""
-        return Caller(self.id, self.name, self.role, address)
+        return Caller(self.id, self.name, self.role, address, self.scopes, self.per_minute)
 
 
 SYSTEM = Caller(id="system", name="system", role=Role.ADMIN)
@@ -103,6 +114,12 @@ class ApiKey:
         First characters of the secret, for people who look for a key in a list.
     digest : bytes
         Keyed hash (HMAC-SHA-256) of the secret.
+    scopes : frozenset of Permission or None
+        All that the key may do of what its role may; None for everything.
+    expires_at : datetime or None
+        When it stops working by itself.
+    per_minute : int or None
+        Requests that it may send, 0 for any number; None for as many as is usual.
     """
 
     id: str
@@ -112,15 +129,43 @@ class ApiKey:
     digest: bytes
     created_at: datetime
     revoked_at: datetime | None = None
+    scopes: frozenset[Permission] | None = None
+    expires_at: datetime | None = None
+    per_minute: int | None = None
 
     @property
     def revoked(self) -> bool:
         """The key opens nothing any more."""
         return self.revoked_at is not None
 
-    def usable(self, now: datetime) -> bool:  # noqa: ARG002 -- keys expire
-        """Tell whether the key opens something."""
-        return not self.revoked
+    def expired(self, now: datetime) -> bool:
+        """Tell whether the key's time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def administers(self) -> bool:
+        """Tell whether the key can administer the service, for good."""
+        return (
+            not self.revoked
+            and self.expires_at is None
+            and self.calling().may(Permission.ADMINISTER)
+        )
+
+    def calling(self) -> Caller:
+        """Return the key's holder as whoever calls a verb."""
+        return Caller(self.id, self.name, self.role, scopes=self.scopes, per_minute=self.per_minute)
+
+
+def scope_faults(
+    role: Role, scopes: frozenset[Permission] | None, pointer: str
+) -> Iterator[FieldFault]:
+    """Yield which scopes a key of ``role`` cannot have."""
+    if scopes is None:
+        return
+    for scope in sorted(scopes - PERMISSIONS[role]):
+        known = ", ".join(sorted(PERMISSIONS[role]))
+        yield FieldFault(pointer, f"{scope} goes beyond the role {role}, which has {known}")
+    if not scopes:
+        yield FieldFault(pointer, "is empty; such a key could do nothing")
 
 
 PREFIX_LENGTH = 14

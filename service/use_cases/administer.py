@@ -2,17 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from service.domain.errors import (
     FieldFault,
     InvalidRequest,
+    KeyExpired,
     KeyNotFound,
     ModelNotFound,
     StaleVersion,
     Unauthenticated,
 )
 from service.domain.history import Event
-from service.domain.people import PREFIX_LENGTH, ApiKey, Caller, Permission, Role, secret_for
+from service.domain.people import (
+    PREFIX_LENGTH,
+    ApiKey,
+    Caller,
+    Permission,
+    Role,
+    scope_faults,
+    secret_for,
+)
 from service.domain.routing import PolicyChange, RoutingPolicy
 from service.domain.text import text_faults
 from service.domain.versions import ModelVersion
@@ -20,6 +30,7 @@ from service.use_cases.people import refuse_last_admin
 from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, UnitOfWork
 
 LONGEST_KEY_NAME = 100
+MOST_PER_MINUTE = 1_000_000
 
 Digest = Callable[[str], bytes]
 """What is stored of a secret; see `service.domain.people.KeyDigest`."""
@@ -212,13 +223,38 @@ class CreateKey(_Office):
     random_part: Callable[[], str]
 
     def __call__(
-        self, caller: Caller, name: str, role: Role, *, request_id: str | None = None
+        self,
+        caller: Caller,
+        name: str,
+        role: Role,
+        *,
+        scopes: frozenset[Permission] | None = None,
+        expires_at: datetime | None = None,
+        per_minute: int | None = None,
+        request_id: str | None = None,
     ) -> tuple[ApiKey, str]:
-        """Return the stored key and its secret."""
+        """Return the stored key and its secret.
+
+        Parameters
+        ----------
+        scopes : frozenset of Permission or None
+            All that the key may do of what ``role`` may; None for everything.
+        expires_at : datetime or None
+            When it stops working by itself.
+        per_minute : int or None
+            Requests that it may send, 0 for any number; None for as many as is usual.
+        """
         caller.require(Permission.ADMINISTER)
-        faults: list[FieldFault] = list(text_faults(name, "/name", longest=LONGEST_KEY_NAME))
+        faults: list[FieldFault] = [
+            *text_faults(name, "/name", longest=LONGEST_KEY_NAME),
+            *scope_faults(role, scopes, "/scopes"),
+        ]
+        if expires_at is not None and expires_at <= self.now():
+            faults.append(FieldFault("/expires_at", "is past; take a time to come"))
+        if per_minute is not None and not 0 <= per_minute <= MOST_PER_MINUTE:
+            faults.append(FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}"))
         if faults:
-            raise InvalidRequest("A key needs a name that can be kept.", faults)
+            raise InvalidRequest("The key cannot be made like this.", faults)
         secret = secret_for(role, self.random_part())
         key = ApiKey(
             id=self.new_id(),
@@ -227,11 +263,22 @@ class CreateKey(_Office):
             prefix=secret[:PREFIX_LENGTH],
             digest=self.digest(secret),
             created_at=self.now(),
+            scopes=scopes,
+            expires_at=expires_at,
+            per_minute=per_minute,
         )
         with self.begin() as transaction:
             transaction.keys.add(key)
             self._note(
-                transaction, caller, "key.created", key.id, request_id, name=name, role=role.value
+                transaction,
+                caller,
+                "key.created",
+                key.id,
+                request_id,
+                name=name,
+                role=role.value,
+                scopes=None if scopes is None else sorted(scopes),
+                expires_at=None if expires_at is None else expires_at.isoformat(),
             )
             transaction.commit()
         return key, secret
@@ -271,8 +318,8 @@ class RevokeKey(_Office):
             if key.revoked:
                 return key
             now = self.now()
-            if key.role is Role.ADMIN and key.usable(now):
-                refuse_last_admin(transaction, now, leaving=key.id)
+            if key.administers():
+                refuse_last_admin(transaction, leaving=key.id)
             transaction.keys.revoke(key.id, now)
             self._note(transaction, caller, "key.revoked", key.id, request_id, name=key.name)
             transaction.commit()
@@ -285,6 +332,7 @@ class Authenticate:
 
     begin: Begin
     digest: Digest
+    now: Clock
 
     def __call__(self, secret: str) -> Caller:
         """Return the holder of ``secret``; raises `Unauthenticated` when it opens nothing.
@@ -298,4 +346,9 @@ class Authenticate:
             raise Unauthenticated("No key has this secret; ask an administrator for one.")
         if key.revoked:
             raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
-        return Caller(id=key.id, name=key.name, role=key.role)
+        if key.expired(self.now()):
+            raise KeyExpired(
+                f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
+                "for a new one."
+            )
+        return key.calling()

@@ -207,7 +207,7 @@ class ChangePerson(_Register):
             if new == old:
                 return old
             if _administers(old) and not _administers(new):
-                refuse_last_admin(transaction, self.now(), leaving=old.id)
+                refuse_last_admin(transaction, leaving=old.id)
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
                 transaction.sessions.delete_of(new.id)
@@ -235,11 +235,11 @@ def _administers(person: Person) -> bool:
     return person.role is Role.ADMIN and not person.disabled
 
 
-def refuse_last_admin(transaction: UnitOfWork, now: datetime, *, leaving: str) -> None:
+def refuse_last_admin(transaction: UnitOfWork, *, leaving: str) -> None:
     """Raise `LastAdmin` unless a key or a person other than ``leaving`` administers."""
     keys = transaction.keys.all(for_update=True)
     people = transaction.people.all(for_update=True)
-    if any(key.role is Role.ADMIN and key.usable(now) and key.id != leaving for key in keys) or any(
+    if any(key.administers() and key.id != leaving for key in keys) or any(
         _administers(person) and person.id != leaving for person in people
     ):
         return

@@ -1,5 +1,7 @@
 """The pages that explain the interface."""
 
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 
 from tests.edge import Service
@@ -34,7 +36,13 @@ def test_the_reference_works_without_the_internet(service: Service) -> None:
     links = Links()
     links.feed(service.get("/docs").text)
     assert links.loads == []
-    assert "default-src 'none'" in service.get("/docs").headers["content-security-policy"]
+    page = service.get("/docs")
+    style = page.text.partition("<style>")[2].partition("</style>")[0]
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    policy = page.headers["content-security-policy"]
+    assert f"default-src 'none'; style-src 'sha256-{digest}'" in policy
+    assert " style=" not in page.text
+    assert "<script" not in page.text
     assert all(address.startswith("/") for address in links.leads_to)
 
 

@@ -61,7 +61,7 @@ class Service:
         predictors, digest = FakePredictors(HalfSure()), KeyDigest(b"pepper")
         random_parts = iter(f"{number:043}" for number in range(1000))
         self.verbs = SimpleNamespace(
-            authenticate=Authenticate(begin, digest),
+            authenticate=Authenticate(begin, digest, now),
             create_key=CreateKey(begin, now, new_id, digest, lambda: next(random_parts)),
             list_keys=ListKeys(begin),
             create_person=CreatePerson(begin, now, new_id, FakePasswords()),

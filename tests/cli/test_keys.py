@@ -2,6 +2,7 @@
 
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,29 @@ def test_a_revoked_key_says_when(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["items"][0]["revoked_at"]
 
 
+def test_a_key_may_be_limited(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("--expires", "90d", "--scope", "review", "--scope", "read-queue", "--per-minute", "9")
+    assert run("create", "--role", "lead", "--name", "desk", *limits) == 0
+    assert run("create", "--role", "lead", "--name", "x", "--expires", "2999-01-31") == 0
+    capsys.readouterr()
+    assert run("list", "--json") == 0
+    dated, limited = json.loads(capsys.readouterr().out)["items"]
+    assert (limited["scopes"], limited["per_minute"]) == (["read-queue", "review"], 9)
+    days = datetime.fromisoformat(limited["expires_at"]) - datetime.now(UTC)
+    assert timedelta(days=89) < days <= timedelta(days=90)
+    assert dated["expires_at"] == "2999-01-31T00:00:00+00:00"
+    assert run("list") == 0
+    assert "lead: read-queue, review" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["create", "--role", "lead", "--name", "x", "--scope", "administer"], "administer"),
+        (["create", "--role", "lead", "--name", "x", "--scope", "fly"], "fly"),
+        (["create", "--role", "lead", "--name", "x", "--expires", "soon"], "--expires"),
+        (["create", "--role", "lead", "--name", "x", "--expires", "2001-01-01"], "is past"),
+        (["create", "--role", "lead", "--name", "x", "--per-minute", "-1"], "per-minute"),
         (["create", "--role", "king", "--name", "x"], "king"),
         (["create", "--name", "x"], "--role"),
         (["create", "--role", "client", "--name", " "], "name"),

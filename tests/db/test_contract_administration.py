@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import DuplicateModel, StaleVersion
-from service.domain.people import Role
+from service.domain.people import Permission, Role
 from service.domain.routing import FIRST_POLICY_VERSION, RoutingPolicy, first_policy
 from service.use_cases.ports import Begin
 from tests.fakes import START
@@ -104,6 +104,18 @@ def test_keys_are_found_by_id_and_by_digest(begin: Begin) -> None:
         assert transaction.keys.get("nonsense") is None
         assert transaction.keys.all() == [second, first]
         assert transaction.keys.all(for_update=True) == [second, first]
+
+
+def test_the_limits_of_a_key_are_kept(begin: Begin) -> None:
+    limited = replace(
+        key(Role.LEAD),
+        scopes=frozenset({Permission.REVIEW, Permission.READ_QUEUE}),
+        expires_at=START,
+        per_minute=0,
+    )
+    with begin() as transaction:
+        transaction.keys.add(limited)
+        assert transaction.keys.get(limited.id) == limited
 
 
 def test_a_key_is_revoked_for_good(begin: Begin) -> None:

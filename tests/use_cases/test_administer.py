@@ -52,7 +52,7 @@ class Office:
         self.create_key = CreateKey(*parts, digest, lambda: secrets.token_urlsafe(32))
         self.revoke = RevokeKey(*parts)
         self.list_keys = ListKeys(self.database)
-        self.authenticate = Authenticate(self.database, digest)
+        self.authenticate = Authenticate(self.database, digest, self.now)
 
     def actions(self) -> list[str]:
         return [event.action for event in self.database.contents.events.values()]

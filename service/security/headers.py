@@ -1,0 +1,62 @@
+"""What every answer tells browsers: run nothing, be framed by nobody, keep nothing, come by TLS."""
+
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+RATE_HEADERS = "rate_headers"
+"""Name in a request's state of the headers that tell a client of its rate limit."""
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""Of pages: only what this server sends as files of its own, nothing inline, no framing."""
+
+_USUAL: tuple[tuple[bytes, bytes], ...] = (
+    # Of data, which needs nothing at all; pages say otherwise.
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+)
+_TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+
+
+class SecurityHeaders:
+    """ASGI middleware: adds to each answer the headers that it does not set itself.
+
+    Parameters
+    ----------
+    https : bool
+        Browsers reach the service by TLS, whatever reaches this process.
+    """
+
+    def __init__(self, app: ASGIApp, *, https: bool = False) -> None:
+        self._app = app
+        self._https = https
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = self._all(scope, message["headers"])
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+    def _all(self, scope: Scope, given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        headers = list(given)
+        present = {name for name, _ in headers}
+        headers += [header for header in _USUAL if header[0] not in present]
+        if self._https or scope["scheme"] == "https":
+            headers.append(_TLS_ONLY)
+        limits = scope.get("state", {}).get(RATE_HEADERS)
+        if limits:
+            headers += limits
+        return headers

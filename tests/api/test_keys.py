@@ -1,0 +1,87 @@
+"""Keys that may do less than their role, for a time, at a pace."""
+
+from datetime import timedelta
+
+import pytest
+
+from service import wiring
+from service.domain.errors import InvalidRequest
+from service.domain.people import SYSTEM, Permission, Role
+from service.main import create_app
+from service.settings import Settings
+from tests.edge import PEPPER, Service, assert_problem
+
+
+def make(service: Service, name: str, role: Role, **limits: object) -> None:
+    _, service.secrets[name] = service.verbs.create_key(SYSTEM, name, role, **limits)
+
+
+def test_a_scope_takes_away_what_it_does_not_name(service: Service) -> None:
+    make(service, "scraper", Role.AUDITOR, scopes=frozenset({Permission.REPORT}))
+    assert service.get("/v1/admin/models", by="auditor").status_code == 200
+    refused = assert_problem(service.get("/v1/admin/models", by="scraper"), 403, "forbidden")
+    assert "scope inspect" in refused["detail"]
+
+
+def test_an_expired_key_says_so(service: Service) -> None:
+    make(service, "guest", Role.CLIENT, expires_at=service.clock() + timedelta(hours=1))
+    assert service.get("/v1/predictions", by="guest").status_code == 200
+    service.clock.advance(hours=1)
+    refused = service.get("/v1/predictions", by="guest")
+    assert (
+        "expired at 2026-01-02 04:04 UTC" in assert_problem(refused, 401, "key-expired")["detail"]
+    )
+    assert refused.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
+    make(service, "hurried", Role.CLIENT, per_minute=2)
+    first = service.get("/v1/predictions", by="hurried")
+    assert first.headers["ratelimit-policy"] == '"key";q=2;w=60'
+    assert first.headers["ratelimit"] == '"key";r=1;t=30'
+    body = {"document": {"text": "0.5"}}
+    assert service.post("/v1/predictions", by="hurried", json=body).status_code == 201
+    for path, method in (("/v1/predictions", "POST"), ("/v1/predictions", "GET")):
+        refused = service.send(method, path, by="hurried", json=body)
+        assert_problem(refused, 429, "too-many-requests")
+        assert 1 <= int(refused.headers["retry-after"]) <= 30
+    assert "ratelimit" not in service.get("/v1/predictions", by="client").headers
+
+
+def test_a_setting_limits_every_key_that_has_no_limit_of_its_own(service: Service) -> None:
+    settings = Settings(key_rate_per_minute=1, open_metrics=False)
+    edge = wiring.edge(settings, service.verbs, pepper=PEPPER, checks={})
+    service.app = create_app(edge)
+    make(service, "free", Role.CLIENT, per_minute=0)
+    assert service.get("/v1/predictions", by="client").status_code == 200
+    assert service.get("/v1/predictions", by="client").status_code == 429
+    for _ in range(3):
+        assert service.get("/v1/predictions", by="free").status_code == 200
+
+
+def test_metrics_can_be_closed(service: Service) -> None:
+    assert service.get("/metrics").status_code == 200
+    edge = wiring.edge(Settings(open_metrics=False), service.verbs, pepper=PEPPER, checks={})
+    service.app = create_app(edge)
+    assert_problem(service.get("/metrics"), 401, "unauthenticated")
+    assert_problem(service.get("/metrics", by="client"), 403, "forbidden")
+    assert service.get("/metrics", by="auditor").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "pointer"),
+    [
+        ({"scopes": frozenset()}, "/scopes"),
+        ({"scopes": frozenset({Permission.ADMINISTER})}, "/scopes"),
+        ({"per_minute": -1}, "/per_minute"),
+        ({"per_minute": 10**9}, "/per_minute"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(
+    service: Service, limits: dict[str, object], pointer: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        make(service, "odd", Role.CLIENT, **limits)
+    assert [fault.pointer for fault in refused.value.faults] == [pointer]
+    with pytest.raises(InvalidRequest, match="key cannot be made"):
+        make(service, "late", Role.CLIENT, expires_at=service.clock())
