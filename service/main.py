@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from service.api import (
+    access,
     admin,
     batches,
     exports,
@@ -78,6 +79,7 @@ def create_app(
         uploads,
         exports,
         jobs,
+        access,
         health,
         reference,
     ):

@@ -41,6 +41,7 @@ from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
 from service.use_cases import (
     administer,
+    audit,
     deliver,
     export,
     labels,
@@ -252,6 +253,7 @@ def verbs(
         ),
         open_session=people.OpenSession(begin, clock, tokens, sessions),
         sign_out=people.SignOut(digest=tokens, **office),
+        list_events=audit.ListEvents(begin),
         read_outbox=deliver.ReadOutbox(begin),
         acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
         count_deliveries=deliver.CountDeliveries(begin),

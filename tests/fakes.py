@@ -31,6 +31,7 @@ from service.domain.routing import RoutingPolicy, first_policy
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
 from service.use_cases.ports import (
+    EventFilter,
     IdempotencyKey,
     IdempotencyKeyTaken,
     Item,
@@ -418,8 +419,24 @@ class FakeAuditTrail(_Repository):
         for event in events:
             self.add(event)
 
-    def page(self, *, after: str | None, limit: int) -> Page[Event]:
-        return _page(self.contents.events.values(), after, limit, newest_first=True)
+    def page(
+        self, wanted: EventFilter | None = None, *, after: str | None, limit: int
+    ) -> Page[Event]:
+        found = [e for e in self.contents.events.values() if _wanted(e, wanted or EventFilter())]
+        return _page(found, after, limit, newest_first=True)
+
+
+def _wanted(event: Event, wanted: EventFilter) -> bool:
+    prefix = wanted.action or ""
+    return (
+        wanted.actor_id in {None, event.actor_id}
+        and wanted.subject in {None, event.subject}
+        and (
+            event.action.startswith(prefix) if prefix[-1:] in {"", "."} else event.action == prefix
+        )
+        and (wanted.since is None or event.at >= wanted.since)
+        and (wanted.before is None or event.at < wanted.before)
+    )
 
 
 class FakeJobs(_Repository):

@@ -1,15 +1,16 @@
 """The append-only record of what was done."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from service.db.bulk import RowInsert
 from service.db.tables import audit_events
 from service.domain.history import Event
-from service.use_cases.ports import Page
+from service.use_cases.ports import EventFilter, Page
 
 _INSERT = RowInsert(audit_events)
+_COLUMN = audit_events.c
 
 
 class SqlAuditTrail:
@@ -42,10 +43,30 @@ class SqlAuditTrail:
             ],
         )
 
-    def page(self, *, after: str | None, limit: int) -> Page[Event]:
-        query = select(audit_events).order_by(audit_events.c.id.desc()).limit(limit + 1)
+    def page(
+        self, wanted: EventFilter | None = None, *, after: str | None, limit: int
+    ) -> Page[Event]:
+        query = select(audit_events).order_by(_COLUMN.id.desc()).limit(limit + 1)
+        if wanted is not None:
+            query = query.where(*_conditions(wanted))
         if after is not None:
-            query = query.where(audit_events.c.id < after)
+            query = query.where(_COLUMN.id < after)
         rows = self._connection.execute(query).mappings().all()
         items = tuple(Event(**row) for row in rows[:limit])
         return Page(items, items[-1].id if len(rows) > limit else None)
+
+
+def _conditions(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.actor_id is not None:
+        yield _COLUMN.actor_id == wanted.actor_id
+    if wanted.subject is not None:
+        yield _COLUMN.subject == wanted.subject
+    if wanted.action is not None:
+        if wanted.action.endswith("."):
+            yield _COLUMN.action.startswith(wanted.action, autoescape=True)
+        else:
+            yield _COLUMN.action == wanted.action
+    if wanted.since is not None:
+        yield _COLUMN.at >= wanted.since
+    if wanted.before is not None:
+        yield _COLUMN.at < wanted.before

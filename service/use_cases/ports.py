@@ -277,6 +277,23 @@ class SignInAttempts(Protocol):
         """Forget a count, and all that have not changed since ``before``."""
 
 
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events to list; None does not restrict.
+
+    Attributes
+    ----------
+    action : str or None
+        A whole action or, with a dot at the end, the beginning of several: ``review.``.
+    """
+
+    actor_id: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+
+
 class AuditTrail(Protocol):
     """Append-only record of what was done."""
 
@@ -284,7 +301,9 @@ class AuditTrail(Protocol):
 
     def add_all(self, events: Sequence[Event]) -> None: ...
 
-    def page(self, *, after: str | None, limit: int) -> Page[Event]:
+    def page(
+        self, wanted: EventFilter | None = None, *, after: str | None, limit: int
+    ) -> Page[Event]:
         """List newest first."""
 
 

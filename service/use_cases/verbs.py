@@ -13,6 +13,7 @@ from service.use_cases.administer import (
     ListModels,
     RevokeKey,
 )
+from service.use_cases.audit import ListEvents
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.labels import SearchLabels
@@ -111,6 +112,7 @@ class Verbs:
     sign_in: SignIn
     open_session: OpenSession
     sign_out: SignOut
+    list_events: ListEvents
     read_outbox: ReadOutbox
     acknowledge_messages: AcknowledgeMessages
     count_deliveries: CountDeliveries

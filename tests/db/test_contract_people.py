@@ -9,7 +9,7 @@ from service.domain.accounts import Person, Session
 from service.domain.errors import LoginTaken
 from service.domain.history import Event
 from service.domain.people import Caller, Role
-from service.use_cases.ports import Begin
+from service.use_cases.ports import Begin, EventFilter
 from tests.fakes import START, FakeIds
 
 _ids = FakeIds(0x2000_0000)
@@ -128,6 +128,34 @@ def test_attempts_are_counted_and_forgotten(begin: Begin) -> None:
         assert transaction.attempts.lock(b"one", later).last_at == later
         assert transaction.attempts.lock(b"two", later).last_at == later
         assert transaction.attempts.lock(b"three", later).last_at == START + day
+
+
+def test_events_are_found_by_who_what_and_when(begin: Begin) -> None:
+    ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
+    hour = timedelta(hours=1)
+    made = [
+        Event.by(ann, "key.created", "k", id=_ids(), at=START),
+        Event.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
+        Event.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
+    ]
+    with begin() as transaction:
+        transaction.audit_trail.add_all(made)
+        transaction.commit()
+
+    def found(**fields: object) -> list[int]:
+        wanted = EventFilter(**fields)
+        with begin(read_only=True) as transaction:
+            items = transaction.audit_trail.page(wanted, after=None, limit=9).items
+        return [made.index(item) for item in items]
+
+    assert found() == [2, 1, 0]
+    assert found(actor_id="bob") == [2, 1]
+    assert found(action="key.") == [1, 0]
+    assert found(action="key.created") == [0]
+    assert found(action="key") == found(action="key%.") == []
+    assert found(subject="k", actor_id="ann") == [0]
+    assert found(since=START + hour) == [2, 1]
+    assert found(before=START + hour) == [0]
 
 
 def test_an_event_keeps_where_it_came_from(begin: Begin) -> None:
