@@ -36,6 +36,7 @@ from models.confidence.calibrators import (
 from models.confidence.group_softmax import SoftmaxSets
 from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack
+from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
 from models.sets.decider import SetDecider
@@ -72,6 +73,8 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "tree": TreeSets,
     "boosted": BoostedSets,
     "softmax": SoftmaxSets,
+    "robust-logistic": RobustLogisticSets,
+    "robust-boosted": RobustBoostedSets,
 }
 
 _SOURCES: dict[str, type[CandidateSource]] = {
@@ -594,8 +597,9 @@ def _set_calibrator(
 ) -> SetCalibrator:
     calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
     expected = (len(features.names), features.n_labels_)
-    if isinstance(calibrator, BoostedSets) and calibrator.shape_ != expected:
-        raise ValueError(f"trees over {calibrator.shape_} columns do not suit {expected}")
+    learnt = isinstance(calibrator, (BoostedSets, RobustLogisticSets))
+    if learnt and calibrator.shape_ != expected:
+        raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
     return calibrator
 
 

@@ -29,6 +29,7 @@ from models.confidence.group_softmax import SoftmaxSets, share_certainty
 from models.confidence.label_calibrator import LabelCalibrator, calibrate_rows
 from models.confidence.label_stack import LabelStack
 from models.confidence.leaf_masks import LeafMasks, sum_masked
+from models.confidence.robust import RobustBoostedSets
 from models.sets.candidates import (
     SOURCE_MARGINALS,
     CandidateSets,
@@ -223,7 +224,7 @@ def _flat_sets(parts: Parts) -> _SetStage | None:
     # Subclasses may decide otherwise: only what is known exactly is replaced.
     if [type(group) for group in groups] != wanted or type(parts.source) is not kind:
         return None
-    if type(calibrator) not in {BoostedSets, TreeSets, SoftmaxSets}:
+    if type(calibrator) not in {BoostedSets, TreeSets, SoftmaxSets, RobustBoostedSets}:
         return None
     source = cast("MarginalCandidates | VotedCandidates", parts.source)
     counts = cast("PriorFeatures", groups[1]).counts_

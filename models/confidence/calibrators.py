@@ -287,6 +287,8 @@ class BoostedSets(BaseEstimator):
         outcome: NDArray[np.float64],
         weight: NDArray[np.float64],
         gradient: _Gradient | None = None,
+        *,
+        n_trees: int | None = None,
     ) -> None:
         import xgboost  # noqa: PLC0415  # two seconds that loading and predicting never need
 
@@ -306,7 +308,8 @@ class BoostedSets(BaseEstimator):
             "verbosity": 0,
         }
         rows = xgboost.DMatrix(table.to_csr(), label=outcome, weight=weight, nthread=1)
-        booster = xgboost.train(parameters, rows, num_boost_round=self.n_trees, obj=gradient)
+        rounds = self.n_trees if n_trees is None else n_trees
+        booster = xgboost.train(parameters, rows, num_boost_round=rounds, obj=gradient)
         self._adopt(json.loads(booster.save_raw("json")), len(table.names), table.n_labels)
 
     def _adopt(self, model: dict[str, Any], n_dense: int, n_labels: int) -> None:

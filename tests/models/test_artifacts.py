@@ -15,6 +15,7 @@ import xgboost
 
 from models import artifacts
 from models.artifacts import MANIFEST, ArtifactError, _sealed, _versions, save, verify_artifact
+from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.predictor import SetPredictor
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
@@ -72,6 +73,25 @@ def test_vectors_predict_bit_for_bit_as_before(tmp_path, calibrator, method):
     assert again.label_names == predictor.label_names
     assert again.feature_names == predictor.feature_names
     assert again.manifest == predictor.manifest
+
+
+@pytest.mark.parametrize("calibrator", [RobustLogisticSets(), RobustBoostedSets(n_trees=30)])
+def test_calibrators_of_noisy_answers_predict_bit_for_bit_as_before(
+    of_vectors, tmp_path, calibrator
+):
+    data = vectors(seed=2)
+    evidence = of_vectors.evidence(data.X)
+    candidates = of_vectors.source.propose(evidence)
+    table = of_vectors.features.transform(evidence, candidates)
+    calibrator.fit(table, candidates.correct(data.Y), alpha=0.3, beta=0.05)
+    predictor = of_vectors.with_calibrator(calibrator)
+    assert predictor.version == of_vectors.version
+    assert predictor.calibrator_version != of_vectors.calibrator_version
+    predictor.save(tmp_path / "model")
+    X = vectors(seed=1).X
+    assert_equal_predictions(SetPredictor.load(tmp_path / "model").predict(X), predictor.predict(X))
+    by_parts = predictor.predict_by_parts(X)
+    np.testing.assert_allclose(predictor.predict(X).confidence, by_parts.confidence, atol=1e-12)
 
 
 def test_texts_predict_bit_for_bit_as_before(of_texts, tmp_path):

@@ -1,0 +1,242 @@
+r"""Losses for calibrators that learn from noisy answers.
+
+A reviewer's answer :math:`\tilde v` agrees with a right prediction with probability
+:math:`1 - \alpha` and with a wrong one with probability :math:`\beta`. Two ways lead from it to the
+confidence :math:`c = \sigma(s)` in the prediction.
+
+*Backward*: replace the loss by one whose expectation over the noise is the clean loss. With the
+shifted target :math:`t = (\tilde v - \beta) / (1 - \alpha - \beta)` the square loss becomes
+:math:`(c - t)^2 + t - t^2` and the logistic one a cross-entropy with target :math:`t`, which lies
+outside [0, 1] unless there is no noise: the loss has no lower bound, so fits on it stop early or
+shrink.
+
+*Forward*: predict the answer. It agrees with probability
+:math:`q = \beta + (1 - \alpha - \beta) c`, and its log-likelihood is bounded and proper. Answers of
+exact reviewers weigh more by themselves.
+
+Numbers of equations are those of C. Li, "Reduction Methods for Multi-label Classification", thesis,
+Northeastern University, 2019; all derivatives are with respect to the margin :math:`s`, one a row.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+
+_LEAST_PROBABILITY = 1e-12  # keeps logarithms finite where a prediction is hopeless and beta is 0
+
+
+class NoisyLoss(Protocol):
+    """A loss of the margin, given answers and their noise rates.
+
+    Every method takes margins and answers of shape (n,) and returns shape (n,).
+    """
+
+    def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the loss of each row, in nats."""
+
+    def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the first derivative."""
+
+    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the second derivative."""
+
+    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return a non-negative stand-in for the second derivative, for boosting."""
+
+
+def checked_rates(alpha: ArrayLike, beta: ArrayLike, n: int | None = None) -> tuple[Floats, Floats]:
+    """Return noise rates, one a row.
+
+    Parameters
+    ----------
+    alpha, beta : float or array-like of shape (n,)
+        In [0, 1), with ``alpha + beta < 1`` in each row.
+    n : int, optional
+        Rows; scalars are repeated to it.
+
+    Raises
+    ------
+    ValueError
+        If a rate is no probability, or both add up to 1 or more: then answers say nothing.
+    """
+    a, b = np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+    if not (np.all((a >= 0) & (a <= 1)) and np.all((b >= 0) & (b <= 1))):
+        raise ValueError("noise rates lie between 0 and 1")
+    if np.any(a + b >= 1):
+        raise ValueError(
+            "alpha + beta reaches 1 in some row: such answers say nothing; leave them out"
+        )
+    shape = np.broadcast_shapes(a.shape, b.shape) if n is None else (n,)
+    if not {a.shape, b.shape} <= {(), shape}:
+        raise ValueError(f"{n} rows need as many noise rates, not {a.shape} and {b.shape}")
+    return np.broadcast_to(a, shape), np.broadcast_to(b, shape)
+
+
+def shifted_target(agreed: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
+    """Return the target whose expectation over the noise is the truth (thesis 4.10.2).
+
+    Any method that minimises a square loss, such as isotonic regression or boosted regression
+    trees, becomes robust by fitting it; so does a mean.
+
+    Parameters
+    ----------
+    agreed : array-like of shape (n,)
+        1 where the answer equals the prediction, else 0.
+    alpha, beta : float or array-like of shape (n,)
+
+    Returns
+    -------
+    float64 ndarray of shape (n,)
+        ``-beta / m`` and ``(1 - beta) / m`` with ``m = 1 - alpha - beta``.
+
+    Examples
+    --------
+    >>> shifted_target([0, 1], 0.2, 0.0)
+    array([0.  , 1.25])
+    """
+    a, b = checked_rates(alpha, beta)
+    return np.asarray((np.asarray(agreed, dtype=np.float64) - b) / (1.0 - a - b))
+
+
+class SquaredSurrogate:
+    r"""Unbiased square loss, of the confidence itself (4.3): :math:`(c - t)^2 + t - t^2`.
+
+    Parameters
+    ----------
+    alpha, beta : float or array-like of shape (n,)
+    """
+
+    def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
+        self.alpha, self.beta = checked_rates(alpha, beta)
+
+    def value(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the loss; its mean estimates the clean Brier score."""
+        target = shifted_target(agreed, self.alpha, self.beta)
+        return np.asarray((_floats(confidence) - target) ** 2 + target - target**2)
+
+    def gradient(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the derivative with respect to the confidence."""
+        return np.asarray(
+            2.0 * (_floats(confidence) - shifted_target(agreed, self.alpha, self.beta))
+        )
+
+    def hessian(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # constant
+        """Return the second derivative with respect to the confidence: 2."""
+        return np.full(np.shape(confidence), 2.0)
+
+
+class LogisticSurrogate:
+    r"""Unbiased logistic loss (4.5): :math:`\log(1 + e^{-s}) + (1 - t) s`.
+
+    Its gradient is :math:`c - t` (4.6), its second derivative :math:`c (1 - c)` (4.7); the factor
+    :math:`m` of the thesis is contained in the target.
+
+    Parameters
+    ----------
+    alpha, beta : float or array-like of shape (n,)
+        Equal for all rows, or as the annotator of each.
+    """
+
+    def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
+        self.alpha, self.beta = checked_rates(alpha, beta)
+
+    def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the loss; below 0 is possible."""
+        s = _floats(margin)
+        target = shifted_target(agreed, self.alpha, self.beta)
+        return np.asarray(np.logaddexp(0.0, -s) + (1.0 - target) * s)
+
+    def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the first derivative."""
+        return np.asarray(expit(_floats(margin)) - shifted_target(agreed, self.alpha, self.beta))
+
+    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # the same for both answers
+        """Return the second derivative."""
+        c = expit(_floats(margin))
+        return np.asarray(c * (1.0 - c))
+
+    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the second derivative, which is positive."""
+        return self.hessian(margin, agreed)
+
+
+class UniformTreeSurrogate(LogisticSurrogate):
+    """The same loss with the trees of Algorithm 4.3: a leaf holds the mean of ``t - c``."""
+
+    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # a mean weighs rows alike
+        """Return 1, so that a Newton step is a mean."""
+        return np.ones(np.shape(margin))
+
+
+class AnnotatorTreeSurrogate(LogisticSurrogate):
+    r"""The same loss with the trees of Algorithm 4.4, for rates that differ between rows.
+
+    The pseudo-response :math:`\tilde v - c - (1 - c) \beta + c \alpha` is
+    :math:`(1 - \alpha - \beta)(t - c)`, its weight :math:`m = 1 / (1 - \alpha - \beta)`; so a leaf
+    holds :math:`\sum (t - c) / \sum m`.
+    """
+
+    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the weights ``m``."""
+        shape = np.broadcast_shapes(np.shape(margin), np.shape(agreed), self.alpha.shape)
+        return np.broadcast_to(1.0 / (1.0 - self.alpha - self.beta), shape)
+
+
+class ForwardLoss:
+    r"""Negative log-likelihood of the answer, :math:`-\log q` or :math:`-\log(1 - q)`.
+
+    Parameters
+    ----------
+    alpha, beta : float or array-like of shape (n,)
+
+    References
+    ----------
+    .. [1] G. Patrini, A. Rozza, A. Menon, R. Nock and L. Qu, "Making Deep Neural Networks Robust to
+       Label Noise: a Loss Correction Approach", CVPR 2017, Theorem 2.
+    """
+
+    def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
+        self.alpha, self.beta = checked_rates(alpha, beta)
+
+    def _parts(self, margin: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return c, q, 1 - q and dq/ds; both probabilities are computed without cancellation."""
+        s = _floats(margin)
+        c, rest = expit(s), expit(-s)
+        q = (1.0 - self.alpha) * c + self.beta * rest
+        other = self.alpha * c + (1.0 - self.beta) * rest
+        slope = (1.0 - self.alpha - self.beta) * c * rest
+        floor = _LEAST_PROBABILITY
+        return c, np.maximum(q, floor), np.maximum(other, floor), slope
+
+    def value(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the loss, not negative."""
+        _, q, other, _ = self._parts(margin)
+        return np.where(np.asarray(agreed) == 1, -np.log(q), -np.log(other))
+
+    def gradient(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the first derivative."""
+        _, q, other, slope = self._parts(margin)
+        return np.where(np.asarray(agreed) == 1, -slope / q, slope / other)
+
+    def hessian(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
+        """Return the second derivative; it can be negative."""
+        c, q, other, slope = self._parts(margin)
+        bend = slope * (1.0 - 2.0 * c)
+        return np.where(
+            np.asarray(agreed) == 1,
+            (slope / q) ** 2 - bend / q,
+            (slope / other) ** 2 + bend / other,
+        )
+
+    def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # an expectation over answers
+        """Return the expected second derivative (Fisher's information), not negative."""
+        _, q, other, slope = self._parts(margin)
+        return np.asarray(slope**2 / (q * other))
+
+
+def _floats(values: ArrayLike) -> Floats:
+    return np.asarray(values, dtype=np.float64)
