@@ -597,8 +597,7 @@ def _set_calibrator(
 ) -> SetCalibrator:
     calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
     expected = (len(features.names), features.n_labels_)
-    learnt = isinstance(calibrator, (BoostedSets, RobustLogisticSets))
-    if learnt and calibrator.shape_ != expected:
+    if isinstance(calibrator, BoostedSets | RobustLogisticSets) and calibrator.shape_ != expected:
         raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
     return calibrator
 
