@@ -65,7 +65,7 @@ class RobustLogisticSets(BaseEstimator):
         See `models.confidence.losses`.
     penalty : float, default 1
         L2 penalty of dense coefficients, in units of rows.
-    label_penalty : float, default 10
+    label_penalty : float, default 30
         L2 penalty of the labels' coefficients.
 
     Attributes
@@ -78,7 +78,7 @@ class RobustLogisticSets(BaseEstimator):
     coefficients_: Floats
 
     def __init__(
-        self, loss: LossName = "forward", *, penalty: float = 1.0, label_penalty: float = 10.0
+        self, loss: LossName = "forward", *, penalty: float = 1.0, label_penalty: float = 30.0
     ) -> None:
         self.loss = loss
         self.penalty = penalty
