@@ -24,6 +24,7 @@ from service.db.clock import database_clock, utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
 from service.domain.accounts import SessionRule
+from service.domain.audits import Lottery
 from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
@@ -193,8 +194,11 @@ def verbs(
     # Deliveries fall due by the clock that leases are measured with.
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
-    one = predict.Predict(predictors=predictors, max_text_bytes=settings.max_text_bytes, **office)
     exporting = export.Export(**office)
+    lottery = Lottery(_derived(pepper, "audits"))
+    one = predict.Predict(
+        predictors=predictors, lottery=lottery, max_text_bytes=settings.max_text_bytes, **office
+    )
     return Verbs(
         predict=one,
         predict_batch=predict.PredictBatch(one),
@@ -208,7 +212,7 @@ def verbs(
         extend_lease=review.ExtendLease(lease=lease, **desk),
         release_review=review.ReleaseReview(**desk),
         skip_review=review.SkipReview(**desk),
-        complete_review=review.CompleteReview(predictors=predictors, **desk),
+        complete_review=review.CompleteReview(predictors=predictors, lottery=lottery, **desk),
         get_review=review.GetReview(begin),
         list_reviews=review.ListReviews(begin),
         expire_leases=review.ExpireLeases(**desk),

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
+from service.domain.audits import Lottery
 from service.domain.errors import DuplicateModel, JobUnfinished, ModelUnavailable, StaleVersion
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
@@ -46,6 +47,7 @@ from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
 
 Said = TypeVar("Said", Annotation, Outcome)
 
+LOTTERY = Lottery(b"draws for tests")
 START = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 
@@ -287,8 +289,16 @@ class FakeReviews(_Repository):
             task
             for task in self.contents.reviews.values()
             if task.claimable_by(reviewer, now, escalated=escalated)
+            and not self._reads(reviewer, task.prediction.id, now)
         ]
         return min(claimable, key=lambda task: (not task.escalated, task.id), default=None)
+
+    def _reads(self, reviewer: str, prediction_id: str, now: datetime) -> bool:
+        return any(one.reviewer == reviewer for one in self.annotations_of(prediction_id)) or any(
+            task.lease.holder == reviewer and task.lease.expires_at > now
+            for task in self.contents.reviews.values()
+            if task.prediction.id == prediction_id and task.lease
+        )
 
     def save(self, task: ReviewTask) -> None:
         stored = self.contents.reviews[task.id]
@@ -306,7 +316,8 @@ class FakeReviews(_Repository):
         found = [
             task
             for task in self.contents.reviews.values()
-            if state in {None, task.state} and reason in {None, task.prediction.reason}
+            if state in {None, task.state}
+            and (reason is None or (reason is task.prediction.reason and not task.kind.blind))
         ]
         return _page(found, after, limit, newest_first=False)
 

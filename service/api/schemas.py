@@ -7,6 +7,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 from pydantic_core import to_json
 
 from service.domain import predictions, reviews, routing, versions
+from service.domain.audits import AuditMode, AuditPlan
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import PolicyChange, ThresholdMode
@@ -267,6 +268,10 @@ class Lease(AnswerBody):
     expires_at: datetime
 
 
+def _absent_if_none(description: str) -> Any:  # noqa: ANN401 -- as `pydantic.Field` itself
+    return Field(None, description=description, exclude_if=lambda value: value is None)
+
+
 class ReviewTask(AnswerBody):
     """A document that waits for a person."""
 
@@ -298,16 +303,21 @@ class ReviewTask(AnswerBody):
     kind: ReviewKind
     reason: Reason | None
     state: ReviewState
-    candidates: list[ReviewCandidate]
-    marginals: list[Marginal]
+    candidates: list[ReviewCandidate] | None = _absent_if_none(
+        "Likeliest first; absent where the answer must not be known."
+    )
+    marginals: list[Marginal] | None = _absent_if_none("Likewise.")
+    answers: list[list[str]] | None = _absent_if_none(
+        "Of an `adjudication`: the label sets that people or the model gave, in no telling order."
+    )
     lease: Lease | None
     version: int = Field(description="Changes with each claim; the `ETag` carries it.")
     created_at: datetime
 
     @classmethod
     def of(cls, task: reviews.ReviewTask) -> Self:
-        """Describe a task to the person who settles it."""
-        document, scored = task.prediction.document, task.prediction.scored
+        """Describe a task to the person who settles it, without what must not be known."""
+        document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
         return cls(
             id=task.id,
             prediction_id=task.prediction.id,
@@ -319,14 +329,17 @@ class ReviewTask(AnswerBody):
                     "metadata": document.metadata,
                 }
             ),
-            kind=task.kind,
-            reason=task.prediction.reason,
+            kind=ReviewKind.REVIEW if blind else task.kind,
+            reason=None if blind else task.prediction.reason,
             state=task.state,
-            candidates=[
+            candidates=None
+            if blind
+            else [
                 ReviewCandidate(labels=list(c.labels), confidence=c.confidence)
                 for c in scored.candidates
             ],
-            marginals=_marginals(scored),
+            marginals=None if blind else _marginals(scored),
+            answers=[list(labels) for labels in task.answers] or None,
             lease=task.lease and Lease(holder=task.lease.holder, expires_at=task.lease.expires_at),
             version=task.version,
             created_at=task.created_at,
@@ -445,11 +458,21 @@ class Threshold(RequestBody):
 
 
 class Audit(RequestBody):
-    """How often a document that could be sent is checked. None in this release."""
+    """How often people check documents without seeing the model's answer."""
 
-    certification_rate: float = Field(0.0, allow_inf_nan=False)
-    training_rate: float = Field(0.0, allow_inf_nan=False)
-    mode: str = "hold"
+    certification_rate: float = Field(
+        0.0, allow_inf_nan=False, description="Share of all documents, to prove the threshold."
+    )
+    training_rate: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="Share of the documents that would be sent, to teach the calibrator.",
+    )
+    mode: Literal["hold", "send"] = Field(
+        "hold",
+        description="`hold`: a document waits for its check; `send`: it is sent meanwhile, and "
+        "corrected if need be.",
+    )
 
 
 _POLICY: Example = {
@@ -457,9 +480,9 @@ _POLICY: Example = {
     "risk": 0.1,
     "auto_send": True,
     "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
-    "audit": {"certification_rate": 0.0, "training_rate": 0.0, "mode": "hold"},
-    "overlap_rate": 0.0,
-    "gold_reread_rate": 0.0,
+    "audit": {"certification_rate": 0.04, "training_rate": 0.02, "mode": "hold"},
+    "overlap_rate": 0.05,
+    "gold_reread_rate": 0.1,
     "confidence_floor": None,
     "rules": [],
 }
@@ -486,9 +509,19 @@ class PolicyRequest(RequestBody):
     auto_send: bool = True
     threshold: Threshold
     audit: Audit = Field(default_factory=Audit)
-    overlap_rate: float = Field(0.0, allow_inf_nan=False)
-    gold_reread_rate: float = Field(0.0, allow_inf_nan=False)
-    confidence_floor: float | None = Field(None, allow_inf_nan=False)
+    overlap_rate: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="Share of reviews that a second person does without seeing the first.",
+    )
+    gold_reread_rate: float = Field(
+        0.0,
+        allow_inf_nan=False,
+        description="Share of audits that a lead reads again although they agree with the model.",
+    )
+    confidence_floor: float | None = Field(
+        None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."
+    )
     rules: list[JsonValue] = Field(default_factory=list)
 
     def as_change(self) -> PolicyChange:
@@ -499,12 +532,14 @@ class PolicyRequest(RequestBody):
             auto_send=self.auto_send,
             threshold_mode=ThresholdMode(self.threshold.mode),
             threshold=self.threshold.value,
-            certification_rate=self.audit.certification_rate,
-            training_rate=self.audit.training_rate,
-            audit_mode=self.audit.mode,
-            overlap_rate=self.overlap_rate,
-            gold_reread_rate=self.gold_reread_rate,
             confidence_floor=self.confidence_floor,
+            audits=AuditPlan(
+                certification_rate=self.audit.certification_rate,
+                training_rate=self.audit.training_rate,
+                mode=AuditMode(self.audit.mode),
+                overlap_rate=self.overlap_rate,
+                gold_reread_rate=self.gold_reread_rate,
+            ),
             rules=self.rules,
         )
 
@@ -534,10 +569,14 @@ class Policy(AnswerBody):
             risk=policy.risk,
             auto_send=policy.auto_send,
             threshold=Threshold(mode=policy.threshold_mode.value, value=policy.threshold),
-            audit=Audit(),
-            overlap_rate=0.0,
-            gold_reread_rate=0.0,
-            confidence_floor=None,
+            audit=Audit(
+                certification_rate=policy.audits.certification_rate,
+                training_rate=policy.audits.training_rate,
+                mode=policy.audits.mode.value,
+            ),
+            overlap_rate=policy.audits.overlap_rate,
+            gold_reread_rate=policy.audits.gold_reread_rate,
+            confidence_floor=policy.confidence_floor,
             rules=[],
         )
 

@@ -342,8 +342,11 @@ class CorrectedData(AutoSentData):
     """A label set that replaces one that was sent and is wrong."""
 
     previous_labels: list[str] = Field(description="What was sent before.")
-    outcome_id: str
-    source: str = Field(description="Who found the fault.")
+    outcome_id: str | None = Field(None, description="The report that tells the truth.")
+    annotation_id: str | None = Field(None, description="Or the review that does.")
+    source: str = Field(
+        description="Who found the fault: a report's source, `adjudication` or `audit`."
+    )
     corrected_at: datetime
 
 

@@ -4,6 +4,7 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import routing_policies
+from service.domain.audits import AuditMode, AuditPlan
 from service.domain.errors import StaleVersion, StorageUnavailable
 from service.domain.routing import RoutingPolicy, ThresholdMode
 
@@ -29,6 +30,14 @@ class SqlPolicies:
             threshold=row["threshold"],
             created_at=row["created_at"],
             created_by=row["created_by"],
+            confidence_floor=row["confidence_floor"],
+            audits=AuditPlan(
+                certification_rate=row["certification_rate"],
+                training_rate=row["training_rate"],
+                mode=AuditMode(row["audit_mode"]),
+                overlap_rate=row["overlap_rate"],
+                gold_reread_rate=row["gold_reread_rate"],
+            ),
         )
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
@@ -48,6 +57,12 @@ class SqlPolicies:
                     "threshold": policy.threshold,
                     "created_at": policy.created_at,
                     "created_by": policy.created_by,
+                    "confidence_floor": policy.confidence_floor,
+                    "certification_rate": policy.audits.certification_rate,
+                    "training_rate": policy.audits.training_rate,
+                    "audit_mode": policy.audits.mode.value,
+                    "overlap_rate": policy.audits.overlap_rate,
+                    "gold_reread_rate": policy.audits.gold_reread_rate,
                 },
             )
         except IntegrityError as error:

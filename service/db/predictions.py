@@ -7,6 +7,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.db.bulk import Row, RowInsert
 from service.db.tables import idempotency_keys, predictions
+from service.domain.audits import AuditRole, Selection
 from service.domain.identity import is_id
 from service.domain.predictions import (
     Candidate,
@@ -129,6 +130,9 @@ def _to_row(prediction: Prediction) -> Row:
         "calibrator_version": scored.calibrator_version,
         "policy_version": prediction.policy_version,
         "created_at": prediction.created_at,
+        "audit_role": prediction.selection.role.value,
+        "draw": prediction.selection.draw,
+        "inclusion_probability": prediction.selection.inclusion_probability,
     }
 
 
@@ -162,4 +166,9 @@ def to_prediction(row: RowMapping) -> Prediction:
         threshold=row[column.threshold],
         policy_version=row[column.policy_version],
         created_at=row[column.created_at],
+        selection=Selection(
+            AuditRole(row[column.audit_role]),
+            row[column.draw],
+            row[column.inclusion_probability],
+        ),
     )

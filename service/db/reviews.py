@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import (
@@ -22,11 +23,20 @@ from service.db.predictions import to_prediction
 from service.db.tables import LEASED, OPEN, annotations, predictions, review_skips, review_tasks
 from service.domain.errors import StaleVersion
 from service.domain.identity import is_id
-from service.domain.predictions import Reason
-from service.domain.reviews import Annotation, Lease, ReviewKind, ReviewState, ReviewTask, Skip
+from service.domain.predictions import Prediction, Reason
+from service.domain.reviews import (
+    Annotation,
+    Lease,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    Skip,
+    rival_answers,
+)
 from service.use_cases.ports import Page
 
 _INSERT = RowInsert(review_tasks)
+_BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
@@ -63,11 +73,22 @@ class SqlReviews:
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         if not is_id(task_id):
             return None
-        query = _WITH_PREDICTION.where(review_tasks.c.id == task_id)
         if for_update:
-            query = query.with_for_update(of=review_tasks)
+            self._lock_with_siblings(task_id)
+        query = _WITH_PREDICTION.where(review_tasks.c.id == task_id)
         tasks = self._load(self._connection.execute(query).mappings().all())
         return tasks[0] if tasks else None
+
+    def _lock_with_siblings(self, task_id: str) -> None:
+        """Lock every task of the prediction, in one order, so that no two are settled at once."""
+        siblings = review_tasks.alias()
+        of_task = select(siblings.c.prediction_id).where(siblings.c.id == task_id)
+        self._connection.execute(
+            select(review_tasks.c.id)
+            .where(review_tasks.c.prediction_id == of_task.scalar_subquery())
+            .order_by(review_tasks.c.id)
+            .with_for_update()
+        ).all()
 
     def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
         if escalated:
@@ -77,7 +98,7 @@ class SqlReviews:
         return self._next(reviewer, now, among_escalated=False)
 
     def _next(self, reviewer: str, now: datetime, *, among_escalated: bool) -> ReviewTask | None:
-        column = review_tasks.c
+        column, siblings = review_tasks.c, review_tasks.alias()
         query = (
             select(column.id)
             .where(
@@ -86,6 +107,15 @@ class SqlReviews:
                 or_(column.state != ReviewState.LEASED.value, _expired(now)),
                 ~exists().where(
                     review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
+                ),
+                ~exists().where(
+                    annotations.c.prediction_id == column.prediction_id,
+                    annotations.c.reviewer == reviewer,
+                ),
+                ~exists().where(
+                    siblings.c.prediction_id == column.prediction_id,
+                    siblings.c.lease_holder == reviewer,
+                    siblings.c.lease_expires_at > now,
                 ),
             )
             .order_by(column.id)
@@ -143,7 +173,7 @@ class SqlReviews:
         if state is not None:
             query = query.where(review_tasks.c.state == state.value)
         if reason is not None:
-            query = query.where(predictions.c.reason == reason.value)
+            query = query.where(predictions.c.reason == reason.value, ~_BLIND)
         if after is not None:
             query = query.where(review_tasks.c.id > after)
         tasks = self._load(self._connection.execute(query).mappings().all())
@@ -170,6 +200,8 @@ class SqlReviews:
                 "suggestion_shown": annotation.suggestion_shown,
                 "seconds": annotation.seconds,
                 "created_at": annotation.created_at,
+                "kind": annotation.kind.value,
+                "settles": annotation.settles,
             },
         )
 
@@ -223,7 +255,16 @@ class SqlReviews:
 
     def _load(self, rows: Sequence[RowMapping]) -> list[ReviewTask]:
         skips = self._skips([row[review_tasks.c.id] for row in rows])
-        return [_to_task(row, skips[row[review_tasks.c.id]]) for row in rows]
+        tasks = [_to_task(row, skips[row[review_tasks.c.id]]) for row in rows]
+        return [
+            replace(task, answers=self._answers(task.prediction))
+            if task.kind is ReviewKind.ADJUDICATION
+            else task
+            for task in tasks
+        ]
+
+    def _answers(self, prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+        return rival_answers(prediction.scored.labels, self.annotations_of(prediction.id))
 
     def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
         skips: dict[str, list[Skip]] = defaultdict(list)
@@ -256,7 +297,7 @@ def _changing(task: ReviewTask) -> dict[str, object]:
 
 
 def _to_annotation(row: RowMapping) -> Annotation:
-    return Annotation(**{**row, "labels": tuple(row["labels"])})
+    return Annotation(**{**row, "labels": tuple(row["labels"]), "kind": ReviewKind(row["kind"])})
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:

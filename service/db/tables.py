@@ -22,13 +22,15 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     literal_column,
+    true,
 )
 
 from service.db.types import Id, Instant, Json
+from service.domain.audits import AuditMode, AuditRole
 from service.domain.delivery import DeliveryState
 from service.domain.people import Role
 from service.domain.predictions import Decision
-from service.domain.reviews import ReviewState
+from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import ThresholdMode
 from service.domain.work import JobState
 
@@ -68,6 +70,7 @@ UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')
 REQUESTED: ColumnElement[bool] = literal_column("request_key IS NOT NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
+AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
@@ -79,6 +82,22 @@ def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> CheckConstr
 
 def _check(name: str, condition: str) -> CheckConstraint:
     return CheckConstraint(condition, name=name)
+
+
+def _share(name: str, *, given: bool = False) -> Column[float]:
+    """Return a column of numbers from 0 to 1, added to a table that had rows already.
+
+    One that is ``given`` holds 0 there, another one nothing.
+    """
+    share = _check(f"{name}_is_share", f"{name} >= 0 AND {name} <= 1")
+    default = "0" if given else None
+    return Column(name, Double, share, nullable=not given, server_default=default)
+
+
+def _word(name: str, values: type[StrEnum]) -> Column[str]:
+    """Return a column of ``values``, likewise; rows from before hold the first."""
+    first = next(iter(values)).value
+    return Column(name, Text, _one_of(name, values), nullable=False, server_default=first)
 
 
 def _partial(name: str, *columns: str, where: object, unique: bool = False) -> Index:
@@ -158,6 +177,12 @@ routing_policies = Table(
     Column("threshold", Double),
     Column("created_at", Instant, nullable=False),
     Column("created_by", Text, nullable=False),
+    _share("confidence_floor"),
+    _share("certification_rate", given=True),
+    _share("training_rate", given=True),
+    _word("audit_mode", AuditMode),
+    _share("overlap_rate", given=True),
+    _share("gold_reread_rate", given=True),
     _one_of("threshold_mode", ThresholdMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
@@ -209,6 +234,9 @@ predictions = Table(
     Column("calibrator_version", Text, nullable=False),
     Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
     Column("created_at", Instant, nullable=False),
+    _word("audit_role", AuditRole),
+    _share("draw"),
+    _share("inclusion_probability"),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
@@ -218,6 +246,7 @@ predictions = Table(
     Index(None, "document_id", "id"),
     Index(None, "decision", "id"),
     Index(None, "created_at"),
+    _partial("ix_predictions_audits", "audit_role", "id", where=AUDITED),
 )
 
 idempotency_keys = Table(
@@ -256,13 +285,7 @@ review_tasks = Table(
         " AND (lease_holder IS NULL) = (lease_expires_at IS NULL)",
     ),
     Index(None, "state", "id"),
-    Index(None, "prediction_id"),
-    _partial(
-        "uq_review_tasks_review",
-        "prediction_id",
-        where=literal_column("kind = 'review'"),
-        unique=True,
-    ),
+    Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", unique=True),
     _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
@@ -293,6 +316,8 @@ annotations = Table(
     Column("suggestion_shown", Boolean, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("created_at", Instant, nullable=False),
+    _word("kind", ReviewKind),
+    Column("settles", Boolean, nullable=False, server_default=true()),
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),

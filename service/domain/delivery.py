@@ -101,9 +101,14 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
 
 
 def document_corrected(
-    prediction: Prediction, outcome: Outcome, before: Sequence[str], message_id: str
+    prediction: Prediction, truth: Outcome | Annotation, before: Sequence[str], message_id: str
 ) -> Message:
     """Tell that the label set told ``before`` is wrong, and which one is right."""
+    found_by = (
+        {"outcome_id": truth.id, "source": truth.source}
+        if isinstance(truth, Outcome)
+        else {"annotation_id": truth.id, "source": truth.kind.value}
+    )
     return Message(
         id=message_id,
         type=MessageType.DOCUMENT_CORRECTED,
@@ -111,13 +116,12 @@ def document_corrected(
         document_key=_document_key(prediction),
         data={
             **_described(prediction),
-            "labels": list(outcome.labels),
+            "labels": list(truth.labels),
             "previous_labels": list(before),
-            "outcome_id": outcome.id,
-            "source": outcome.source,
-            "corrected_at": _instant(outcome.created_at),
+            **found_by,
+            "corrected_at": _instant(truth.created_at),
         },
-        created_at=outcome.created_at,
+        created_at=truth.created_at,
     )
 
 

@@ -66,12 +66,12 @@ def sent_labels(
 ) -> tuple[str, ...] | None:
     """Return the label set that other programs were told last, None while they were told none.
 
-    A set that was sent by itself is told first; reviews and, once anything was told, outcomes
-    replace it in the order in which they came.
+    A set that was sent by itself is told first; what settled the document and, once anything was
+    told, outcomes replace it in the order in which they came.
     """
     told = prediction.scored.labels if prediction.decision is Decision.AUTO else None
     later: list[Annotation | Outcome] = [*annotations, *outcomes]
     for one in sorted(later, key=lambda one: (one.created_at, one.id)):
-        if isinstance(one, Annotation) or told is not None:
+        if one.settles if isinstance(one, Annotation) else told is not None:
             told = one.labels
     return told

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from service.domain.audits import NOT_DRAWN, Selection
 from service.domain.errors import FieldFault
 from service.domain.text import escaped, json_faults, text_faults, unstorable
 
@@ -30,6 +31,7 @@ class Reason(StrEnum):
 
     ABOVE_THRESHOLD = "above_threshold"
     BELOW_THRESHOLD = "below_threshold"
+    AUDIT = "audit"
     NO_THRESHOLD = "no_threshold"
     OUT_OF_DOMAIN = "out_of_domain"
 
@@ -163,7 +165,15 @@ class ScoredSet:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A scored document with the decision taken on it; never changed once stored."""
+    """A scored document with the decision taken on it; never changed once stored.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Least confidence that would have been sent; None where nothing would.
+    selection : Selection
+        Whether the document was drawn for a check, and with what probability.
+    """
 
     id: str
     client_id: str
@@ -174,3 +184,9 @@ class Prediction:
     threshold: float | None
     policy_version: str
     created_at: datetime
+    selection: Selection = NOT_DRAWN
+
+    @property
+    def name(self) -> str:
+        """What the client calls the document; the prediction's own id where it has no name."""
+        return self.document.id or self.id

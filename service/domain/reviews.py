@@ -1,5 +1,6 @@
 """Review tasks: waiting, leased, completed or skipped; and who may do what to them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,9 +22,21 @@ class ReviewState(StrEnum):
 
 
 class ReviewKind(StrEnum):
-    """Why a person reads the document."""
+    """Why a person reads the document.
+
+    An audit checks the model and an overlap the first reviewer, both without seeing an answer. In
+    an adjudication a lead sees the answers that differ, and decides.
+    """
 
     REVIEW = "review"
+    AUDIT = "audit"
+    OVERLAP = "overlap"
+    ADJUDICATION = "adjudication"
+
+    @property
+    def blind(self) -> bool:
+        """Whoever does it must not know what the model or somebody else answered."""
+        return self in {ReviewKind.AUDIT, ReviewKind.OVERLAP}
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,8 @@ class ReviewTask:
     ----------
     version : int
         Grows with every change of state, so it fences off a reviewer whose lease was lost.
+    answers : tuple of tuple of str
+        The label sets between which an adjudication decides, whoever gave them; `rival_answers`.
     """
 
     id: str
@@ -62,14 +77,24 @@ class ReviewTask:
     created_at: datetime
     lease: Lease | None = None
     skips: tuple[Skip, ...] = ()
+    answers: tuple[tuple[str, ...], ...] = ()
 
     @property
     def escalated(self) -> bool:
-        """So many people have skipped the task that only a lead may claim it."""
+        """Only a lead may claim the task: to adjudicate, or since too many people skipped it."""
+        return self.kind is ReviewKind.ADJUDICATION or self.passed_on
+
+    @property
+    def passed_on(self) -> bool:
+        """So many people have skipped the task that it waits for a lead."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
 
     def claimable_by(self, reviewer: str, now: datetime, *, escalated: bool) -> bool:
-        """Tell whether ``reviewer`` may claim the task now; ``escalated`` is a lead's right."""
+        """Tell whether ``reviewer`` may claim the task now; ``escalated`` is a lead's right.
+
+        Nobody may read one document twice; who holds or has done another task of the same
+        prediction is not known here.
+        """
         free = self.state in {ReviewState.WAITING, ReviewState.SKIPPED} or (
             self.lease is not None and self.lease.expires_at <= now
         )
@@ -130,7 +155,7 @@ class ReviewTask:
 
     def _returned(self, skips: tuple[Skip, ...]) -> "ReviewTask":
         returned = replace(self, lease=None, skips=skips, version=self.version + 1)
-        state = ReviewState.SKIPPED if returned.escalated else ReviewState.WAITING
+        state = ReviewState.SKIPPED if returned.passed_on else ReviewState.WAITING
         return replace(returned, state=state)
 
 
@@ -145,9 +170,14 @@ class Annotation:
     chosen_rank : int or None
         Place, from 0, of the labels among the candidates shown; None when they were not there.
     suggestion_shown : bool
-        Whether the reviewer saw the candidates before deciding.
+        Whether the reviewer saw the model's or another person's answer before deciding.
     seconds : float
         From claim to completion.
+    kind : ReviewKind
+        Of the task; an adjudication is taken for the truth.
+    settles : bool
+        The labels are the service's answer for the document: other programs are told them unless
+        they know them already.
     """
 
     id: str
@@ -161,3 +191,41 @@ class Annotation:
     suggestion_shown: bool
     seconds: float
     created_at: datetime
+    kind: ReviewKind = ReviewKind.REVIEW
+    settles: bool = True
+
+
+def rival_answers(
+    predicted: tuple[str, ...], annotations: Sequence[Annotation]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the distinct answers between which a lead decides, in an order that tells nothing.
+
+    An audit contradicts the model, an overlap the first reviewer.
+    """
+    audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
+    given = [one.labels for one in annotations if one.kind is not ReviewKind.ADJUDICATION]
+    return tuple(sorted({*given, predicted} if audited else {*given}))
+
+
+def calls_for_adjudication(
+    annotation: Annotation, others: Sequence[Annotation], *, reread: bool
+) -> bool:
+    """Tell whether a lead must decide now that ``annotation`` is made.
+
+    Parameters
+    ----------
+    others : sequence of Annotation
+        What was said of the same prediction before.
+    reread : bool
+        Whether this document's audit is read again even if it agrees with the model.
+    """
+    match annotation.kind:
+        case ReviewKind.AUDIT:
+            return reread or not annotation.agreed
+        case ReviewKind.ADJUDICATION:
+            return False
+        case ReviewKind.REVIEW | ReviewKind.OVERLAP:
+            other = {ReviewKind.REVIEW, ReviewKind.OVERLAP} - {annotation.kind}
+            return any(
+                set(one.labels) != set(annotation.labels) for one in others if one.kind in other
+            )

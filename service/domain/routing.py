@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
+from service.domain.audits import NO_AUDITS, AuditMode, AuditPlan, AuditRole, Draws, Selection
 from service.domain.errors import FieldFault
 from service.domain.predictions import Decision, Reason, ScoredSet
 
@@ -14,6 +16,14 @@ class ThresholdMode(StrEnum):
 
     CERTIFIED = "certified"
     FIXED = "fixed"
+
+
+class Route(NamedTuple):
+    """Where a document goes, why, and whether it is checked."""
+
+    decision: Decision
+    reason: Reason
+    selection: Selection
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,10 @@ class RoutingPolicy:
         A certified threshold stands on evidence; a fixed one on the owner's word.
     threshold : float or None
         Least confidence that is sent, in [0, 1]; None while there is none, which sends nothing.
+    confidence_floor : float or None
+        Nothing below it is sent, whatever the threshold, in [0, 1].
+    audits : AuditPlan
+        Which documents are checked besides.
     """
 
     version: str
@@ -44,17 +58,43 @@ class RoutingPolicy:
     threshold: float | None
     created_at: datetime
     created_by: str
+    confidence_floor: float | None = None
+    audits: AuditPlan = NO_AUDITS
 
-    def decide(self, scored: ScoredSet) -> tuple[Decision, Reason]:
+    @property
+    def least_confidence(self) -> float | None:
+        """The least confidence that is sent; None while nothing is."""
+        if self.threshold is None or self.confidence_floor is None:
+            return self.threshold
+        return max(self.threshold, self.confidence_floor)
+
+    def route(self, scored: ScoredSet, draws: Draws) -> Route:
         """Route one scored document.
 
-        The same version and the same score always give the same decision.
+        The same version, score and draws always give the same route.
         """
+        decision, reason = self._decide(scored)
+        role = self.audits.role(draws.audit)
+        if decision is Decision.AUTO:
+            rate = self.audits.certification_rate + self.audits.training_rate
+            selection = Selection(role, draws.audit, rate)
+            if role is AuditRole.NONE:
+                return Route(decision, reason, selection)
+            held = self.audits.mode is AuditMode.HOLD
+            return Route(Decision.REVIEW if held else decision, Reason.AUDIT, selection)
+        # A person reads it anyway. What is to prove a threshold is read as if it were confident,
+        # so that it counts at every threshold; what no threshold can send proves nothing.
+        if role is AuditRole.TRAINING or scored.out_of_domain:
+            role = AuditRole.NONE
+        return Route(decision, reason, Selection(role, draws.audit, 1.0))
+
+    def _decide(self, scored: ScoredSet) -> tuple[Decision, Reason]:
+        least = self.least_confidence
         if scored.out_of_domain:
             return Decision.REVIEW, Reason.OUT_OF_DOMAIN
-        if self.threshold is None or not self.auto_send:
+        if least is None or not self.auto_send:
             return Decision.REVIEW, Reason.NO_THRESHOLD
-        if scored.confidence >= self.threshold:
+        if scored.confidence >= least:
             return Decision.AUTO, Reason.ABOVE_THRESHOLD
         return Decision.REVIEW, Reason.BELOW_THRESHOLD
 
@@ -84,8 +124,8 @@ def first_policy(created_at: datetime) -> RoutingPolicy:
 class PolicyChange:
     """The whole policy as an administrator wants it.
 
-    The fields after ``threshold`` belong to audits, overlap and rules, none of which runs yet; they
-    are here so that a policy that counts on them is refused, not silently weakened.
+    Rules do not run yet; they are here so that a policy that counts on them is refused, not
+    silently weakened.
     """
 
     target_accuracy: float
@@ -93,12 +133,8 @@ class PolicyChange:
     auto_send: bool
     threshold_mode: ThresholdMode
     threshold: float | None
-    certification_rate: float = 0.0
-    training_rate: float = 0.0
-    audit_mode: str = "hold"
-    overlap_rate: float = 0.0
-    gold_reread_rate: float = 0.0
     confidence_floor: float | None = None
+    audits: AuditPlan = NO_AUDITS
     rules: Sequence[object] = ()
 
     def faults(self) -> Iterator[FieldFault]:
@@ -107,19 +143,11 @@ class PolicyChange:
             if not 0.0 < value < 1.0:
                 yield FieldFault(pointer, f"is {value}; it must lie between 0 and 1, both excluded")
         yield from self._threshold_faults()
-        for pointer, rate in (
-            ("/audit/certification_rate", self.certification_rate),
-            ("/audit/training_rate", self.training_rate),
-            ("/overlap_rate", self.overlap_rate),
-            ("/gold_reread_rate", self.gold_reread_rate),
-        ):
-            if rate != 0.0:
-                yield FieldFault(pointer, f"is {rate}; this release draws no checks: set it to 0")
-        if self.audit_mode != "hold":
-            yield FieldFault("/audit/mode", "must be 'hold': this release draws no audits")
-        if self.confidence_floor is not None:
+        yield from self.audits.faults()
+        if self.confidence_floor is not None and not 0.0 <= self.confidence_floor <= 1.0:
             yield FieldFault(
-                "/confidence_floor", "must be null: this release knows no floor beside a threshold"
+                "/confidence_floor",
+                f"is {self.confidence_floor}; it must lie between 0 and 1, or be null",
             )
         if self.rules:
             yield FieldFault("/rules", "must be []: this release knows no rules")
@@ -149,4 +177,6 @@ class PolicyChange:
             threshold=self.threshold,
             created_at=created_at,
             created_by=created_by,
+            confidence_floor=self.confidence_floor,
+            audits=self.audits,
         )

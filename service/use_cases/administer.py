@@ -1,7 +1,7 @@
 """Policy, models and keys: what administrators change."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from service.domain.errors import (
@@ -130,6 +130,8 @@ class ChangePolicy(_Office):
                 auto_send=new.auto_send,
                 threshold_mode=new.threshold_mode.value,
                 threshold=new.threshold,
+                confidence_floor=new.confidence_floor,
+                audits=asdict(new.audits),
             )
             transaction.commit()
         return new

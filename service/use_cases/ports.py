@@ -115,13 +115,15 @@ class Reviews(Protocol):
 
     def add_all(self, tasks: Sequence[ReviewTask]) -> None: ...
 
-    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None: ...
+    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
+        """Return one; ``for_update`` locks it and the other tasks of its prediction."""
 
     def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
-        That is one that waits or whose lease has run out, and that ``reviewer`` has not skipped;
-        with ``escalated``, skipped tasks come first. Tasks locked by a concurrent claim are passed
+        That is one that waits or whose lease has run out, that ``reviewer`` has not skipped, and of
+        whose prediction ``reviewer`` neither holds nor has settled another task; with
+        ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are passed
         over, so no task is ever claimed twice.
         """
 
@@ -139,7 +141,7 @@ class Reviews(Protocol):
         after: str | None,
         limit: int,
     ) -> Page[ReviewTask]:
-        """List oldest first."""
+        """List oldest first; a blind task has no ``reason`` that anybody may ask for."""
 
     def counts(self) -> Mapping[ReviewState, int]: ...
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from service.domain.audits import AuditRole, Lottery
 from service.domain.delivery import auto_sent
 from service.domain.errors import (
     DocumentTooLarge,
@@ -65,6 +66,8 @@ class Predict:
 
     Attributes
     ----------
+    lottery : Lottery
+        Draws the documents that are checked.
     max_text_bytes : int
         Longest text that is scored, in bytes of UTF-8.
     """
@@ -73,6 +76,7 @@ class Predict:
     begin: Begin
     now: Clock
     new_id: NewId
+    lottery: Lottery
     max_text_bytes: int = 2_000_000
 
     def __call__(
@@ -210,7 +214,8 @@ class Predict:
 
     def _record(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> list[Prediction]:
         policy = transaction.policies.current()
-        made = [self._decided(policy, submission, score) for submission, score in scored]
+        decided = [self._decided(policy, submission, score) for submission, score in scored]
+        made = [prediction for prediction, _ in decided]
         transaction.predictions.add_all(
             [
                 (prediction, submission.idempotency)
@@ -222,13 +227,13 @@ class Predict:
                 ReviewTask(
                     id=self.new_id(),
                     prediction=prediction,
-                    kind=ReviewKind.REVIEW,
+                    kind=kind,
                     state=ReviewState.WAITING,
                     version=1,
                     created_at=prediction.created_at,
                 )
-                for prediction in made
-                if prediction.decision is Decision.REVIEW
+                for prediction, kinds in decided
+                for kind in kinds
             ]
         )
         transaction.outbox.add_all(
@@ -248,19 +253,30 @@ class Predict:
 
     def _decided(
         self, policy: RoutingPolicy, submission: Submission, scored: ScoredSet
-    ) -> Prediction:
-        decision, reason = policy.decide(scored)
-        return Prediction(
-            id=self.new_id(),
-            client_id=submission.caller.id,
-            document=submission.document,
+    ) -> tuple[Prediction, tuple[ReviewKind, ...]]:
+        """Return the prediction, and the kinds of review that it gets."""
+        id_, client, document = self.new_id(), submission.caller.id, submission.document
+        draws = self.lottery(client, document.id or id_)
+        decision, reason, selection = policy.route(scored, draws)
+        prediction = Prediction(
+            id=id_,
+            client_id=client,
+            document=document,
             scored=scored,
             decision=decision,
             reason=reason,
-            threshold=policy.threshold,
+            threshold=policy.least_confidence,
             policy_version=policy.version,
             created_at=self.now(),
+            selection=selection,
         )
+        if selection.role is not AuditRole.NONE:
+            return prediction, (ReviewKind.AUDIT,)
+        if decision is Decision.AUTO:
+            return prediction, ()
+        if policy.audits.overlaps(draws):
+            return prediction, (ReviewKind.REVIEW, ReviewKind.OVERLAP)
+        return prediction, (ReviewKind.REVIEW,)
 
     def _event(self, submission: Submission, prediction: Prediction) -> Event:
         scored = prediction.scored
@@ -278,6 +294,8 @@ class Predict:
             model_version=scored.model_version,
             calibrator_version=scored.calibrator_version,
             policy_version=prediction.policy_version,
+            audit_role=prediction.selection.role.value,
+            draw=prediction.selection.draw,
         )
 
 

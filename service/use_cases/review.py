@@ -1,10 +1,11 @@
 """Claim, hold, give back, skip and complete review tasks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from service.domain.delivery import review_completed
+from service.domain.audits import Lottery
+from service.domain.delivery import document_corrected, review_completed
 from service.domain.errors import (
     FieldFault,
     InvalidRequest,
@@ -13,9 +14,17 @@ from service.domain.errors import (
     VersionRequired,
 )
 from service.domain.history import Event
+from service.domain.outcomes import sent_labels
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.predictions import Prediction, Reason
-from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.reviews import (
+    Annotation,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    calls_for_adjudication,
+    rival_answers,
+)
 from service.domain.text import text_faults
 from service.use_cases.paging import check_page
 from service.use_cases.ports import Begin, Clock, NewId, Page, PredictorSource, UnitOfWork
@@ -80,7 +89,8 @@ class ClaimReview(_Desk):
     def __call__(self, caller: Caller, *, request_id: str | None = None) -> ReviewTask | None:
         """Return the oldest task that the caller may claim, None when there is none.
 
-        Leads and administrators get tasks that were skipped twice first, others never.
+        Leads and administrators get adjudications and tasks that were skipped twice first, others
+        never. Nobody gets two tasks of one prediction.
 
         Raises
         ------
@@ -179,13 +189,19 @@ class SkipReview(_Desk):
 class CompleteReview(_Desk):
     """Settle a claimed task with the label set that is right.
 
+    An ordinary review settles the document. So does an audit that agrees with the model, unless it
+    was drawn to be read again; otherwise a lead decides, as where two reviewers differ.
+
     Attributes
     ----------
     predictors : PredictorSource
         Its active model's vocabulary says which labels exist.
+    lottery : Lottery
+        Draws the audits that are read again.
     """
 
     predictors: PredictorSource
+    lottery: Lottery
 
     def __call__(
         self,
@@ -225,10 +241,18 @@ class CompleteReview(_Desk):
             if before is not None and _repeats(before, caller, labels, comment):
                 return before
             completed = task.completed(caller.id, expected_version)
+            others = transaction.reviews.annotations_of(task.prediction.id)
             annotation = self._annotation(task, caller, labels, comment)
+            adjudicated = calls_for_adjudication(
+                annotation, others, reread=self._reread(transaction, task)
+            )
+            annotation = replace(annotation, settles=_settles(annotation, adjudicated=adjudicated))
             transaction.reviews.save(completed)
             transaction.reviews.annotate(annotation)
-            transaction.outbox.add(review_completed(task.prediction, annotation, self.new_id()))
+            if annotation.settles:
+                self._tell(transaction, task.prediction, annotation, others)
+            if adjudicated:
+                transaction.reviews.add(self._adjudication(task.prediction, [*others, annotation]))
             self._note(
                 transaction,
                 caller,
@@ -236,12 +260,46 @@ class CompleteReview(_Desk):
                 completed,
                 request_id,
                 annotation_id=annotation.id,
+                kind=annotation.kind.value,
                 agreed=annotation.agreed,
                 chosen_rank=annotation.chosen_rank,
                 seconds=annotation.seconds,
+                adjudicated=adjudicated,
             )
             transaction.commit()
         return annotation
+
+    def _reread(self, transaction: UnitOfWork, task: ReviewTask) -> bool:
+        prediction = task.prediction
+        draws = self.lottery(prediction.client_id, prediction.name)
+        return transaction.policies.current().audits.rereads(draws)
+
+    def _tell(
+        self,
+        transaction: UnitOfWork,
+        prediction: Prediction,
+        annotation: Annotation,
+        others: Sequence[Annotation],
+    ) -> None:
+        """Write the message that other programs need, if they need one."""
+        told = sent_labels(prediction, others, transaction.outcomes.of(prediction.id))
+        if told is None:
+            transaction.outbox.add(review_completed(prediction, annotation, self.new_id()))
+        elif set(told) != set(annotation.labels):
+            transaction.outbox.add(document_corrected(prediction, annotation, told, self.new_id()))
+
+    def _adjudication(
+        self, prediction: Prediction, annotations: Sequence[Annotation]
+    ) -> ReviewTask:
+        return ReviewTask(
+            id=self.new_id(),
+            prediction=prediction,
+            kind=ReviewKind.ADJUDICATION,
+            state=ReviewState.WAITING,
+            version=1,
+            created_at=annotations[-1].created_at,
+            answers=rival_answers(prediction.scored.labels, annotations),
+        )
 
     def _annotation(
         self, task: ReviewTask, caller: Caller, labels: Sequence[str], comment: str | None
@@ -267,11 +325,12 @@ class CompleteReview(_Desk):
             labels=tuple(sorted(chosen, key=places.__getitem__)),
             comment=comment,
             agreed=chosen == set(scored.labels),
-            chosen_rank=next(ranks, None),
-            suggestion_shown=True,
+            chosen_rank=None if task.kind.blind else next(ranks, None),
+            suggestion_shown=not task.kind.blind,
             # A clock set back in between must not make a duration negative.
             seconds=max(0.0, (now - claimed_at).total_seconds()),
             created_at=now,
+            kind=task.kind,
         )
 
     def _places(self, prediction: Prediction) -> dict[str, int]:
@@ -286,6 +345,16 @@ class CompleteReview(_Desk):
             *(marginal.label for marginal in scored.marginals),
         ]
         return {label: place for place, label in enumerate(dict.fromkeys(labels))}
+
+
+def _settles(annotation: Annotation, *, adjudicated: bool) -> bool:
+    match annotation.kind:
+        case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
+            return True
+        case ReviewKind.AUDIT:
+            return not adjudicated
+        case ReviewKind.OVERLAP:
+            return False
 
 
 def _repeats(

@@ -32,6 +32,7 @@ from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview, ListReviews, ReleaseReview
 from tests.fake_people import FakePasswords
 from tests.fakes import (
+    LOTTERY,
     FakeClock,
     FakeDatabase,
     FakeIds,
@@ -71,12 +72,12 @@ class Service:
             get_policy=GetPolicy(begin),
             change_policy=ChangePolicy(begin, now, new_id),
             summary=Summary(begin),
-            predict=Predict(predictors, begin, now, new_id),
+            predict=Predict(predictors, begin, now, new_id, LOTTERY),
             list_predictions=ListPredictions(begin),
             claim_review=ClaimReview(begin, now, new_id),
             release_review=ReleaseReview(begin, now, new_id),
             list_reviews=ListReviews(begin),
-            complete_review=CompleteReview(begin, now, new_id, predictors),
+            complete_review=CompleteReview(begin, now, new_id, predictors, LOTTERY),
         )
         self.contents = lambda: begin.contents
 

@@ -28,7 +28,7 @@ from service.use_cases.people import SignedIn
 from service.use_cases.predict import Predict
 from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
 
 CLIENT = Caller("client-1", "intake", Role.CLIENT)
 REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
@@ -67,7 +67,7 @@ class Service:
             ActivateModel(self.begin, self.now, self.new_id)(SYSTEM, model.id)
 
     def predict(self, *texts: str) -> None:
-        predict = Predict(FakePredictors(), self.begin, self.now, self.new_id)
+        predict = Predict(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)
         for text in texts:
             predict(CLIENT, Document(text=text))
 
@@ -75,7 +75,7 @@ class Service:
         return ClaimReview(self.begin, self.now, self.new_id)(REVIEWER)
 
     def complete(self, task) -> None:
-        complete = CompleteReview(self.begin, self.now, self.new_id, FakePredictors())
+        complete = CompleteReview(self.begin, self.now, self.new_id, FakePredictors(), LOTTERY)
         complete(REVIEWER, task.id, ["a"], None, task.version)
 
     def get(self, path: str = "/") -> httpx.Response:

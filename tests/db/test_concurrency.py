@@ -39,7 +39,7 @@ from service.use_cases.review import (
     SkipReview,
 )
 from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
-from tests.fakes import START, FakeClock, FakePredictors
+from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
 from tests.samples import ADMIN, CLIENT, change, model, task
 
 THREADS = 20
@@ -102,7 +102,7 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(begin: Begin, engine: 
     guard = threading.Lock()
     met: list[str] = []
     claim = ClaimReview(begin, utc_now, new_id)
-    complete = CompleteReview(begin, utc_now, new_id, FakePredictors())
+    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
     release = ReleaseReview(begin, utc_now, new_id)
     skip = SkipReview(begin, utc_now, new_id)
 
@@ -148,7 +148,9 @@ def test_an_expired_lease_goes_to_one_of_many(begin: Begin) -> None:
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert [one.id for one in claimed if one] == [only]
     with pytest.raises(StaleVersion):
-        CompleteReview(begin, now, new_id, FakePredictors())(ADMIN, only, [], None, lost.version)
+        CompleteReview(begin, now, new_id, FakePredictors(), LOTTERY)(
+            ADMIN, only, [], None, lost.version
+        )
 
 
 def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Begin) -> None:
@@ -192,7 +194,7 @@ def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Be
 def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
     begin: Begin, engine: Engine
 ) -> None:
-    predict = Predict(FakePredictors(), begin, utc_now, new_id)
+    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
     key = IdempotencyKey("order-1", "digest")
 
     def post() -> Prediction:
@@ -207,7 +209,7 @@ def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
 def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
     begin: Begin, engine: Engine
 ) -> None:
-    predict = Predict(FakePredictors(), begin, utc_now, new_id)
+    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
 
     def post(text: str) -> str:
         try:

@@ -14,7 +14,7 @@ from service.use_cases.ports import (
     PredictionFilter,
 )
 from service.use_cases.predict import Predict, PredictBatch
-from tests.fakes import START, FakeClock, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, prediction
 
 MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\x00"]
@@ -163,7 +163,7 @@ def test_events_are_listed_newest_first(begin: Begin) -> None:
 
 
 def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> None:
-    batch = PredictBatch(Predict(FakePredictors(), begin, FakeClock(), FakeIds()))
+    batch = PredictBatch(Predict(FakePredictors(), begin, FakeClock(), FakeIds(), LOTTERY))
     documents = [Document(id=f"note-{n}", text="0.5") for n in range(200)]
     documents[7] = Document(text="")
     key = IdempotencyKey("monday", "digest")

@@ -17,7 +17,7 @@ from service.domain.predictions import Document
 from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import Predict
 from service.use_cases.work import ClaimJob, EnqueueJob
-from tests.fakes import FakePredictors
+from tests.fakes import LOTTERY, FakePredictors
 from tests.samples import CLIENT
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ WRITER = textwrap.dedent(
     from tests.fakes import FakePredictors
     from tests.samples import CLIENT
 
-    predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id)
+    predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id, LOTTERY)
     for number in range(100_000):
         key = IdempotencyKey(f"request-{number}", "digest")
         made = predict(CLIENT, Document(text="0.4 of " + "x" * 3000), idempotency=key)
@@ -73,7 +73,7 @@ def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_ur
     assert whole == len(ids)
     # At most the one under way was stored without its answer, and its client learns of it.
     assert len(ids) - len(acknowledged) in {0, 1}
-    predict = Predict(FakePredictors(), Transactions(engine), utc_now, new_id)
+    predict = Predict(FakePredictors(), Transactions(engine), utc_now, new_id, LOTTERY)
     for number, identity in enumerate(ids):
         again = predict(
             CLIENT, Document(text="any"), idempotency=IdempotencyKey(f"request-{number}", "digest")

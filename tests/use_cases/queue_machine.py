@@ -28,7 +28,7 @@ from service.use_cases.review import (
     ReleaseReview,
     SkipReview,
 )
-from tests.fakes import FakeClock, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, task
 
 LEASE = timedelta(minutes=15)
@@ -58,7 +58,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.extend_lease = ExtendLease(*parts, LEASE)
         self.release_review = ReleaseReview(*parts)
         self.skip_review = SkipReview(*parts)
-        self.complete_review = CompleteReview(*parts, FakePredictors())
+        self.complete_review = CompleteReview(*parts, FakePredictors(), LOTTERY)
         self.expire_leases = ExpireLeases(*parts)
         self.get_review = GetReview(self.begin)
         self.list_reviews = ListReviews(self.begin)

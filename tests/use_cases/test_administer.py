@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from service.domain.audits import AuditPlan
 from service.domain.errors import (
     DuplicateModel,
     Forbidden,
@@ -85,10 +86,9 @@ def test_a_change_of_a_policy_that_is_no_longer_in_force_is_refused(office: Offi
 
 
 def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> None:
+    wrong = change(threshold_mode=ThresholdMode.CERTIFIED, audits=AuditPlan(overlap_rate=2.0))
     with pytest.raises(InvalidRequest) as refusal:
-        office.change_policy(
-            ADMIN, change(threshold_mode=ThresholdMode.CERTIFIED, overlap_rate=0.5), None
-        )
+        office.change_policy(ADMIN, wrong, None)
     assert [f.pointer for f in refusal.value.faults] == ["/threshold/value", "/overlap_rate"]
     assert office.get_policy(ADMIN).version == FIRST_POLICY_VERSION
     assert office.actions() == []

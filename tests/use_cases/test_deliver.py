@@ -32,7 +32,7 @@ from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import Predict
 from service.use_cases.review import ClaimReview, CompleteReview
 from service.use_cases.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
 
 
@@ -49,7 +49,7 @@ class Post:
         return self.database, self.clock, self.ids
 
     def predict(self, text: str, name: str | None = None, key: str | None = None) -> None:
-        predict = Predict(FakePredictors(), *self.parts)
+        predict = Predict(FakePredictors(), *self.parts, LOTTERY)
         idempotency = IdempotencyKey(key, "digest") if key else None
         predict(CLIENT, Document(id=name, text=text), idempotency=idempotency)
 
@@ -92,7 +92,7 @@ def test_a_repeated_request_tells_once(post: Post) -> None:
     for _ in range(3):
         post.predict("0.9", key="k")
     with pytest.raises(IdempotencyMismatch):
-        Predict(FakePredictors(), *post.parts)(
+        Predict(FakePredictors(), *post.parts, LOTTERY)(
             CLIENT, Document(text="0.9"), idempotency=IdempotencyKey("k", "other")
         )
     assert len(post.messages) == 1
@@ -103,7 +103,9 @@ def test_a_completed_review_leaves_one_message_however_often_it_is_sent(post: Po
     task = ClaimReview(*post.parts)(ANN)
     assert task is not None
     for _ in range(2):
-        CompleteReview(*post.parts, FakePredictors())(ANN, task.id, ["a"], "no b", task.version)
+        CompleteReview(*post.parts, FakePredictors(), LOTTERY)(
+            ANN, task.id, ["a"], "no b", task.version
+        )
     (told,) = post.messages
     assert told.type is MessageType.REVIEW_COMPLETED
     assert told.data["labels"] == ["a"]
@@ -118,7 +120,7 @@ def test_each_endpoint_gets_what_it_wants(post: Post) -> None:
     post.predict("0.1")
     task = ClaimReview(*post.parts)(ANN)
     assert task is not None
-    CompleteReview(*post.parts, FakePredictors())(ANN, task.id, [], None, task.version)
+    CompleteReview(*post.parts, FakePredictors(), LOTTERY)(ANN, task.id, [], None, task.version)
     assert {parcel.endpoint.id for parcel in post.claim()} == {everything.id, reviews.id}
 
 

@@ -20,7 +20,7 @@ from service.domain.reviews import ReviewState
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.ports import IdempotencyKey, PredictionFilter
 from service.use_cases.predict import GetPrediction, ListPredictions, Predict, PredictBatch
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, change
 
 KEY = IdempotencyKey("order-1", "digest of the body")
@@ -34,7 +34,9 @@ class World:
     predictors: FakePredictors = field(default_factory=FakePredictors)
 
     def predict(self, text: str = "0.9", caller: Caller = CLIENT, **rest: object) -> Prediction:
-        verb = Predict(self.predictors, self.database, self.now, self.new_id, max_text_bytes=100)
+        verb = Predict(
+            self.predictors, self.database, self.now, self.new_id, LOTTERY, max_text_bytes=100
+        )
         return verb(caller, Document(id=f"doc {text}", text=text), **rest)
 
     def set_threshold(self, threshold: float) -> None:
@@ -69,13 +71,14 @@ def test_a_prediction_carries_what_its_decision_rests_on(world: World) -> None:
     assert (made.policy_version, made.threshold) == (policy.version, 0.8)
     assert made.scored.model_version == "sha256:model"
     assert (made.client_id, made.created_at) == (CLIENT.id, world.now())
-    assert policy.decide(made.scored) == (made.decision, made.reason)
+    draws = LOTTERY(CLIENT.id, made.name)
+    assert policy.route(made.scored, draws) == (made.decision, made.reason, made.selection)
 
 
 def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) -> None:
     secret = "0.75"  # the text itself
     document = Document(id="name of patient", text=secret, metadata={"ward": "hush"})
-    made = Predict(world.predictors, world.database, world.now, world.new_id)(
+    made = Predict(world.predictors, world.database, world.now, world.new_id, LOTTERY)(
         CLIENT, document, request_id="req-9"
     )
     (event,) = world.database.contents.events.values()
@@ -92,6 +95,8 @@ def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) 
         "model_version": "sha256:model",
         "calibrator_version": "sha256:calibrator",
         "policy_version": made.policy_version,
+        "audit_role": "none",
+        "draw": made.selection.draw,
     }
 
 
@@ -119,7 +124,7 @@ def test_only_clients_and_administrators_predict(world: World) -> None:
 def test_a_faulty_document_is_refused_before_it_is_scored(
     world: World, document: Document, pointer: str
 ) -> None:
-    verb = Predict(world.predictors, world.database, world.now, world.new_id)
+    verb = Predict(world.predictors, world.database, world.now, world.new_id, LOTTERY)
     with pytest.raises(InvalidRequest) as refusal:
         verb(CLIENT, document)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
@@ -249,7 +254,9 @@ def test_an_empty_range_of_time_is_refused(world: World) -> None:
 
 
 def batch(world: World, *documents: Document, caller: Caller = CLIENT, **rest: object):
-    verb = Predict(world.predictors, world.database, world.now, world.new_id, max_text_bytes=100)
+    verb = Predict(
+        world.predictors, world.database, world.now, world.new_id, LOTTERY, max_text_bytes=100
+    )
     return PredictBatch(verb)(caller, documents, **rest)
 
 

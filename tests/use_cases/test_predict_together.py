@@ -13,14 +13,16 @@ from service.domain.people import Caller
 from service.domain.predictions import Document, Prediction
 from service.use_cases.ports import Begin, IdempotencyKey
 from service.use_cases.predict import Predict, Submission
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ANN, CLIENT
 
 KEY = IdempotencyKey("order-1", "digest of the body")
 
 
 def verb(begin: Begin, predictor: FakePredictor | None = None) -> Predict:
-    return Predict(FakePredictors(predictor or FakePredictor()), begin, FakeClock(), FakeIds())
+    return Predict(
+        FakePredictors(predictor or FakePredictor()), begin, FakeClock(), FakeIds(), LOTTERY
+    )
 
 
 def wish(

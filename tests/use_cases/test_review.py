@@ -29,7 +29,7 @@ from service.use_cases.review import (
     ReleaseReview,
     SkipReview,
 )
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, prediction, task
 
 
@@ -46,7 +46,7 @@ class Desk:
         self.extend = ExtendLease(*parts)
         self.release = ReleaseReview(*parts)
         self.skip = SkipReview(*parts)
-        self.complete = CompleteReview(*parts, self.predictors)
+        self.complete = CompleteReview(*parts, self.predictors, LOTTERY)
         self.expire = ExpireLeases(*parts)
         self.get = GetReview(self.database)
         self.list = ListReviews(self.database)
