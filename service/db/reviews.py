@@ -86,7 +86,7 @@ class SqlReviews:
         self._connection.execute(
             select(review_tasks.c.id)
             .where(review_tasks.c.prediction_id == of_task.scalar_subquery())
-            .order_by(review_tasks.c.id)
+            .order_by(review_tasks.c.kind)
             .with_for_update()
         ).all()
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ from service.domain.errors import (
 )
 from service.domain.people import SYSTEM, Caller, Role
 from service.domain.predictions import Document, Prediction
-from service.domain.reviews import ReviewState
+from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import FIRST_POLICY_VERSION
 from service.use_cases.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
 from service.use_cases.ports import Begin, IdempotencyKey
@@ -40,7 +41,7 @@ from service.use_cases.review import (
 )
 from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
 from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
-from tests.samples import ADMIN, CLIENT, change, model, task
+from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change, model, task
 
 THREADS = 20
 Result = TypeVar("Result")
@@ -305,3 +306,29 @@ def test_one_of_many_requests_for_the_same_job_is_stored(begin: Begin) -> None:
     enqueue = EnqueueJob(begin, utc_now, new_id)
     stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
     assert sum(job is not None for job in stored) == 1
+
+
+def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(begin: Begin) -> None:
+    claim = ClaimReview(begin, utc_now, new_id)
+    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    for _ in range(10):
+        one = task()
+        with begin() as transaction:
+            transaction.predictions.add(one.prediction)
+            transaction.reviews.add(one)
+            transaction.reviews.add(replace(task(one.prediction), kind=ReviewKind.OVERLAP))
+            transaction.commit()
+        held = [(who, claim(who), [label]) for who, label in ((ANN, "a"), (BEN, "b"))]
+        at_once(
+            [
+                lambda who=who, it=it, said=said: complete(who, it.id, said, None, it.version)
+                for who, it, said in held
+                if it is not None
+            ]
+        )
+        judged = claim(LEAD)
+        assert judged is not None
+        assert judged.kind is ReviewKind.ADJUDICATION
+        assert judged.answers == (("a",), ("b",))
+        complete(LEAD, judged.id, ["a"], None, judged.version)
+        assert claim(LEAD) is None

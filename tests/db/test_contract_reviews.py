@@ -8,7 +8,7 @@ import pytest
 from service.domain.errors import StaleVersion
 from service.domain.people import Caller
 from service.domain.predictions import Reason
-from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask, rival_answers
 from service.use_cases.ports import Begin
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, prediction, task
@@ -235,3 +235,49 @@ def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Begin) -> N
         transaction.commit()
     assert read(begin, alive.id) == alive
     assert read(begin, tasks[4].id) == tasks[4]
+
+
+def test_nobody_is_given_two_tasks_of_one_prediction(begin: Begin) -> None:
+    first = task()
+    second = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
+    with begin() as transaction:
+        transaction.predictions.add(first.prediction)
+        transaction.reviews.add_all([first, second])
+        transaction.commit()
+    held = save(begin, first.claimed(ANN.id, START, QUARTER))
+    assert next_for(begin, ANN) is None
+    assert next_for(begin, BEN) == second
+    assert next_for(begin, ANN, START + QUARTER) == held, "her own lease has run out"
+    save(begin, held.completed(ANN.id, held.version))
+    with begin() as transaction:
+        transaction.reviews.annotate(annotation(held))
+        transaction.commit()
+    assert next_for(begin, ANN, START + 2 * QUARTER) is None
+    assert next_for(begin, BEN) == second
+
+
+def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(begin: Begin) -> None:
+    audit = replace(task(), kind=ReviewKind.AUDIT)
+    store(begin, audit)
+    given = replace(annotation(audit), kind=ReviewKind.AUDIT, settles=False)
+    verdict = replace(
+        task(audit.prediction),
+        kind=ReviewKind.ADJUDICATION,
+        answers=rival_answers(audit.prediction.scored.labels, [given]),
+    )
+    leased = save(begin, audit.claimed(ANN.id, START, QUARTER))
+    save(begin, leased.completed(ANN.id, leased.version))
+    with begin() as transaction:
+        transaction.reviews.annotate(given)
+        transaction.reviews.add(verdict)
+        transaction.commit()
+    assert verdict.answers == (("a", "b"), ("a", "d"))
+    assert read(begin, verdict.id) == verdict
+    assert next_for(begin, BEN) is None
+    assert next_for(begin, LEAD, escalated=True) == verdict
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.annotations_of(audit.prediction.id) == [given]
+        blind = transaction.reviews.page(
+            state=None, reason=audit.prediction.reason, after=None, limit=9
+        )
+    assert [one.kind for one in blind.items] == [ReviewKind.ADJUDICATION]

@@ -33,7 +33,7 @@ WRITER = textwrap.dedent(
     from service.domain.predictions import Document
     from service.use_cases.ports import IdempotencyKey
     from service.use_cases.predict import Predict
-    from tests.fakes import FakePredictors
+    from tests.fakes import LOTTERY, FakePredictors
     from tests.samples import CLIENT
 
     predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id, LOTTERY)

@@ -21,7 +21,7 @@ from service.use_cases import score
 from service.use_cases.predict import Predict
 from service.use_cases.score import ReceiveUpload, ScoreFile, SubmitScoring
 from tests.fake_files import FakeFiles
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
 from tests.samples import ANN, CLIENT, OTHER_CLIENT
 
 
@@ -52,7 +52,9 @@ class Desk:
     def __init__(self) -> None:
         self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
         self.files, self.predictors = FakeFiles(), FakePredictors()
-        self.predict = Predict(self.predictors, self.database, self.clock, self.ids, 1_000)
+        self.predict = Predict(
+            self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
+        )
         self.score = ScoreFile(self.predict, self.files, longest_line=2_000)
 
     def submit(self, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
