@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
 
 from service.db.predictions import to_prediction
+from service.db.reviews import to_annotation
 from service.db.tables import annotations, audit_events, outcomes, predictions
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
@@ -32,7 +33,7 @@ class SqlHistory:
     ) -> list[tuple[Annotation, Prediction]]:
         query = _of_client(_with_prediction(annotations), span)
         found = self._page(query, annotations, annotations.c.created_at, span, after, limit)
-        return [(Annotation(**_own(row, annotations)), to_prediction(row)) for row in found]
+        return [(to_annotation(row), to_prediction(row)) for row in found]
 
     def outcomes(
         self, span: Span, *, after: str | None, limit: int

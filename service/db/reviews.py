@@ -213,13 +213,13 @@ class SqlReviews:
             .mappings()
             .one_or_none()
         )
-        return None if row is None else _to_annotation(row)
+        return None if row is None else to_annotation(row)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
         rows = self._connection.execute(
             select(annotations).where(annotations.c.prediction_id == prediction_id)
         ).mappings()
-        return sorted(map(_to_annotation, rows), key=lambda annotation: annotation.id)
+        return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         query = (
@@ -296,8 +296,10 @@ def _changing(task: ReviewTask) -> dict[str, object]:
     }
 
 
-def _to_annotation(row: RowMapping) -> Annotation:
-    return Annotation(**{**row, "labels": tuple(row["labels"]), "kind": ReviewKind(row["kind"])})
+def to_annotation(row: RowMapping) -> Annotation:
+    """Return the annotation in a row that selects, among others, the columns of its table."""
+    own = {column.name: row[column] for column in annotations.c}
+    return Annotation(**{**own, "labels": tuple(own["labels"]), "kind": ReviewKind(own["kind"])})
 
 
 def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:

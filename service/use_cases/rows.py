@@ -42,6 +42,10 @@ def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
         "agreed": annotation.agreed,
         "chosen_rank": annotation.chosen_rank,
         "suggestion_shown": annotation.suggestion_shown,
+        "kind": annotation.kind.value,
+        "settles": annotation.settles,
+        "audit_role": of.selection.role.value,
+        "inclusion_probability": of.selection.inclusion_probability,
         "seconds": annotation.seconds,
         "created_at": instant(annotation.created_at),
     }
