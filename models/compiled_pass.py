@@ -94,7 +94,7 @@ class Passed(NamedTuple):
 
 
 class _Raw(NamedTuple):
-    """What compiled code returns."""
+    """What the documents have come to."""
 
     finite: bool
     doc_indptr: NDArray[np.int64]
@@ -107,6 +107,19 @@ class _Raw(NamedTuple):
 
 
 Rows = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
+
+# The fields of `_Raw`, those of the sets one by one. Named tuples take microseconds to return.
+_Flat = tuple[
+    bool,
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.float64],
+    NDArray[np.uint8],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int32],
+]
 
 
 class Parts(NamedTuple):
@@ -126,7 +139,7 @@ class CompiledPass:
     """The parts of a predictor as flat arrays; made by `of`."""
 
     _state: tuple[Any, ...]  # named tuples of arrays of any type
-    _call: Callable[..., _Raw]
+    _call: Callable[..., _Flat]
     _rows_at_once: int | None
 
     @classmethod
@@ -199,18 +212,14 @@ class CompiledPass:
         )
 
     def _passed(self, rows: Rows) -> Passed:
-        raw = self._call(rows, *self._state)
-        if not raw.finite:
-            raise ValueError("X holds a value too large beside those of training: rescale it")
-        candidates = CandidateSets(
-            raw.doc_indptr,
-            raw.sets.indptr,
-            raw.sets.labels,
-            raw.log_score,
-            raw.source,
-            raw.marginals.shape[1],
+        finite, doc_indptr, set_indptr, labels, log_score, source, confidence, marginals, known = (
+            self._call(rows, *self._state)
         )
-        return Passed(candidates, raw.confidence, raw.marginals, raw.known)
+        if not finite:
+            raise ValueError("X holds a value too large beside those of training: rescale it")
+        n_labels = marginals.shape[1]
+        candidates = CandidateSets(doc_indptr, set_indptr, labels, log_score, source, n_labels)
+        return Passed(candidates, confidence, marginals, known)
 
 
 def _flat_sets(parts: Parts) -> _SetStage | None:
@@ -267,14 +276,14 @@ def _own(part: Any) -> Any:  # noqa: ANN401  # arrays, numbers and named tuples 
 _NO_ROWS: Rows = (np.zeros(1, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
 
-def _bind(kernel: Any, state: tuple[Any, ...]) -> Callable[..., _Raw]:  # noqa: ANN401  # numba has no types
+def _bind(kernel: Any, state: tuple[Any, ...]) -> Callable[..., _Flat]:  # noqa: ANN401  # numba has no types
     """Compile a function for the types of rows and state, and return it without type checks.
 
     Telling the types of sixty arrays apart takes as long as the prediction of one document.
     """
     types = tuple(typeof(part) for part in (_NO_ROWS, *state))  # type: ignore[no-untyped-call]  # numba has no types
     kernel.compile(types)
-    return cast("Callable[..., _Raw]", kernel.get_overload(types))
+    return cast("Callable[..., _Flat]", kernel.get_overload(types))
 
 
 @njit(cache=True, nogil=True)
@@ -363,11 +372,26 @@ def _ranked(raw: _Raw) -> _Raw:  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
+def _flat(raw: _Raw) -> _Flat:  # pragma: no cover - compiled
+    return (
+        raw.finite,
+        raw.doc_indptr,
+        raw.sets.indptr,
+        raw.sets.labels,
+        raw.log_score,
+        raw.source,
+        raw.confidence,
+        raw.marginals,
+        raw.known,
+    )
+
+
+@njit(cache=True, nogil=True)
 def _pass(
     rows: Rows,
     stage: _LabelStage,
     judge: _SetStage,
-) -> _Raw:  # pragma: no cover - compiled
+) -> _Flat:  # pragma: no cover - compiled
     """Predict with candidates of the marginals and the features of the paper."""
     indptr, indices, values = rows
     n = len(indptr) - 1
@@ -391,7 +415,7 @@ def _pass(
         marginals,
         _known(indptr, indices, values, stage.seen),
     )
-    return _ranked(raw) if judge.by_confidence else raw
+    return _flat(_ranked(raw) if judge.by_confidence else raw)
 
 
 @njit(cache=True, nogil=True)
@@ -400,7 +424,7 @@ def _voted_pass(
     stage: _LabelStage,
     voting: VoteStage,
     judge: _SetStage,
-) -> _Raw:  # pragma: no cover - compiled
+) -> _Flat:  # pragma: no cover - compiled
     """Predict with candidates of marginals and voters, and the features of both."""
     indptr, indices, values = rows
     n = len(indptr) - 1
@@ -436,4 +460,4 @@ def _voted_pass(
         marginals,
         _known(indptr, indices, values, stage.seen),
     )
-    return _ranked(raw) if judge.by_confidence else raw
+    return _flat(_ranked(raw) if judge.by_confidence else raw)

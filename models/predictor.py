@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -317,23 +317,25 @@ class SetPredictor:
         """
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
-        given = list(chain.from_iterable(documents))
-        columns = np.array(list(map(self._column.get, given, repeat(-1))), dtype=np.int32)
-        if (columns < 0).any():
-            raise UnknownFeatures([given[place] for place in np.flatnonzero(columns < 0)])
-        numbers = list(chain.from_iterable([document.values() for document in documents]))
-        values = np.array(numbers, dtype=np.float64)
-        wrong = np.flatnonzero(~(np.abs(values) <= _LARGEST))
-        if len(wrong):
-            name, number = given[wrong[0]], values[wrong[0]]
+        n = sum(map(len, documents))
+        try:
+            # Subscripts of a dictionary, called from compiled code: Python sees no single feature.
+            named = map(self._column.__getitem__, chain.from_iterable(documents))
+            columns = np.fromiter(named, np.int32, n)
+        except KeyError:
+            given = chain.from_iterable(documents)
+            unknown = [name for name in given if name not in self._column]
+            raise UnknownFeatures(unknown) from None
+        numbers = chain.from_iterable([document.values() for document in documents])
+        values = np.fromiter(numbers, np.float64, n)
+        indptr = np.array([0, *accumulate(map(len, documents))], dtype=np.int32)
+        wrong, values32 = _in_column_order(indptr, columns, values)
+        if wrong >= 0:
+            numbers = chain.from_iterable([document.values() for document in documents])
+            number = next(islice(numbers, wrong, None))
+            name = next(islice(chain.from_iterable(documents), wrong, None))
             raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
-        indptr = np.zeros(len(documents) + 1, dtype=np.int32)
-        np.cumsum([len(document) for document in documents], out=indptr[1:])
-        if len(documents) == 1:
-            order = columns.argsort()
-        else:
-            order = np.lexsort((columns, np.repeat(np.arange(len(documents)), np.diff(indptr))))
-        return self._predict_rows(indptr, columns[order], values[order].astype(np.float32))
+        return self._predict_rows(indptr, columns, values32)
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -374,6 +376,31 @@ def _score(base: BinaryRelevance, rows: csr_array) -> NDArray[np.float64]:
     logits = np.empty((rows.shape[0], len(base.intercept_)))
     score_rows(rows.indptr, rows.indices, values, base.weights_, logits)
     return logits
+
+
+@njit(cache=True, nogil=True)
+def _in_column_order(
+    indptr: NDArray[np.int32], columns: NDArray[np.int32], values: NDArray[np.float64]
+) -> tuple[int, NDArray[np.float32]]:  # pragma: no cover - compiled
+    """Sort each row's columns in place; return their values in float32.
+
+    The first result is the place of the first value that float32 cannot hold, or -1.
+    """
+    out = np.empty(len(values), dtype=np.float32)
+    for place in range(len(values)):
+        if not abs(values[place]) <= _LARGEST:
+            return place, out
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        own, numbers = columns[row], values[row]
+        # Most documents come in order already.
+        if len(own) > 1 and (own[1:] < own[:-1]).any():
+            order = own.argsort()
+            own[:] = own[order]
+            numbers = numbers[order]
+        for k in range(len(own)):
+            out[indptr[i] + k] = numbers[k]
+    return -1, out
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,10 @@ _DENSE_SHARE = 0.5
 # Features that more documents than this share have are kept as whole columns: at most four times
 # the memory of their entries, and in texts a few megabytes.
 _FREQUENT_SHARE = 0.125
+TILE = 32
+"""Rows that one reading of the whole columns serves."""
+# Documents whose part of all columns stays in a core's cache for the rows of a tile.
+_PART = 1024
 
 
 class UnitRows(BaseEstimator):
@@ -189,30 +193,45 @@ def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.floa
 
 @njit(cache=True, nogil=True)
 def fill_similarities(
-    postings: Postings, rows: SparseRows, i: int, out: NDArray[np.float32]
+    postings: Postings, rows: SparseRows, first: int, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Set ``out`` (n,) to the dot products of row ``i`` with all indexed documents."""
-    out[:] = 0.0
-    size = rows.indptr[i + 1] - rows.indptr[i]
-    column = np.zeros(size + 3, dtype=np.int64)
-    factor = np.zeros(size + 3, dtype=np.float32)
-    held = 0
-    for k in range(rows.indptr[i], rows.indptr[i + 1]):
-        x, feature = rows.values[k], rows.features[k]
-        if postings.column_of[feature] >= 0:
-            column[held] = postings.column_of[feature]
-            factor[held] = x
-            held += 1
-            continue
-        for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
-            out[postings.rows[p]] += x * postings.values[p]
-    # Four columns at once read and write the sums a quarter as often; those past the end count 0.
-    for g in range(0, held, 4):
-        a, b = postings.columns[column[g]], postings.columns[column[g + 1]]
-        c, d = postings.columns[column[g + 2]], postings.columns[column[g + 3]]
-        for j in range(len(out)):
-            total = out[j] + factor[g] * a[j] + factor[g + 1] * b[j]
-            out[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
+    """Set ``out`` (m, n) to the dot products of ``m`` rows from ``first`` on with all documents.
+
+    A row's products are the same whatever rows stand beside it.
+    """
+    m, n = out.shape
+    start = rows.indptr[first]
+    room = rows.indptr[first + m] - start + 3 * m  # a row's columns are filled up to fours
+    column = np.zeros(room, dtype=np.int64)
+    factor = np.zeros(room, dtype=np.float32)
+    held = np.zeros(m, dtype=np.int64)
+    for r in range(m):
+        own = out[r]
+        own[:] = 0.0
+        place = rows.indptr[first + r] - start + 3 * r
+        for k in range(rows.indptr[first + r], rows.indptr[first + r + 1]):
+            x, feature = rows.values[k], rows.features[k]
+            if postings.column_of[feature] >= 0:
+                column[place + held[r]] = postings.column_of[feature]
+                factor[place + held[r]] = x
+                held[r] += 1
+                continue
+            for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
+                own[postings.rows[p]] += x * postings.values[p]
+    for begin in range(0, n, _PART):
+        end = min(begin + _PART, n)
+        for r in range(m):
+            own = out[r, begin:end]
+            place = rows.indptr[first + r] - start + 3 * r
+            # Four columns at once read and write the sums a quarter as often; the last may count 0.
+            for g in range(place, place + held[r], 4):
+                a = postings.columns[column[g], begin:end]
+                b = postings.columns[column[g + 1], begin:end]
+                c = postings.columns[column[g + 2], begin:end]
+                d = postings.columns[column[g + 3], begin:end]
+                for j in range(end - begin):
+                    total = own[j] + factor[g] * a[j] + factor[g + 1] * b[j]
+                    own[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
 
 
 @njit(cache=True, nogil=True)
@@ -220,8 +239,8 @@ def fill_all_similarities(
     postings: Postings, rows: SparseRows, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
     """Set ``out`` (n_rows, n) to the dot products of all rows with all indexed documents."""
-    for i in range(len(out)):
-        fill_similarities(postings, rows, i, out[i])
+    for first in range(0, len(out), TILE):
+        fill_similarities(postings, rows, first, out[first : first + TILE])
 
 
 @njit(cache=True, nogil=True)

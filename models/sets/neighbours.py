@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from models.base.block_ridge import HoldOut
 from models.base.similarity import (
+    TILE,
     Postings,
     SparseRows,
     UnitRows,
@@ -162,16 +163,10 @@ def _search(
 
 
 @njit(cache=True, nogil=True)
-def fill_neighbour_votes(
-    rows: SparseRows,
-    i: int,
-    near: Neighbourhood,
-    fold: int,
-    out: NDArray[np.float32],
+def _fill_neighbour_votes(
+    similarity: NDArray[np.float32], near: Neighbourhood, fold: int, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Fill ``out`` (n_sets,) with the weights for row ``i``, by documents outside ``fold``."""
-    similarity = np.empty(len(near.set_of), dtype=np.float32)
-    fill_similarities(near.postings, rows, i, similarity)
+    """Fill ``out`` (n_sets,) with the weights for a row of these similarities."""
     room = min(near.n_neighbours, len(similarity))
     place = np.empty(room, dtype=np.int64)
     held = 0
@@ -202,8 +197,16 @@ def fill_neighbour_votes(
 def vote_rows(
     rows: SparseRows, near: Neighbourhood, fold: int
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the weights of all sets for rows of unit length, shape (n_rows, n_sets)."""
-    out = np.empty((len(rows.indptr) - 1, near.n_sets), dtype=np.float32)
-    for i in range(len(out)):
-        fill_neighbour_votes(rows, i, near, fold, out[i])
+    """Return the weights of all sets for rows of unit length, by documents outside ``fold``.
+
+    The result is of shape (n_rows, n_sets).
+    """
+    n = len(rows.indptr) - 1
+    out = np.empty((n, near.n_sets), dtype=np.float32)
+    similarity = np.empty((min(n, TILE), len(near.set_of)), dtype=np.float32)
+    for first in range(0, n, TILE):
+        tile = similarity[: min(TILE, n - first)]
+        fill_similarities(near.postings, rows, first, tile)
+        for r in range(len(tile)):
+            _fill_neighbour_votes(tile[r], near, fold, out[first + r])
     return out
