@@ -1,0 +1,215 @@
+"""Data that no benchmark has: a result without NaN, or a refusal in words; the same by seed."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from models.base.binary_relevance import BinaryRelevance
+from models.corpus.datasets import Dataset
+from models.predictor import SetPredictions, SetPredictor
+from models.training import TrainingOptions, train
+from tests.models.corpora import dataset, texts, vectors
+
+WAYS = {
+    "br": TrainingOptions(preset="paper", method="br", n_jobs=1),
+    "paper": TrainingOptions(preset="paper", n_jobs=1),
+    "fast": TrainingOptions(preset="fast", n_jobs=1),
+    "best": TrainingOptions(preset="best", n_jobs=1),
+}
+
+
+def with_labels(Y: np.ndarray, n_features: int = 8) -> Dataset:
+    """Return random vectors that carry these labels."""
+    rng = np.random.default_rng(7)
+    X = rng.random((len(Y), n_features)) * (rng.random((len(Y), n_features)) < 0.5)
+    return dataset(X, Y)
+
+
+def no_positive() -> Dataset:
+    Y = np.array(vectors(240).Y.toarray())
+    Y[:, 2] = 0
+    return with_labels(Y)
+
+
+def one_positive() -> Dataset:
+    """Four of five folds of the label have no positive, and the fit without its own has none."""
+    Y = np.array(vectors(240).Y.toarray())
+    Y[:, 2] = 0
+    Y[11, 2] = 1
+    return with_labels(Y)
+
+
+def always_positive() -> Dataset:
+    Y = np.array(vectors(240).Y.toarray())
+    Y[:, 1] = 1
+    return with_labels(Y)
+
+
+def one_label() -> Dataset:
+    return with_labels(np.array(vectors(240).Y.toarray())[:, [0]])
+
+
+def mostly_without_labels() -> Dataset:
+    Y = np.zeros((240, 4))
+    Y[::30, 0] = 1
+    return with_labels(Y)
+
+
+def one_label_set() -> Dataset:
+    return with_labels(np.tile([1, 0, 1], (240, 1)))
+
+
+def constant_features() -> Dataset:
+    data = vectors(240)
+    X = data.X.toarray()
+    X[:, 0], X[:, 1], X[:, 2] = 3.0, 0.0, -1e30
+    return dataset(X, data.Y.toarray())
+
+
+def duplicate_columns() -> Dataset:
+    data = vectors(240)
+    return dataset(np.hstack([data.X.toarray()] * 3), data.Y.toarray())
+
+
+def more_labels_than_documents() -> Dataset:
+    rng = np.random.default_rng(3)
+    return with_labels(rng.random((60, 150)) < 0.02)
+
+
+def equal_documents() -> Dataset:
+    data = vectors(240)
+    return dataset(np.tile([1.0, 0.0, 2.0], (data.n, 1)), data.Y.toarray())
+
+
+def empty_documents() -> Dataset:
+    data = vectors(240)
+    return dataset(np.zeros((data.n, 4)), data.Y.toarray())
+
+
+def one_feature() -> Dataset:
+    data = vectors(240)
+    return dataset(data.X.toarray()[:, :1], data.Y.toarray())
+
+
+def huge_values() -> Dataset:
+    data = vectors(240)
+    return dataset(data.X.toarray() * 1e37, data.Y.toarray())
+
+
+def one_huge_value() -> Dataset:
+    data = vectors(240)
+    X = data.X.toarray()
+    X[5, 3] = 3e38
+    return dataset(X, data.Y.toarray())
+
+
+def tiny_values() -> Dataset:
+    data = vectors(240)
+    return dataset(data.X.toarray() * 1e-37, data.Y.toarray())
+
+
+def few_documents() -> Dataset:
+    return vectors(12)
+
+
+ODD = [
+    no_positive,
+    one_positive,
+    always_positive,
+    one_label,
+    mostly_without_labels,
+    one_label_set,
+    constant_features,
+    duplicate_columns,
+    more_labels_than_documents,
+    equal_documents,
+    empty_documents,
+    one_feature,
+    huge_values,
+    one_huge_value,
+    tiny_values,
+    few_documents,
+]
+
+
+def fitted(data: Dataset, options: TrainingOptions) -> SetPredictor:
+    with warnings.catch_warnings():
+        # Little data is said to be little, which other tests prove.
+        warnings.simplefilter("ignore")
+        return train(data, options)
+
+
+def assert_sound(predictions: SetPredictions) -> None:
+    confidence, marginals = predictions.confidence, predictions.marginals
+    assert ((confidence >= 0.0) & (confidence <= 1.0)).all()
+    assert ((marginals > 0.0) & (marginals < 1.0)).all()
+    assert np.isfinite(predictions.candidates.log_score).all()
+    assert (np.diff(predictions.candidates.doc_indptr) > 0).all()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_data_give_probabilities(odd: Callable[[], Dataset], way: str) -> None:
+    data = odd()
+    predictor = fitted(data, WAYS[way])
+    assert_sound(predictor.predict(data.X))
+    unseen = csr_array(np.vstack([np.zeros(data.X.shape[1]), np.full(data.X.shape[1], 1e3)]))
+    assert_sound(predictor.predict(unseen.astype(np.float32)))
+
+
+@pytest.mark.parametrize("way", ["br", "fast", "best"])
+def test_texts_that_are_all_equal_give_probabilities(way: str) -> None:
+    data = texts(n=240)
+    same = Dataset(**{**vars(data), "texts": ("fever and cough",) * data.n})
+    assert_sound(fitted(same, WAYS[way]).predict_texts(["fever", "cough " * 1000, ""]))
+
+
+@pytest.mark.parametrize("value", [1e300, -1e300, np.inf, np.nan])
+def test_values_that_no_float32_holds_are_refused(value: float) -> None:
+    X = np.ones((20, 3))
+    X[4, 1] = value
+    Y = np.tile([[0, 1], [1, 0]], (10, 1))
+    with pytest.raises(ValueError, match=r"NaN|infinity|too large|beyond"):
+        BinaryRelevance(alpha=1e-3).fit(X, Y)
+    predictor = fitted(vectors(240), WAYS["fast"])
+    wrong = vectors(3).X.toarray().astype(np.float64)
+    wrong[1, 1] = value
+    with pytest.raises(ValueError, match=r"NaN, infinity or a value beyond 3.4e38"):
+        predictor.predict(wrong)
+    with pytest.raises(ValueError, match="must be a finite number"):
+        predictor.predict_features([{"f1": value}])
+
+
+def test_documents_without_a_label_are_refused() -> None:
+    with pytest.raises(ValueError, match="no document carries a label"):
+        train(with_labels(np.zeros((40, 3))), WAYS["fast"])
+
+
+def test_rows_of_weight_zero_count_as_absent() -> None:
+    data = vectors(200)
+    X, Y = data.X, data.Y
+    weight = np.ones(200)
+    weight[150:] = 0.0
+    weighted = BinaryRelevance(alpha=1e-3).fit(X, Y, sample_weight=weight)
+    absent = BinaryRelevance(alpha=1e-3).fit(X[:150], Y[:150])
+    np.testing.assert_allclose(weighted.decision_function(X), absent.decision_function(X))
+    with pytest.raises(ValueError, match="every sample_weight is zero"):
+        BinaryRelevance(alpha=1e-3).fit(X, Y, sample_weight=np.zeros(200))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_seed_gives_one_model_on_one_thread_and_on_several(way: str) -> None:
+    data = vectors(230, seed=4)
+    options = TrainingOptions(**{**vars(WAYS[way]), "seed": 3})
+    alone = fitted(data, options)
+    together = fitted(data, TrainingOptions(**{**vars(options), "n_jobs": 3}))
+    assert (alone.version, alone.calibrator_version) == (
+        together.version,
+        together.calibrator_version,
+    )
+    np.testing.assert_array_equal(
+        alone.predict(data.X).confidence, together.predict(data.X).confidence
+    )
