@@ -15,6 +15,7 @@ from service.api import (
     access,
     admin,
     batches,
+    candidates,
     exports,
     health,
     jobs,
@@ -69,6 +70,7 @@ def create_app(
         webhooks=webhooks.outgoing,
     )
     problems.install(app)
+    app.include_router(candidates.uploads)
     for module in (
         predictions,
         batches,
@@ -76,6 +78,7 @@ def create_app(
         reviews,
         webhooks,
         admin,
+        candidates,
         uploads,
         exports,
         jobs,
@@ -91,7 +94,9 @@ def create_app(
         app.state.edge = edge
         # The last one added is the outermost.
         app.add_middleware(predictions.Shortcut)
-        app.add_middleware(BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING})
+        app.add_middleware(
+            BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING, candidates.ARCHIVES}
+        )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)

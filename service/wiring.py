@@ -5,7 +5,7 @@ import hmac
 import os
 import random
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,7 +28,9 @@ from service.domain.audits import Lottery
 from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
+from service.domain.predictions import Prediction
 from service.inference.registry import ModelRegistry
+from service.inference.shadow import ShadowScorer
 from service.inference.store import FolderOrObjectStore
 from service.jobs.courier import Courier, DeliveryVerbs
 from service.jobs.files import FolderOrObjectFiles
@@ -43,6 +45,7 @@ from service.telemetry import Metrics
 from service.use_cases import (
     administer,
     audit,
+    candidates,
     deliver,
     export,
     labels,
@@ -62,6 +65,7 @@ from service.use_cases.ports import (
     ArtifactStore,
     Begin,
     Clock,
+    ModelLoader,
     NewId,
     Passwords,
     PredictorSource,
@@ -80,11 +84,13 @@ class Application:
     registry: ModelRegistry
     worker: Worker
     courier: Courier
+    shadow: ShadowScorer
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
         await run_in_threadpool(self.registry.start)
+        self.shadow.start()
         if self.settings.embedded_worker:
             self.worker.start()
             self.courier.start()
@@ -95,6 +101,7 @@ class Application:
             if self.settings.embedded_worker:
                 await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)
+            await run_in_threadpool(self.shadow.stop)
             await run_in_threadpool(self.registry.stop)
             self.close()
 
@@ -124,12 +131,15 @@ def build(settings: Settings) -> Application:
         now=utc_now,
     )
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
+    shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
     files = FolderOrObjectFiles(settings.files_url)
     lease_clock = database_clock(engine)
     finished = verbs(
         settings,
         begin,
         predictors=registry,
+        loader=registry,
+        shadow=shadow.offer,
         store=store,
         files=files,
         pepper=pepper,
@@ -153,6 +163,7 @@ def build(settings: Settings) -> Application:
             utc_now,
             poll_s=settings.job_poll_s,
         ),
+        shadow=shadow,
     )
 
 
@@ -161,6 +172,8 @@ def verbs(
     begin: Begin,
     *,
     predictors: PredictorSource,
+    loader: ModelLoader,
+    shadow: Callable[[Sequence[Prediction]], None] = predict.nobody,
     store: ArtifactStore,
     files: Files,
     pepper: bytes,
@@ -194,10 +207,16 @@ def verbs(
     # Deliveries fall due by the clock that leases are measured with.
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
+    activate = administer.ActivateModel(loader=loader, **office)
+    record = candidates.RecordComparisons(begin, clock, ids)
     exporting = export.Export(**office)
     lottery = Lottery(_derived(pepper, "audits"))
     one = predict.Predict(
-        predictors=predictors, lottery=lottery, max_text_bytes=settings.max_text_bytes, **office
+        predictors=predictors,
+        lottery=lottery,
+        max_text_bytes=settings.max_text_bytes,
+        shadow=shadow,
+        **office,
     )
     return Verbs(
         predict=one,
@@ -236,7 +255,14 @@ def verbs(
         change_policy=administer.ChangePolicy(**office),
         add_model=administer.AddModel(store=store, **office),
         list_models=administer.ListModels(begin),
-        activate_model=administer.ActivateModel(**office),
+        activate_model=activate,
+        roll_back_model=candidates.RollBackModel(activate=activate, **office),
+        verify_model=candidates.VerifyModel(begin, loader),
+        begin_shadow=candidates.BeginShadow(loader=loader, **office),
+        end_shadow=candidates.EndShadow(loader=loader, **office),
+        get_comparison=candidates.GetComparison(begin),
+        submit_compare=candidates.SubmitCompare(**desk),
+        compare_recent=candidates.CompareRecent(begin, loader, record),
         create_key=administer.CreateKey(
             digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office
         ),
@@ -303,6 +329,7 @@ def edge(
         checks=checks,
         new_id=ids,
         max_body_bytes=settings.max_body_bytes,
+        max_upload_bytes=settings.max_upload_bytes,
         metrics=_metrics(finished),
     )
 

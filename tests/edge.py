@@ -18,7 +18,7 @@ from service.settings import Settings
 from service.use_cases.verbs import Verbs
 from tests.fake_files import FakeFiles
 from tests.fake_people import FakePasswords
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
+from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeLoader, FakePredictors, FakeStore
 
 PEPPER = b"pepper of the tests"
 PASSWORD = "correct horse battery"
@@ -35,6 +35,7 @@ class Service:
     predictors: FakePredictors
     faults: dict[str, str]
     files: FakeFiles
+    loader: FakeLoader
     secrets: dict[str, str] = field(default_factory=dict)
 
     def key(self, name: str, role: Role) -> str:
@@ -94,11 +95,12 @@ def service() -> Service:
     clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
     predictors = FakePredictors()
     faults: dict[str, str] = {}
-    files = FakeFiles()
+    files, loader = FakeFiles(), FakeLoader()
     verbs = wiring.verbs(
         settings,
         database,
         predictors=predictors,
+        loader=loader,
         store=FakeStore(clock, ids),
         files=files,
         pepper=PEPPER,
@@ -110,7 +112,7 @@ def service() -> Service:
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
     app = create_app(edge, dashboard=pages(verbs, edge.sessions, now=clock))
-    service = Service(app, verbs, clock, database, predictors, faults, files)
+    service = Service(app, verbs, clock, database, predictors, faults, files, loader)
     for role in Role:
         service.key(role.value, role)
     return service

@@ -10,11 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import BinaryIO, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.audits import Lottery
-from service.domain.errors import DuplicateModel, JobUnfinished, ModelUnavailable, StaleVersion
+from service.domain.comparison import Comparison, Shadow, Tally
+from service.domain.errors import (
+    DuplicateModel,
+    JobUnfinished,
+    ModelDamaged,
+    ModelUnavailable,
+    ShadowTaken,
+    StaleVersion,
+)
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -131,6 +139,23 @@ class FakePredictors:
         return self.predictor
 
 
+@dataclass
+class FakeLoader:
+    """Loads every model but those whose version is ``damaged``."""
+
+    predictor: FakePredictor = field(default_factory=FakePredictor)
+    damaged: set[str] = field(default_factory=set)
+    followed: int = 0
+
+    def load(self, model: ModelVersion) -> FakePredictor:
+        if model.version in self.damaged:
+            raise ModelDamaged(f"The model {model.location} cannot be loaded.")
+        return replace(self.predictor, version=model.version)
+
+    def follow(self) -> None:
+        self.followed += 1
+
+
 class FakeStore:
     """An artifact store in which every source is a sound artifact with itself as content."""
 
@@ -148,6 +173,9 @@ class FakeStore:
             created_at=self._now(),
         )
 
+    def add_archive(self, archive: BinaryIO) -> ModelVersion:
+        return self.add(archive.read().decode())
+
 
 @dataclass
 class _Contents:
@@ -161,6 +189,8 @@ class _Contents:
     policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
+    shadows: dict[str, Shadow] = field(default_factory=dict)
+    comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)
     keys: dict[str, ApiKey] = field(default_factory=dict)
     people: dict[str, Person] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -210,6 +240,7 @@ class FakeUnitOfWork:
         self.endpoints = FakeEndpoints(contents.outgoing)
         self.deliveries = FakeDeliveries(contents.outgoing)
         self.history = FakeHistory(contents)
+        self.comparisons = FakeComparisons(contents)
         return self
 
     def __exit__(
@@ -367,6 +398,9 @@ class FakePolicies(_Repository):
     def current(self) -> RoutingPolicy:
         return self.contents.policies[-1]
 
+    def get(self, version: str) -> RoutingPolicy:
+        return next(one for one in self.contents.policies if one.version == version)
+
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
         if self.current().version != replacing:
             raise StaleVersion(f"Version {replacing} is no longer in force.")
@@ -388,6 +422,11 @@ class FakeModels(_Repository):
     def active(self) -> ModelVersion | None:
         return self.get(self.contents.activations[-1]) if self.contents.activations else None
 
+    def previous(self) -> ModelVersion | None:
+        active = self.contents.activations[-1:]
+        others = [one for one in self.contents.activations if [one] != active]
+        return self.get(others[-1]) if others else None
+
     def all(self) -> list[ModelVersion]:
         models = self.contents.models.values()
         return [self._seen(m) for m in sorted(models, key=lambda m: m.id, reverse=True)]
@@ -397,6 +436,57 @@ class FakeModels(_Repository):
 
     def _seen(self, model: ModelVersion) -> ModelVersion:
         return replace(model, active=self.contents.activations[-1:] == [model.id])
+
+
+class FakeComparisons(_Repository):
+    """Candidates beside the model that serves."""
+
+    def begin_shadow(self, shadow: Shadow) -> None:
+        if self.shadow() is not None:
+            raise ShadowTaken("Another model is shadowing; end that first.")
+        self.contents.shadows[shadow.id] = shadow
+
+    def shadow(self) -> Shadow | None:
+        present = (one for one in self.contents.shadows.values() if one.ended_at is None)
+        return next(present, None)
+
+    def end_shadow(self, model_id: str, now: datetime) -> bool:
+        present = self.shadow()
+        if present is None or present.model_id != model_id:
+            return False
+        self.contents.shadows[present.id] = replace(present, ended_at=now)
+        return True
+
+    def add_all(self, comparisons: Sequence[Comparison]) -> None:
+        for one in comparisons:
+            self.contents.comparisons.setdefault((one.model_id, one.prediction_id), one)
+
+    def tally(self, model_id: str) -> Tally:
+        found = [one for one in self.contents.comparisons.values() if one.model_id == model_id]
+        ways = Counter((one.decision, one.same_decision) for one in found)
+        return Tally(
+            compared=len(found),
+            same_labels=sum(one.same_labels for one in found),
+            auto_both=ways[Decision.AUTO, True],
+            auto_serving=ways[Decision.REVIEW, False],
+            auto_candidate=ways[Decision.AUTO, False],
+            review_both=ways[Decision.REVIEW, True],
+        )
+
+    def differing(
+        self, model_id: str, *, routes_only: bool, after: str | None, limit: int
+    ) -> Page[tuple[Comparison, Prediction]]:
+        found = [
+            one
+            for one in self.contents.comparisons.values()
+            if one.model_id == model_id
+            and not (one.same_decision and (routes_only or one.same_labels))
+        ]
+        page = _page(found, after, limit, newest_first=True)
+        predictions = self.contents.predictions
+        return Page(
+            tuple((one, predictions[one.prediction_id]) for one in page.items), page.next_after
+        )
 
 
 class FakeKeys(_Repository):
@@ -467,6 +557,10 @@ class FakeJobs(_Repository):
 
     def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
         return self.contents.jobs.get(job_id)
+
+    def unfinished(self, key: str) -> Job | None:
+        jobs = self.contents.jobs.values()
+        return next((job for job in jobs if job.key == key and not job.finished), None)
 
     def requested(self, owner_id: str, request_key: str) -> Job | None:
         asked = (owner_id, request_key)

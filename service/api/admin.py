@@ -16,6 +16,7 @@ from service.api.schemas import Model, ModelPage, Policy, PolicyRequest
 from service.domain.errors import (
     Forbidden,
     InvalidRequest,
+    ModelDamaged,
     ModelNotFound,
     StaleVersion,
     StorageUnavailable,
@@ -77,14 +78,14 @@ def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
 @router.post(
     "/models/{model_id}/activate",
     response_model=Model,
-    responses=documented(*_ANY_CALL, ModelNotFound, InvalidRequest),
+    responses=documented(*_ANY_CALL, ModelNotFound, ModelDamaged, InvalidRequest),
 )
 def activate_model(
     caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Let a model serve in place of the present one.
 
-    Each process follows within seconds without dropping a request. Should the model fail to load,
-    the present one goes on serving.
+    It is loaded first and serves in this process when the answer comes; the others follow within
+    seconds, and no request is dropped. Should it fail to load, the present one goes on serving.
     """
     return answer(Model.of(verbs.activate_model(caller, model_id, request_id=request_id)))

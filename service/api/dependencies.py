@@ -110,6 +110,7 @@ class Edge:
     max_body_bytes: int
     https: bool = False
     open_metrics: bool = True
+    max_upload_bytes: int = 1_000_000_000
     metrics: Metrics = field(default_factory=Metrics)
 
 

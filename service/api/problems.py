@@ -162,6 +162,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "The job has no result file",
         "The job made none, or it was removed after its time (SETWISE_JOB_FILES_DAYS).",
     ),
+    errors.ShadowNotFound: ProblemKind(
+        "shadow-not-found",
+        HTTPStatus.NOT_FOUND,
+        "The model does not shadow the one that serves",
+        "It never did, or somebody has ended it.",
+    ),
     errors.Conflict: ProblemKind(
         "conflict",
         HTTPStatus.CONFLICT,
@@ -186,6 +192,25 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         HTTPStatus.CONFLICT,
         "You hold too many unfinished review tasks",
         "Complete, skip or release one before you claim the next.",
+    ),
+    errors.ModelDamaged: ProblemKind(
+        "model-damaged",
+        HTTPStatus.CONFLICT,
+        "The model cannot be loaded",
+        "Nothing has changed: the present model goes on serving. `detail` says what is wrong with "
+        "the artifact; add a sound copy of it.",
+    ),
+    errors.NothingToRollBack: ProblemKind(
+        "nothing-to-roll-back",
+        HTTPStatus.CONFLICT,
+        "No other model has served before",
+        "Activate the model that you mean by its id.",
+    ),
+    errors.ShadowTaken: ProblemKind(
+        "shadow-taken",
+        HTTPStatus.CONFLICT,
+        "Another model is shadowing",
+        "One model at a time shadows the one that serves, and not that one itself.",
     ),
     errors.DuplicateModel: ProblemKind(
         "duplicate-model",

@@ -45,9 +45,11 @@ def worker() -> None:
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
         built.registry.start()
+        built.shadow.start()
         built.courier.start()
         built.worker.run()
         built.courier.stop()
+        built.shadow.stop()
         built.registry.stop()
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, RowMapping, Select, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from service.db.tables import QUEUED, REQUESTED, RUNNING, jobs
+from service.db.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 from service.domain.errors import JobUnfinished
 from service.domain.identity import is_id
 from service.domain.work import Job, JobState
@@ -43,6 +43,9 @@ class SqlJobs:
             return None
         query = select(jobs).where(jobs.c.id == job_id)
         return self._one(query.with_for_update() if for_update else query)
+
+    def unfinished(self, key: str) -> Job | None:
+        return self._one(select(jobs).where(UNFINISHED, jobs.c.key == key))
 
     def requested(self, owner_id: str, request_key: str) -> Job | None:
         column = jobs.c

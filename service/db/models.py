@@ -54,6 +54,17 @@ class SqlModels:
     def active(self) -> ModelVersion | None:
         return self._one(_query().where(models.c.id == _ACTIVE))
 
+    def previous(self) -> ModelVersion | None:
+        column = model_activations.c
+        before = (
+            select(column.model_id)
+            .where(column.model_id != _ACTIVE)
+            .order_by(column.ordinal.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        return self._one(_query().where(models.c.id == before))
+
     def all(self) -> list[ModelVersion]:
         rows = self._connection.execute(_query().order_by(models.c.id.desc())).mappings()
         return [_to_model(row) for row in rows]

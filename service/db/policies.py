@@ -1,6 +1,6 @@
 """Versions of the routing policy."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import routing_policies
@@ -21,24 +21,11 @@ class SqlPolicies:
         row = self._connection.execute(_NEWEST).mappings().one_or_none()
         if row is None:
             raise StorageUnavailable("The database holds no policy; run setwise db upgrade.")
-        return RoutingPolicy(
-            version=row["version"],
-            target_accuracy=row["target_accuracy"],
-            risk=row["risk"],
-            auto_send=row["auto_send"],
-            threshold_mode=ThresholdMode(row["threshold_mode"]),
-            threshold=row["threshold"],
-            created_at=row["created_at"],
-            created_by=row["created_by"],
-            confidence_floor=row["confidence_floor"],
-            audits=AuditPlan(
-                certification_rate=row["certification_rate"],
-                training_rate=row["training_rate"],
-                mode=AuditMode(row["audit_mode"]),
-                overlap_rate=row["overlap_rate"],
-                gold_reread_rate=row["gold_reread_rate"],
-            ),
-        )
+        return _to_policy(row)
+
+    def get(self, version: str) -> RoutingPolicy:
+        query = select(routing_policies).where(routing_policies.c.version == version)
+        return _to_policy(self._connection.execute(query).mappings().one())
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
         newest = self._connection.execute(_NEWEST).mappings().one_or_none()
@@ -69,6 +56,27 @@ class SqlPolicies:
             if "ordinal" in str(error.orig):  # somebody else replaced the same version first
                 raise _stale(replacing) from error
             raise
+
+
+def _to_policy(row: RowMapping) -> RoutingPolicy:
+    return RoutingPolicy(
+        version=row["version"],
+        target_accuracy=row["target_accuracy"],
+        risk=row["risk"],
+        auto_send=row["auto_send"],
+        threshold_mode=ThresholdMode(row["threshold_mode"]),
+        threshold=row["threshold"],
+        created_at=row["created_at"],
+        created_by=row["created_by"],
+        confidence_floor=row["confidence_floor"],
+        audits=AuditPlan(
+            certification_rate=row["certification_rate"],
+            training_rate=row["training_rate"],
+            mode=AuditMode(row["audit_mode"]),
+            overlap_rate=row["overlap_rate"],
+            gold_reread_rate=row["gold_reread_rate"],
+        ),
+    )
 
 
 def _stale(replacing: str) -> StaleVersion:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     literal_column,
+    text,
     true,
 )
 
@@ -68,6 +69,7 @@ QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
 RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
 UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
 REQUESTED: ColumnElement[bool] = literal_column("request_key IS NOT NULL")
+SHADOWING: ColumnElement[bool] = literal_column("ended_at IS NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
@@ -214,6 +216,20 @@ model_activations = Table(
     Index(None, "model_id"),
 )
 
+model_shadows = Table(
+    "model_shadows",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("started_by", Text, nullable=False),
+    Column("ended_at", Instant),
+    # The same in every row: with the condition of its index, one shadow at a time.
+    Column("place", Integer, nullable=False, server_default=text("1")),
+    _check("one_place", "place = 1"),
+    _partial("uq_model_shadows_place", "place", where=SHADOWING, unique=True),
+)
+
 predictions = Table(
     "predictions",
     metadata,
@@ -247,6 +263,28 @@ predictions = Table(
     Index(None, "decision", "id"),
     Index(None, "created_at"),
     _partial("ix_predictions_audits", "audit_role", "id", where=AUDITED),
+)
+
+model_comparisons = Table(
+    "model_comparisons",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("same_labels", Boolean, nullable=False),
+    Column("same_decision", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("decision", Decision),
+    _one_of("reason", REASONS),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    UniqueConstraint("model_id", "prediction_id"),
+    Index(None, "model_id", "id"),
+    Index("ix_model_comparisons_counts", "model_id", "decision", "same_decision", "same_labels"),
+    Index(None, "prediction_id"),
 )
 
 idempotency_keys = Table(

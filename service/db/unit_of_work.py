@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from service.db.audit_trail import SqlAuditTrail
+from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
 from service.db.endpoints import SqlEndpoints
 from service.db.engine import READ_ONLY
@@ -64,6 +65,7 @@ class SqlUnitOfWork:
     endpoints: ports.Endpoints
     deliveries: ports.Deliveries
     history: ports.History
+    comparisons: ports.Comparisons
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class SqlUnitOfWork:
         self.endpoints = SqlEndpoints(connection)
         self.deliveries = SqlDeliveries(connection)
         self.history = SqlHistory(connection)
+        self.comparisons = SqlComparisons(connection)
         return self
 
     def __exit__(

@@ -108,6 +108,10 @@ class ResultNotFound(NotFound):
     """The job has made no file, or it was removed after its time."""
 
 
+class ShadowNotFound(NotFound):
+    """The model does not shadow the one that serves."""
+
+
 class Conflict(ServiceError):
     """The state of the thing does not allow the change."""
 
@@ -122,6 +126,18 @@ class ReviewAlreadyDecided(Conflict):
 
 class TooManyLeases(Conflict):
     """The reviewer holds as many unfinished tasks as one person may."""
+
+
+class ModelDamaged(Conflict):
+    """The registered model cannot be loaded; the present one goes on serving."""
+
+
+class NothingToRollBack(Conflict):
+    """No other model has served before."""
+
+
+class ShadowTaken(Conflict):
+    """Another model shadows the one that serves, or the model serves itself."""
 
 
 class DuplicateModel(Conflict):

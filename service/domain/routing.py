@@ -73,7 +73,7 @@ class RoutingPolicy:
 
         The same version, score and draws always give the same route.
         """
-        decision, reason = self._decide(scored)
+        decision, reason = self.decide(scored)
         role = self.audits.role(draws.audit)
         if decision is Decision.AUTO:
             rate = self.audits.certification_rate + self.audits.training_rate
@@ -88,7 +88,8 @@ class RoutingPolicy:
             role = AuditRole.NONE
         return Route(decision, reason, Selection(role, draws.audit, 1.0))
 
-    def _decide(self, scored: ScoredSet) -> tuple[Decision, Reason]:
+    def decide(self, scored: ScoredSet) -> tuple[Decision, Reason]:
+        """Say where a document would go without any audit, and why."""
         least = self.least_confidence
         if scored.out_of_domain:
             return Decision.REVIEW, Reason.OUT_OF_DOMAIN

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable, ServiceError
+from service.domain.errors import (
+    FieldFault,
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+    ServiceError,
+)
 from service.domain.predictions import Candidate, Document, Marginal, ScoredSet
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
@@ -173,6 +179,9 @@ class ModelRegistry:
         self._poll_s = poll_s
         self._clock = clock
         self._serving: tuple[str, LoadedPredictor] | None = None
+        self._shadow: tuple[str, LoadedPredictor] | None = None
+        self._ready: tuple[str, LoadedPredictor] | None = None
+        self._turn = threading.Lock()
         self._failed: tuple[str, float] | None = None
         self._database_silent = False
         self._stopping = threading.Event()
@@ -187,23 +196,79 @@ class ModelRegistry:
             )
         return serving[1]
 
+    def shadow(self) -> tuple[str, Predictor] | None:
+        """Return the model that scores beside the serving one, and its id; None without one."""
+        return self._shadow
+
+    def load(self, model: ModelVersion) -> Predictor:
+        """Load a model and let it predict once; should it serve next, it need not load again.
+
+        Raises
+        ------
+        ModelDamaged
+            If it cannot be loaded or fails to predict.
+        """
+        try:
+            predictor = LoadedPredictor(self._store.load(model.location))
+            predictor.warm_up()
+        except ServiceError as error:
+            raise ModelDamaged(error.detail) from error
+        except Exception as error:
+            log.exception("model.failed", model_id=model.id, version=model.version)
+            raise ModelDamaged(
+                f"Model {model.id} failed to predict: {type(error).__name__}."
+            ) from error
+        self._ready = model.id, predictor
+        return predictor
+
     def follow(self) -> None:
-        """Look once which model should serve, and let it. Faults are logged, not raised."""
+        """Look once which models should serve and shadow, and let them.
+
+        Faults are logged, not raised.
+        """
+        with self._turn:  # the watcher and those who activate models
+            self._follow()
+
+    def _follow(self) -> None:
         try:
             with self._begin(read_only=True) as transaction:
                 wanted = transaction.models.active()
+                shadow = transaction.comparisons.shadow()
+                candidate = transaction.models.get(shadow.model_id) if shadow else None
         except ServiceError as error:
             if not self._database_silent:
                 log.warning("model.unknown", reason=error.detail)
             self._database_silent = True
             return
         self._database_silent = False
-        if wanted is None or self._is_settled(wanted):
-            return
+        if wanted is not None and not self._is_settled(wanted):
+            self._serve(wanted)
+        self._follow_shadow(candidate)
+
+    def _follow_shadow(self, wanted: ModelVersion | None) -> None:
+        present = self._shadow[0] if self._shadow else None
+        if wanted is None or wanted.active:
+            self._shadow = None
+        elif present != wanted.id and not self._is_settled(wanted):
+            try:
+                self._shadow = wanted.id, self._loaded(wanted)
+            except Exception as error:
+                self._shadow = None
+                self._failed = wanted.id, self._clock() + RETRY_AFTER_S
+                log.exception("shadow.failed", model_id=wanted.id, reason=str(error))
+
+    def _loaded(self, wanted: ModelVersion) -> LoadedPredictor:
+        for kept in (self._ready, self._shadow):
+            if kept is not None and kept[0] == wanted.id:
+                return kept[1]
+        predictor = LoadedPredictor(self._store.load(wanted.location))
+        predictor.warm_up()
+        return predictor
+
+    def _serve(self, wanted: ModelVersion) -> None:
         try:
             started = self._clock()
-            predictor = LoadedPredictor(self._store.load(wanted.location))
-            predictor.warm_up()
+            predictor = self._loaded(wanted)
         except Exception as error:
             self._failed = wanted.id, self._clock() + RETRY_AFTER_S
             log.exception(
@@ -214,7 +279,7 @@ class ModelRegistry:
                 still_serving=self._serving[1].version if self._serving else None,
             )
             return
-        self._serving, self._failed = (wanted.id, predictor), None
+        self._serving, self._failed, self._ready = (wanted.id, predictor), None, None
         log.info(
             "model.serving",
             model_id=wanted.id,

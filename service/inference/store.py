@@ -4,10 +4,12 @@
 # that put the service together load no model
 
 import shutil
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 """Uploaded last: an artifact without it is not one, so half an upload is never mistaken."""
+
+
+MOST_FILES = 1_000
+LARGEST_ARTIFACT = 20_000_000_000
+"""Bytes that a ZIP file may unfold to."""
 
 
 class FolderOrObjectStore:
@@ -80,6 +87,22 @@ class FolderOrObjectStore:
             created_at=self._now(),
         )
 
+    def add_archive(self, archive: BinaryIO) -> ModelVersion:
+        """Unpack an artifact folder from a ZIP file, and add it as `add` does.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is no ZIP file, is larger than the store takes, or holds no sound artifact.
+        """
+        folder = self._local / f".unpacked-{self._new_id()}"
+        try:
+            _unpack(archive, folder)
+            manifests = sorted(folder.rglob(MANIFEST), key=lambda path: len(path.parts))
+            return self.add(str(manifests[0].parent if manifests else folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def load(self, location: str) -> "SetPredictor":
         """Return the model at ``location``, fetched first if the store is remote.
 
@@ -132,6 +155,31 @@ class FolderOrObjectStore:
             self._keep(incoming, location)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
+
+
+def _unpack(archive: BinaryIO, folder: Path) -> None:
+    """Unpack plain files, and nothing that leads out of ``folder`` or fills the disk."""
+    folder.mkdir(parents=True)
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = [member for member in packed.infolist() if not member.is_dir()]
+            size = sum(member.file_size for member in members)
+            if len(members) > MOST_FILES or size > LARGEST_ARTIFACT:
+                raise _not_an_artifact(f"{len(members)} files of {size} bytes are too much")
+            for member in members:
+                target = (folder / member.filename).resolve()
+                if not target.is_relative_to(folder.resolve()):
+                    raise _not_an_artifact(f"{member.filename!r} leads out of it")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                # Links are written as the plain files that they are in the archive.
+                with packed.open(member) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
+
+
+def _not_an_artifact(why: str) -> InvalidRequest:
+    return InvalidRequest(f"This is not an artifact in a ZIP file: {why}.", [FieldFault("", why)])
 
 
 def _verified(folder: str | Path) -> "SetPredictor":

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from service.domain.work import Job
 from service.jobs.worker import Report, Task
+from service.use_cases.candidates import COMPARE
 from service.use_cases.export import EXPORT
 from service.use_cases.score import SCORING
 from service.use_cases.verbs import Verbs
@@ -30,4 +31,5 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
         SCORING: Task(verbs.score_file, long=True),
         EXPORT: Task(verbs.run_export, long=True),
+        COMPARE: Task(verbs.compare_recent, long=True),
     }

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import BinaryIO
 
 from service.domain.errors import (
     FieldFault,
@@ -27,7 +28,7 @@ from service.domain.routing import PolicyChange, RoutingPolicy
 from service.domain.text import text_faults
 from service.domain.versions import ModelVersion
 from service.use_cases.people import refuse_last_admin
-from service.use_cases.ports import ArtifactStore, Begin, Clock, NewId, UnitOfWork
+from service.use_cases.ports import ArtifactStore, Begin, Clock, ModelLoader, NewId, UnitOfWork
 
 LONGEST_KEY_NAME = 100
 MOST_PER_MINUTE = 1_000_000
@@ -37,7 +38,7 @@ Digest = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
-class _Office:
+class Office:
     """What every change needs."""
 
     begin: Begin
@@ -80,7 +81,7 @@ class GetPolicy:
 
 
 @dataclass(frozen=True)
-class ChangePolicy(_Office):
+class ChangePolicy(Office):
     """Replace the routing policy; predictions made before keep the version that decided them."""
 
     def __call__(
@@ -138,15 +139,24 @@ class ChangePolicy(_Office):
 
 
 @dataclass(frozen=True)
-class AddModel(_Office):
+class AddModel(Office):
     """Register a verified artifact; it does not serve before it is activated."""
 
     store: ArtifactStore
 
+    def allow(self, caller: Caller) -> None:
+        """Raise `Forbidden` before an upload is taken in that would be refused."""
+        caller.require(Permission.ADMINISTER)
+
     def __call__(
-        self, caller: Caller, source: str, *, request_id: str | None = None
+        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
     ) -> ModelVersion:
         """Return the registered model.
+
+        Parameters
+        ----------
+        source : str or file
+            An artifact folder, or one packed as a ZIP file.
 
         Raises
         ------
@@ -156,7 +166,11 @@ class AddModel(_Office):
             If the same content is registered already.
         """
         caller.require(Permission.ADMINISTER)
-        model = replace(self.store.add(source), active=False)
+        if isinstance(source, str):
+            added = self.store.add(source)
+        else:
+            added = self.store.add_archive(source)
+        model = replace(added, active=False)
         with self.begin() as transaction:
             transaction.models.add(model)
             self._note(
@@ -180,14 +194,34 @@ class ListModels:
 
 
 @dataclass(frozen=True)
-class ActivateModel(_Office):
+class ActivateModel(Office):
     """Let a registered model serve in place of the present one."""
+
+    loader: ModelLoader
 
     def __call__(
         self, caller: Caller, model_id: str, *, request_id: str | None = None
     ) -> ModelVersion:
-        """Return the model, active; each process follows by itself within seconds."""
+        """Return the model, active and serving in this process; others follow within seconds.
+
+        Raises
+        ------
+        ModelNotFound
+            If there is no such model.
+        ModelDamaged
+            If it cannot be loaded here; nothing has changed then.
+        """
         caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            model = transaction.models.get(model_id)
+        if model is None:
+            raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+        self.loader.load(model)
+        activated = self._activate(caller, model_id, request_id)
+        self.loader.follow()
+        return activated
+
+    def _activate(self, caller: Caller, model_id: str, request_id: str | None) -> ModelVersion:
         with self.begin() as transaction:
             model = transaction.models.get(model_id)
             if model is None:
@@ -210,7 +244,7 @@ class ActivateModel(_Office):
 
 
 @dataclass(frozen=True)
-class CreateKey(_Office):
+class CreateKey(Office):
     """Make an API key; its secret is shown once and cannot be found again.
 
     Attributes
@@ -300,7 +334,7 @@ class ListKeys:
 
 
 @dataclass(frozen=True)
-class RevokeKey(_Office):
+class RevokeKey(Office):
     """Take an API key out of use, for good."""
 
     def __call__(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import BinaryIO, Generic, Protocol, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
+from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
@@ -55,6 +56,16 @@ class PredictorSource(Protocol):
         """Return it; raises `ModelUnavailable` when there is none."""
 
 
+class ModelLoader(Protocol):
+    """Loads registered models beside the one that serves."""
+
+    def load(self, model: ModelVersion) -> Predictor:
+        """Return the model, ready to predict; raises `ModelDamaged` when it cannot be."""
+
+    def follow(self) -> None:
+        """Let this process serve at once what the database says; others follow by themselves."""
+
+
 class ArtifactStore(Protocol):
     """Keeps model artifacts, in a folder or in an object store."""
 
@@ -63,6 +74,9 @@ class ArtifactStore(Protocol):
 
         Raises `InvalidRequest` when it is not a sound artifact.
         """
+
+    def add_archive(self, archive: BinaryIO) -> ModelVersion:
+        """Add an artifact folder that comes as a ZIP file, as `add` does."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +192,9 @@ class Policies(Protocol):
 
     def current(self) -> RoutingPolicy: ...
 
+    def get(self, version: str) -> RoutingPolicy:
+        """Return a version that a stored prediction names."""
+
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
         """Store a new version; raises `StaleVersion` unless ``replacing`` is in force."""
 
@@ -191,6 +208,9 @@ class Models(Protocol):
     def get(self, model_id: str) -> ModelVersion | None: ...
 
     def active(self) -> ModelVersion | None: ...
+
+    def previous(self) -> ModelVersion | None:
+        """Return the model that was active before the present one became so."""
 
     def all(self) -> list[ModelVersion]:
         """List newest first."""
@@ -329,6 +349,9 @@ class Jobs(Protocol):
 
     def get(self, job_id: str, *, for_update: bool = False) -> Job | None: ...
 
+    def unfinished(self, key: str) -> Job | None:
+        """Return the queued or running job with this key."""
+
     def requested(self, owner_id: str, request_key: str) -> Job | None:
         """Return the job that an owner asked for under a key of their own."""
 
@@ -461,6 +484,29 @@ class History(Protocol):
         """List the audit trail of all clients."""
 
 
+class Comparisons(Protocol):
+    """Candidates beside the model that serves."""
+
+    def begin_shadow(self, shadow: Shadow) -> None:
+        """Store the present shadow; raises `ShadowTaken` when there is one."""
+
+    def shadow(self) -> Shadow | None:
+        """Return the present one."""
+
+    def end_shadow(self, model_id: str, now: datetime) -> bool:
+        """End the present shadow; False unless it is this model."""
+
+    def add_all(self, comparisons: Sequence[Comparison]) -> None:
+        """Store what is not stored yet of a model and a prediction."""
+
+    def tally(self, model_id: str) -> Tally: ...
+
+    def differing(
+        self, model_id: str, *, routes_only: bool, after: str | None, limit: int
+    ) -> Page[tuple[Comparison, Prediction]]:
+        """List, newest first, where a candidate differs; by id of the comparison."""
+
+
 class UnitOfWork(Protocol):
     """One transaction: all of it happens at `commit`, or nothing does."""
 
@@ -479,6 +525,7 @@ class UnitOfWork(Protocol):
     endpoints: Endpoints
     deliveries: Deliveries
     history: History
+    comparisons: Comparisons
 
     def __enter__(self) -> Self: ...
 

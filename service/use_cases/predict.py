@@ -1,6 +1,6 @@
 """Predict a document's label set, route it, record it; read what was recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.audits import AuditRole, Lottery
@@ -54,6 +54,10 @@ Outcome = Prediction | Exception
 _Scored = tuple[Submission, ScoredSet]
 
 
+def nobody(_: Sequence[Prediction]) -> None:
+    """Shadow nothing."""
+
+
 @dataclass(frozen=True)
 class Predict:
     """Score documents, decide on each, and store each with what follows and its audit row.
@@ -70,6 +74,8 @@ class Predict:
         Draws the documents that are checked.
     max_text_bytes : int
         Longest text that is scored, in bytes of UTF-8.
+    shadow : callable
+        Told of what was committed, at once and without fail: a candidate may score it too.
     """
 
     predictors: PredictorSource
@@ -78,6 +84,7 @@ class Predict:
     new_id: NewId
     lottery: Lottery
     max_text_bytes: int = 2_000_000
+    shadow: Callable[[Sequence[Prediction]], None] = nobody
 
     def __call__(
         self,
@@ -194,6 +201,7 @@ class Predict:
                     spoiled = error
                 else:
                     transaction.commit()
+                    self.shadow(made)
                     return [*made]
         except Exception as error:  # noqa: BLE001 -- as above
             return [error] * len(scored)

@@ -14,6 +14,15 @@ from service.use_cases.administer import (
     RevokeKey,
 )
 from service.use_cases.audit import ListEvents
+from service.use_cases.candidates import (
+    BeginShadow,
+    CompareRecent,
+    EndShadow,
+    GetComparison,
+    RollBackModel,
+    SubmitCompare,
+    VerifyModel,
+)
 from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.labels import SearchLabels
@@ -100,6 +109,13 @@ class Verbs:
     add_model: AddModel
     list_models: ListModels
     activate_model: ActivateModel
+    roll_back_model: RollBackModel
+    verify_model: VerifyModel
+    begin_shadow: BeginShadow
+    end_shadow: EndShadow
+    get_comparison: GetComparison
+    submit_compare: SubmitCompare
+    compare_recent: CompareRecent
     create_key: CreateKey
     list_keys: ListKeys
     revoke_key: RevokeKey

@@ -7,59 +7,19 @@ import pytest
 from service.api.dependencies import Callers
 from service.domain.errors import Unauthenticated
 from service.domain.people import SYSTEM, Caller, Role
+from service.main import create_app
 from tests.edge import Service, assert_problem
 
-CALLS = [
-    ("POST", "/v1/predictions"),
-    ("POST", "/v1/predictions/batch"),
-    ("GET", "/v1/predictions"),
-    ("GET", "/v1/predictions/x"),
-    ("POST", "/v1/predictions/x/outcome"),
-    ("GET", "/v1/predictions/x/outcomes"),
-    ("GET", "/v1/jobs"),
-    ("GET", "/v1/jobs/x"),
-    ("GET", "/v1/exports/x"),
-    ("POST", "/v1/jobs/export"),
-    ("POST", "/v1/jobs/scoring"),
-    ("GET", "/v1/jobs/x/result"),
-    ("POST", "/v1/jobs/x/cancel"),
-    ("POST", "/v1/jobs/x/retry"),
-    ("GET", "/v1/reviews"),
-    ("POST", "/v1/reviews/claim"),
-    ("GET", "/v1/reviews/x"),
-    ("POST", "/v1/reviews/x/heartbeat"),
-    ("POST", "/v1/reviews/x/release"),
-    ("POST", "/v1/reviews/x/skip"),
-    ("POST", "/v1/reviews/x/complete"),
-    ("GET", "/v1/labels"),
-    ("GET", "/v1/admin/policy"),
-    ("PUT", "/v1/admin/policy"),
-    ("GET", "/v1/admin/models"),
-    ("POST", "/v1/admin/models/x/activate"),
-    ("GET", "/v1/admin/webhooks"),
-    ("POST", "/v1/admin/webhooks"),
-    ("GET", "/v1/admin/webhooks/x"),
-    ("PUT", "/v1/admin/webhooks/x"),
-    ("DELETE", "/v1/admin/webhooks/x"),
-    ("POST", "/v1/admin/webhooks/x/rotate-secret"),
-    ("POST", "/v1/admin/webhooks/x/test"),
-    ("POST", "/v1/admin/webhooks/x/replay"),
-    ("GET", "/v1/admin/deliveries"),
-    ("GET", "/v1/admin/deliveries/x"),
-    ("POST", "/v1/admin/deliveries/x/replay"),
-    ("GET", "/v1/outbox"),
-    ("POST", "/v1/outbox/acknowledge"),
-]
+CALLS = sorted(
+    (method.upper(), re.sub(r"\{\w+\}", "x", path))
+    for path, operations in create_app().openapi()["paths"].items()
+    for method in operations
+    if path.startswith("/v1")
+)
 
 
-def test_the_list_of_calls_above_is_complete(service: Service) -> None:
-    documented = {
-        (method.upper(), re.sub(r"\{\w+\}", "x", path))
-        for path, operations in service.app.openapi()["paths"].items()
-        for method in operations
-        if path.startswith("/v1")
-    }
-    assert documented == set(CALLS)
+def test_there_are_calls_to_protect() -> None:
+    assert len(CALLS) > 50
 
 
 @pytest.mark.parametrize(("method", "path"), CALLS)

@@ -28,7 +28,15 @@ from service.use_cases.people import SignedIn
 from service.use_cases.predict import Predict
 from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeStore
+from tests.fakes import (
+    LOTTERY,
+    FakeClock,
+    FakeDatabase,
+    FakeIds,
+    FakeLoader,
+    FakePredictors,
+    FakeStore,
+)
 
 CLIENT = Caller("client-1", "intake", Role.CLIENT)
 REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
@@ -64,7 +72,7 @@ class Service:
         store = FakeStore(self.now, self.new_id)
         model = AddModel(self.begin, self.now, self.new_id, store)(SYSTEM, "folder")
         if activate:
-            ActivateModel(self.begin, self.now, self.new_id)(SYSTEM, model.id)
+            ActivateModel(self.begin, self.now, self.new_id, FakeLoader())(SYSTEM, model.id)
 
     def predict(self, *texts: str) -> None:
         predict = Predict(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)

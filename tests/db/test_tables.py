@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 
 from service.db import tables
+from service.db.models import SqlModels
 from service.db.outbox import SqlOutbox
 from service.db.unit_of_work import Transactions
 from service.domain.history import Event
@@ -152,6 +153,14 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "prediction_id": None, "number": 1, "labels": [], "source": "s",
         "agreed": True, "reported_by": "x", "created_at": START,
     },
+    "model_shadows": {
+        "id": MISSING, "model_id": None, "started_at": START, "started_by": "x",
+    },
+    "model_comparisons": {
+        "id": MISSING, "model_id": None, "prediction_id": None, "labels": [], "confidence": 0.5,
+        "decision": "auto", "reason": "above_threshold", "same_labels": True,
+        "same_decision": True, "created_at": START,
+    },
     "jobs": {
         "id": MISSING, "kind": "fit", "payload": {}, "state": "queued", "progress": 0.0,
         "message": "", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
@@ -175,7 +184,7 @@ NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"
 
 def _insert(connection: Connection, table: str, changes: dict[str, object]) -> None:
     row = dict(ROWS[table])
-    if table in {"review_tasks", "annotations", "outcomes"}:
+    if table in {"review_tasks", "annotations", "outcomes", "model_comparisons"}:
         made = prediction()
         transaction = tables.predictions
         connection.execute(insert(transaction).values({**ROWS["predictions"], "id": made.id}))
@@ -183,6 +192,10 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
     if table == "sessions":
         row["person_id"] = prediction().id
         _insert(connection, "people", {"id": row["person_id"]})
+    if table in {"model_shadows", "model_comparisons"}:
+        registered = model(f"sha256:{prediction().id}")
+        SqlModels(connection).add(registered)
+        row["model_id"] = registered.id
     if table == "annotations":
         owner = prediction().id
         connection.execute(
@@ -246,6 +259,10 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("annotations", {"chosen_rank": -1}, "rank_counts"),
         ("annotations", {"seconds": -1.0}, "seconds_pass"),
         ("outcomes", {"number": 0}, "number_counts"),
+        ("model_shadows", {"place": 2}, "one_place"),
+        ("model_comparisons", {"decision": "maybe"}, "decision"),
+        ("model_comparisons", {"reason": "whim"}, "reason"),
+        ("model_comparisons", {"confidence": 1.5}, "confidence_is_probability"),
         ("jobs", {"state": "lost"}, "state"),
         ("jobs", {"progress": 1.5}, "progress_is_share"),
         ("jobs", {"progress": -0.5}, "progress_is_share"),
@@ -308,6 +325,9 @@ TWICE: dict[str, Callable[[Connection], None]] = {
             )
         ),
     ),
+    "a present shadow": lambda it: [
+        _insert(it, "model_shadows", {"id": prediction().id}) for _ in range(2)
+    ],
     "a job of a request": lambda it: [
         _insert(it, "jobs", {"id": prediction().id, "owner_id": "me", "request_key": "r"})
         for _ in range(2)

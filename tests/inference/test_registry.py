@@ -10,7 +10,13 @@ import pytest
 import structlog
 
 from models.predictor import SetPredictor
-from service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
+from service.domain.comparison import Shadow
+from service.domain.errors import (
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+    StorageUnavailable,
+)
 from service.domain.predictions import Document
 from service.domain.versions import ModelVersion
 from service.inference.registry import (
@@ -231,3 +237,52 @@ def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
     with pytest.raises(InvalidRequest, match="send text") as refused:
         text.score([Document(features={"length": 1.0})])
     assert [fault.pointer for fault in refused.value.faults] == ["/document/features"]
+
+
+def test_a_model_that_was_loaded_for_activation_is_not_loaded_again(artifacts: Artifacts) -> None:
+    world = World(artifacts)
+    world.activate("old")
+    world.registry.follow()
+    model = world.activate("new")
+    world.registry.load(model)
+    world.registry.follow()
+    assert world.store.loads == ["old", "new"]
+    assert world.registry.active().version == SetPredictor.load(artifacts.other_text).version
+
+
+def test_a_shadow_is_loaded_beside_the_serving_model_and_let_go(artifacts: Artifacts) -> None:
+    world = World(artifacts)
+    serving = world.activate("old")
+    candidate = ModelVersion(world.ids(), world.ids(), "new", {}, False, START)
+    with world.database() as transaction:
+        transaction.models.add(candidate)
+        transaction.comparisons.begin_shadow(Shadow(world.ids(), candidate.id, START, "x"))
+        transaction.commit()
+    world.registry.follow()
+    found = world.registry.shadow()
+    assert found is not None
+    assert found[0] == candidate.id
+    assert world.registry.active().version != found[1].version
+    with world.database() as transaction:
+        transaction.comparisons.end_shadow(candidate.id, START)
+        transaction.commit()
+    world.registry.follow()
+    assert world.registry.shadow() is None
+    assert serving.id != candidate.id
+
+
+def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: Artifacts) -> None:
+    world = World(artifacts)
+    world.activate("old")
+    missing = ModelVersion(world.ids(), world.ids(), "missing", {}, False, START)
+    with world.database() as transaction:
+        transaction.models.add(missing)
+        transaction.comparisons.begin_shadow(Shadow(world.ids(), missing.id, START, "x"))
+        transaction.commit()
+    for _ in range(3):
+        world.registry.follow()
+    assert world.registry.shadow() is None
+    assert world.store.loads == ["old", "missing"]
+    with pytest.raises(ModelDamaged, match="vanished"):
+        world.registry.load(missing)
+    assert world.registry.active().labels

@@ -1,7 +1,9 @@
 """Artifacts in a folder, and in an object store."""
 
+import io
 import shutil
 import threading
+import zipfile
 from pathlib import Path
 
 import fsspec
@@ -158,3 +160,50 @@ def test_two_may_add_the_same_artifact_at_once(tmp_path: Path, artifacts: Artifa
     assert len(set(found)) == 1
     assert stores[0].load(found[0]).kind == "text"
     assert _left_over(tmp_path) == []
+
+
+def zipped(*members: tuple[str, bytes]) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, content in members:
+            packed.writestr(name, content)
+    file.seek(0)
+    return file
+
+
+def files_of(folder: Path, prefix: str) -> list[tuple[str, bytes]]:
+    return [
+        (prefix + path.relative_to(folder).as_posix(), path.read_bytes())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+@pytest.mark.parametrize("prefix", ["", "my-model/"])
+def test_an_artifact_may_come_as_a_zip_file(
+    tmp_path: Path, artifacts: Artifacts, prefix: str
+) -> None:
+    store = _store(str(tmp_path / "store"), tmp_path)
+    added = store.add_archive(zipped(*files_of(artifacts.text, prefix)))
+    assert added.version == store.load(added.location).version
+    assert [path.name for path in (tmp_path / "store").iterdir()] == [added.location]
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        io.BytesIO(b"not a zip file"),
+        io.BytesIO(b""),
+        zipped(("../../evil", b"x")),
+        zipped(("/tmp/evil", b"x")),
+        zipped(("readme.txt", b"x")),
+        zipped(*[(str(number), b"") for number in range(1_001)]),
+    ],
+    ids=["text", "empty", "climbs out", "absolute", "no artifact", "too many"],
+)
+def test_what_is_no_artifact_in_a_zip_file_is_refused(tmp_path: Path, archive: io.BytesIO) -> None:
+    store = _store(str(tmp_path / "store"), tmp_path)
+    with pytest.raises(InvalidRequest):
+        store.add_archive(archive)
+    assert list((tmp_path / "store").iterdir()) == []
+    assert not (tmp_path / "evil").exists()

@@ -76,8 +76,9 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
             first.wait()
         left = job()
         assert left["state"] == "running"
+        expire = "UPDATE jobs SET lease_expires_at = started_at WHERE state = 'running'"
         with installation.application.engine.begin() as connection:  # in place of a minute's wait
-            connection.execute(text("UPDATE jobs SET lease_expires_at = started_at"))
+            connection.execute(text(expire))
         with worker(installation):
             eventually(lambda: job()["state"] != "running", "the second worker ends the job")
         done = job()

@@ -30,7 +30,7 @@ from service.use_cases.administer import (
     ListModels,
     RevokeKey,
 )
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeStore
+from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeLoader, FakeStore
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -48,7 +48,7 @@ class Office:
         self.get_policy = GetPolicy(self.database)
         self.change_policy = ChangePolicy(*parts)
         self.add_model = AddModel(*parts, FakeStore(self.now, self.new_id))
-        self.activate = ActivateModel(*parts)
+        self.activate = ActivateModel(*parts, FakeLoader())
         self.list_models = ListModels(self.database)
         self.create_key = CreateKey(*parts, digest, lambda: secrets.token_urlsafe(32))
         self.revoke = RevokeKey(*parts)
