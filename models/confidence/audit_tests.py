@@ -52,8 +52,8 @@ class AuditTest(Protocol):
     n_above: Counts
     n_good: Counts
 
-    def p_value(self, step: int, accuracy: float) -> float:
-        """Return the p-value of "the accuracy above threshold ``step`` is at most this"."""
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return p-values of "the accuracy above the threshold is at most this", one a step."""
 
     def estimate(self, step: int) -> float:
         """Return the estimated accuracy above threshold ``step``, in [0, 1]."""
@@ -81,9 +81,9 @@ class BinomialTest:
         self.rate = rate
         self.n_above, self.n_good = count_above(thresholds, confidence, good)
 
-    def p_value(self, step: int, accuracy: float) -> float:
-        """Return the binomial tail."""
-        return float(upper_tail(self.n_good[step], self.n_above[step], self.rate.at(accuracy)))
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return binomial tails."""
+        return upper_tail(self.n_good[steps], self.n_above[steps], self.rate.at(accuracy))
 
     def estimate(self, step: int) -> float:
         """Return the accuracy at the observed rate."""
@@ -116,10 +116,14 @@ class MixtureTest:
         self.n_good = np.sum([counts[1] for counts in by_group], axis=0)
         self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
 
-    def p_value(self, step: int, accuracy: float) -> float:
-        """Return the tail of the sum of binomials."""
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return tails of sums of binomials."""
         chance = [rate.agreement(accuracy) for rate in self._rates]
-        return binomial_sum_tail(int(self.n_good[step]), self._n_by_group[:, step], chance)
+        tails = [
+            binomial_sum_tail(int(self.n_good[step]), self._n_by_group[:, step], chance)
+            for step in steps
+        ]
+        return np.array(tails)
 
     def estimate(self, step: int) -> float:
         """Return the accuracy at which the observed agreement is expected."""
@@ -166,12 +170,16 @@ def binomial_sum_tail(successes: int, trials: ArrayLike, rates: ArrayLike) -> fl
     0.45
     """
     n, q = np.asarray(trials), np.asarray(rates, dtype=np.float64)
+    n, q = n[n > 0], q[n > 0]
     total = int(n.sum())
-    if len(n) == 1 or total == 0:
-        return float(upper_tail(successes, total, q[0]))
-    wave = np.exp(-2j * np.pi * np.arange(total + 1) / (total + 1))
+    if len(n) < 2:
+        return float(upper_tail(successes, total, q[0] if len(n) else 0.0))
+    # Half of the transform determines a real distribution.
+    wave = np.exp(-2j * np.pi * np.arange((total + 1) // 2 + 1) / (total + 1))
     factors = (1.0 - q[:, None]) + q[:, None] * wave
-    mass = np.fft.ifft(np.prod(factors ** n[:, None], axis=0)).real
+    with np.errstate(divide="ignore"):  # a factor of 0 stays 0
+        product = np.exp(n @ np.log(factors))
+    mass = np.fft.irfft(product, total + 1)
     return float(np.clip(mass[max(successes, 0) :].sum(), 0.0, 1.0))
 
 
@@ -207,10 +215,11 @@ class BettingTest:
         self._lowest = float((-beta / separation).min())
         self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
 
-    def p_value(self, step: int, accuracy: float) -> float:
-        """Return the inverse of the largest capital."""
-        above = self._confidence >= self._thresholds[step]
-        return betting_p_value(self._values[above], accuracy, self._lowest)
+    def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
+        """Return inverses of the largest capitals."""
+        factors = _bets(self._values, accuracy, self._lowest)
+        above = [self._confidence >= self._thresholds[step] for step in steps]
+        return np.array([_inverse_capital(factors[rows]) for rows in above])
 
     def estimate(self, step: int) -> float:
         """Return the mean of the unbiased values, clipped to [0, 1]."""
@@ -246,14 +255,23 @@ def betting_p_value(values: ArrayLike, mean: float, lowest: float) -> float:
     >>> betting_p_value([0.0, 1.0], 0.9, 0.0)
     1.0
     """
-    gains = np.asarray(values, dtype=np.float64) - mean
+    return _inverse_capital(_bets(np.asarray(values, dtype=np.float64), mean, lowest))
+
+
+def _bets(values: Floats, mean: float, lowest: float) -> Floats:
+    """Return the factor by which each value changes each capital, shape (n, n_stakes)."""
     span = mean - lowest
     if not span > 0:
         raise ValueError(f"the mean {mean} must lie above the least possible value {lowest}")
-    if len(gains) == 0:
-        return 1.0
-    if gains.min() < -span - 1e-9:
+    if len(values) and values.min() < lowest - 1e-9:
         raise ValueError(f"a value lies below the least possible one, {lowest}")
-    log_capital = np.cumsum(np.log1p(gains[:, None] * (_STAKES / span)), axis=0)
-    capital = np.logaddexp.reduce(log_capital, axis=1) - np.log(len(_STAKES))
-    return float(np.exp(-max(capital.max(), 0.0)))
+    return 1.0 + (values[:, None] - mean) * (_STAKES / span)
+
+
+def _inverse_capital(factors: Floats) -> float:
+    """Return one divided by the largest mean capital along the bets, at most 1."""
+    if len(factors) == 0:
+        return 1.0
+    with np.errstate(over="ignore", under="ignore"):  # then the p-value is 0, or the stake is lost
+        capital = np.cumprod(factors, axis=0).mean(axis=1)
+    return float(1.0 / max(capital.max(), 1.0))

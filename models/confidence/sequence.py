@@ -27,11 +27,12 @@ N_THRESHOLDS = 150
 PLANNED_POWER = 0.8
 """Probability of success for which further audits are reckoned."""
 
-# Planning looks at so many thresholds, spread over the sequence.
-_PLANNED_THRESHOLDS = 20
+# A refusal looks at so many thresholds, spread over the sequence.
+_PLANNED_THRESHOLDS = 12
 # Where planning guesses accuracies, a confidence counts as much as so many audits.
 _AUDITS_OF_A_CONFIDENCE = 20.0
-_BISECTIONS = 30  # of an accuracy in [0, 1]: to 1e-9
+_BISECTIONS = 15  # of what lies between the target and 1: to a few parts in a million
+_BLOCK = 8  # hypotheses tested at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,31 +154,33 @@ def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certific
     test : AuditTest
         Of the same thresholds.
     """
-    steps: list[SequenceStep] = []
-    proved = None
-    for step in range(sequence.start, len(sequence.thresholds)):
-        p_value = test.p_value(step, claim.target)
-        steps.append(
-            SequenceStep(
-                float(sequence.thresholds[step]),
-                int(test.n_above[step]),
-                int(test.n_good[step]),
-                p_value,
-            )
-        )
-        if not p_value <= claim.test_risk:
+    tested: list[float] = []
+    end = len(sequence.thresholds)
+    while sequence.start + len(tested) < end:  # in blocks: most sequences stop early
+        first = sequence.start + len(tested)
+        found = test.p_values(np.arange(first, min(first + _BLOCK, end)), claim.target)
+        failed = np.flatnonzero(~(found <= claim.test_risk))
+        tested += found[: failed[0] + 1 if len(failed) else None].tolist()
+        if len(failed):
             break
-        proved = step
-    if proved is None:
-        return _refuse(claim, sequence, test, tuple(steps))
+    passed = len(tested) - (not tested[-1] <= claim.test_risk)
+    steps = tuple(
+        SequenceStep(
+            float(sequence.thresholds[step]), int(test.n_above[step]), int(test.n_good[step]), p
+        )
+        for step, p in enumerate(tested, sequence.start)
+    )
+    proved = sequence.start + passed - 1
+    if passed == 0:
+        return _refuse(claim, sequence, test, steps)
     return Certificate(
         **claim._asdict(),
-        steps=tuple(steps),
+        steps=steps,
         threshold=float(sequence.thresholds[proved]),
         coverage=float(sequence.share[proved]),
         n_above=int(test.n_above[proved]),
         n_good=int(test.n_good[proved]),
-        p_value=test.p_value(proved, claim.target),
+        p_value=tested[passed - 1],
         accuracy=test.estimate(proved),
         accuracy_bound=_bound(test, proved, claim),
     )
@@ -188,7 +191,7 @@ def _bound(test: AuditTest, step: int, claim: Claim) -> float:
     low, high = claim.target, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        if test.p_value(step, middle) <= claim.test_risk:
+        if test.p_values(np.array([step]), middle)[0] <= claim.test_risk:
             low = middle
         else:
             high = middle
@@ -209,6 +212,12 @@ def _refuse(
     )
 
 
+def _spread(sequence: ThresholdSequence) -> NDArray[np.int64]:
+    """Return some steps spread over the sequence, the last one included."""
+    last = len(sequence.thresholds) - 1
+    return np.unique(np.linspace(0, last, _PLANNED_THRESHOLDS).astype(np.int64))
+
+
 class _Plan(NamedTuple):
     further: int | None = None
     if_all_good: int | None = None
@@ -217,8 +226,7 @@ class _Plan(NamedTuple):
 
 def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> _Plan:
     """Reckon the fewest further audits that prove some threshold, as accuracies are estimated."""
-    last = len(sequence.thresholds) - 1
-    chosen = np.unique(np.linspace(0, last, _PLANNED_THRESHOLDS).astype(np.int64))
+    chosen = _spread(sequence)
     n, good, share = test.n_above[chosen], test.n_good[chosen], sequence.share[chosen]
     guess = test.rate.at(sequence.confidence[chosen])
     estimate = (good + _AUDITS_OF_A_CONFIDENCE * guess) / (n + _AUDITS_OF_A_CONFIDENCE)
@@ -244,7 +252,8 @@ def _reason(
 ) -> RefusalReason:
     if claim.n_audits == 0:
         return RefusalReason.NO_AUDITS
-    below = range(sequence.start + 1, len(sequence.thresholds))
-    if any(test.p_value(step, claim.target) <= claim.test_risk for step in below):
+    steps = _spread(sequence)
+    below = steps[steps > sequence.start]
+    if (test.p_values(below, claim.target) <= claim.test_risk).any():
         return RefusalReason.BLOCKED_AT_TOP
     return RefusalReason.TOO_FEW_AUDITS if hopeful else RefusalReason.BELOW_TARGET

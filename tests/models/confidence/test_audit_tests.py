@@ -29,6 +29,15 @@ def test_the_tail_of_a_sum_of_binomials_equals_enumeration():
         assert binomial_sum_tail(k, trials, rates) == pytest.approx(law[k:].sum(), abs=1e-12)
 
 
+@pytest.mark.parametrize("n", [0, 1, 6])
+def test_groups_without_audits_and_even_chances_change_nothing(n):
+    for k in range(n + 2):
+        alone = stats.binom.sf(k - 1, n, 0.5)
+        assert binomial_sum_tail(k, [n, 0], [0.5, 0.3]) == pytest.approx(alone)
+        both = binomial_sum_tail(k, [n, n], [0.5, 0.5])
+        assert both == pytest.approx(stats.binom.sf(k - 1, 2 * n, 0.5))
+
+
 def test_the_tail_stays_exact_for_thousands_of_trials():
     split = binomial_sum_tail(4550, [2000, 1500, 1500], [0.9, 0.9, 0.9])
     assert split == pytest.approx(stats.binom.sf(4549, 5000, 0.9), rel=1e-9)
@@ -40,7 +49,7 @@ def test_audits_count_at_and_above_each_threshold():
     )
     assert test.n_above.tolist() == [2, 3]
     assert test.n_good.tolist() == [2, 2]
-    assert test.p_value(0, 0.9) == pytest.approx(0.81)
+    assert test.p_values(np.array([0]), 0.9)[0] == pytest.approx(0.81)
     assert test.estimate(1) == pytest.approx(2 / 3)
 
 
@@ -48,7 +57,9 @@ def test_adjudicated_errors_are_tested_at_the_rate_at_which_they_are_found():
     detected = 0.8
     confidence, good = np.full(60, 0.9), np.arange(60) >= 2
     test = BinomialTest(np.array([0.9]), confidence, good, Rate(1 - detected, detected))
-    assert test.p_value(0, 0.9) == pytest.approx(stats.binom.cdf(2, 60, 0.1 * detected))
+    assert test.p_values(np.array([0]), 0.9)[0] == pytest.approx(
+        stats.binom.cdf(2, 60, 0.1 * detected)
+    )
     assert test.estimate(0) == pytest.approx(1 - 2 / 60 / detected)
 
 
@@ -67,7 +78,7 @@ def p_values(kind, seed, accuracy_of_group, runs=300, n=400):
         group = rng.integers(0, 3, n)
         agreed = audits(rng, n, np.asarray(accuracy_of_group)[group], group)
         test = kind(np.array([0.5]), np.full(n, 0.7), agreed, group, GROUPS)
-        out.append(test.p_value(0, 0.9))
+        out.append(test.p_values(np.array([0]), 0.9)[0])
     return np.array(out)
 
 

@@ -1,0 +1,221 @@
+"""Certified thresholds in simulation: how often they miss the target, and how much they send.
+
+Run as ``python benchmarks/bench_trust.py [RUNS] [SEED]`` (1,000 runs, seed 0). A stream has
+confidences from Beta(2.2, 0.75). They are true, or too high: the accuracy is then
+sigmoid(.75 logit(c) - .35). Each run draws n audits from the whole stream, and 5,000 other
+predictions without labels. The target is .90 at the risk .10.
+
+A *violation* is a threshold above which the accuracy of the endless stream is below the target. The
+*oracle* knows the stream and sends as much as it may. Violations must stay below the risk up to
+Monte-Carlo error (three standard errors); the program ends with an error if they do not, for every
+method that claims a guarantee.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from models.confidence.certificates import Certificate, Certification
+from models.confidence.noise import NoiseRates
+from models.confidence.rival_thresholds import plugin_threshold, sgr_threshold
+from models.confidence.thresholds import MissRate, certify, certify_adjudicated, certify_noisy
+
+TARGET, RISK = 0.9, 0.1
+SIZES = (200, 1000, 5000)
+N_PREDICTIONS = 5000
+N_STREAM = 1_000_000
+N_GOLD_WRONG = 300  # wrong predictions on which reviewers' misses were counted
+GROUPS = (NoiseRates(0.1, 0.02), NoiseRates(0.3, 0.02), NoiseRates(0.5, 0.02))
+
+Floats = NDArray[np.float64]
+
+
+def true_chance(confidence: Floats) -> Floats:
+    return confidence
+
+
+def lower_chance(confidence: Floats) -> Floats:
+    return np.asarray(expit(0.75 * logit(np.clip(confidence, 1e-12, 1 - 1e-12)) - 0.35))
+
+
+class Stream(NamedTuple):
+    """The endless stream: sorted confidences, and the accuracy of what lies above each."""
+
+    chance: Callable[[Floats], Floats]
+    confidence: Floats  # falling
+    accuracy: Floats
+
+    @classmethod
+    def make(cls, chance: Callable[[Floats], Floats]) -> "Stream":
+        """Draw so many confidences that what they say of accuracies is exact to a thousandth."""
+        levels = np.sort(np.random.default_rng(987).beta(2.2, 0.75, N_STREAM))[::-1]
+        return cls(chance, levels, np.cumsum(chance(levels)) / np.arange(1, N_STREAM + 1))
+
+    def judge(self, threshold: float | None) -> tuple[bool, float]:
+        """Return whether a threshold misses the target, and the share that it sends."""
+        if threshold is None:
+            return False, 0.0
+        sent = int(np.searchsorted(-self.confidence, -threshold, side="right"))
+        return sent > 0 and bool(self.accuracy[sent - 1] < TARGET), sent / N_STREAM
+
+    @property
+    def oracle(self) -> float:
+        """The largest share that may be sent."""
+        return (int(np.flatnonzero(self.accuracy >= TARGET)[-1]) + 1) / N_STREAM
+
+
+class Audits(NamedTuple):
+    """One run: predictions without labels, audits, truth, and what reviewers said."""
+
+    predicted: Floats
+    confidence: Floats
+    right: NDArray[np.bool_]
+    group: NDArray[np.int64]
+    agreed: NDArray[np.bool_]
+    miss_rate: MissRate
+
+
+def draw_audits(stream: Stream, n: int, rng: np.random.Generator, *, informative: bool) -> Audits:
+    predicted, confidence = rng.beta(2.2, 0.75, N_PREDICTIONS), rng.beta(2.2, 0.75, n)
+    right = rng.random(n) < stream.chance(confidence)
+    group = rng.integers(0, len(GROUPS), n)
+    if informative:
+        # Experts, group 0, get the easy documents, that is more of those predicted rightly.
+        odds = np.where(right[:, None], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5]).cumsum(axis=1)
+        group = (rng.random((n, 1)) > odds).sum(axis=1)
+    alpha = np.array([rates.alpha for rates in GROUPS])[group]
+    beta = np.array([rates.beta for rates in GROUPS])[group]
+    agreed = np.where(right, rng.random(n) >= alpha, rng.random(n) < beta)
+    missed = int(rng.binomial(N_GOLD_WRONG, 0.02))
+    miss_rate = MissRate.from_counts(missed, N_GOLD_WRONG, RISK / 10)
+    return Audits(predicted, confidence, right, group, agreed, miss_rate)
+
+
+def threshold_of(found: Certification) -> float | None:
+    return found.threshold if isinstance(found, Certificate) else None
+
+
+def clean(a: Audits) -> float | None:
+    return threshold_of(certify(a.predicted, a.confidence, a.right, target=TARGET, risk=RISK))
+
+
+def sgr(a: Audits) -> float | None:
+    return sgr_threshold(a.confidence, a.right, TARGET, RISK)
+
+
+def plugin(a: Audits) -> float | None:
+    return plugin_threshold(a.predicted, TARGET)
+
+
+def plugin_mean(a: Audits) -> float | None:
+    return plugin_threshold(a.predicted, TARGET, "mean")
+
+
+def adjudicated(a: Audits) -> float | None:
+    found = certify_adjudicated(
+        a.predicted,
+        a.confidence,
+        ~a.agreed & ~a.right,
+        miss_rate=a.miss_rate,
+        target=TARGET,
+        risk=RISK,
+    )
+    return threshold_of(found)
+
+
+def noisy(a: Audits) -> float | None:
+    return threshold_of(_noisy(a, random_assignment=True))
+
+
+def betting(a: Audits) -> float | None:
+    return threshold_of(_noisy(a, random_assignment=False))
+
+
+def _noisy(a: Audits, *, random_assignment: bool) -> Certification:
+    return certify_noisy(
+        a.predicted,
+        a.confidence,
+        a.agreed,
+        a.group,
+        GROUPS,
+        random_assignment=random_assignment,
+        target=TARGET,
+        risk=RISK,
+    )
+
+
+class Method(NamedTuple):
+    """A way to choose a threshold; whether it claims a guarantee, and whom it meets."""
+
+    name: str
+    choose: Callable[[Audits], float | None]
+    guaranteed: bool
+    informative: bool = False
+
+
+METHODS = (
+    Method("fixed sequence", clean, guaranteed=True),
+    Method("SGR", sgr, guaranteed=True),
+    Method("plug-in c >= target", plugin, guaranteed=False),
+    Method("plug-in mean c >= target", plugin_mean, guaranteed=False),
+    Method("adjudicated", adjudicated, guaranteed=True),
+    Method("noise .1/.3/.5, random", noisy, guaranteed=True),
+    Method("noise .1/.3/.5, betting", betting, guaranteed=True),
+    Method("easy ones to experts: mixture", noisy, guaranteed=False, informative=True),
+    Method("easy ones to experts: betting", betting, guaranteed=True, informative=True),
+)
+
+
+def simulate(stream: Stream, runs: int, seed: int) -> dict[str, list[tuple[float, float]]]:
+    """Return violations and automation of every method, one pair for each number of audits."""
+    table: dict[str, list[tuple[float, float]]] = {method.name: [] for method in METHODS}
+    for n in SIZES:
+        outcomes: dict[str, list[tuple[bool, float]]] = {method.name: [] for method in METHODS}
+        for run in range(runs):
+            for informative in (False, True):
+                audits = draw_audits(
+                    stream, n, np.random.default_rng([seed, n, run]), informative=informative
+                )
+                for method in METHODS:
+                    if method.informative is informative:
+                        outcomes[method.name].append(stream.judge(method.choose(audits)))
+        for name, found in outcomes.items():
+            table[name].append(
+                (float(np.mean([o[0] for o in found])), float(np.mean([o[1] for o in found])))
+            )
+    return table
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    allowed = RISK + 3 * np.sqrt(RISK * (1 - RISK) / runs)
+    faults = []
+    for title, chance in (("true confidences", true_chance), ("too high", lower_chance)):
+        stream = Stream.make(chance)
+        table = simulate(stream, runs, seed)
+        print(f"\n{title}: the oracle sends {stream.oracle:.3f}; violations / sent")
+        print(f"{'':32}" + "".join(f"{f'n = {n}':>16}" for n in SIZES))
+        for method in METHODS:
+            cells = "".join(f"{f'{bad:.3f} / {sent:.3f}':>16}" for bad, sent in table[method.name])
+            print(f"{method.name:32}{cells}")
+            if method.guaranteed and max(bad for bad, _ in table[method.name]) > allowed:
+                faults.append(f"{method.name} violates more often than {allowed:.3f}, {title}")
+        ours, theirs = table["fixed sequence"], table["SGR"]
+        if any(mine[1] <= other[1] for mine, other in zip(ours, theirs, strict=True)):
+            faults.append(f"SGR sends as much, {title}")
+        share = ours[-1][1] / stream.oracle
+        print(f"the fixed sequence sends {share:.1%} of the oracle's at n = {SIZES[-1]}")
+        if chance is true_chance and share < 0.9:
+            faults.append("less than nine tenths of the oracle's are sent")
+    if faults:
+        sys.exit("\n".join(faults))
+    print(f"\n{runs} runs, seed {seed}: every guarantee held (at most {allowed:.3f})")
+
+
+if __name__ == "__main__":
+    main()
