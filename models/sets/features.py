@@ -18,6 +18,7 @@ from models.sets.search import independent_scores
 from models.sets.vote_features import (
     LinearFeatures,
     MarginFeatures,
+    NearestFeatures,
     NeighbourFeatures,
     SmoothFeatures,
 )
@@ -260,6 +261,7 @@ GROUPS: dict[str, type[FeatureGroup]] = {
     "prior": PriorFeatures,
     "margins": MarginFeatures,
     "neighbours": NeighbourFeatures,
+    "nearest": NearestFeatures,
     "linear": LinearFeatures,
     "smooth": SmoothFeatures,
 }

@@ -156,6 +156,22 @@ class NeighbourVotes(BaseEstimator):
         return voter
 
 
+class NearestVotes(NeighbourVotes):
+    """The very nearest documents vote: a set is likely where all of them carry it.
+
+    Parameters
+    ----------
+    n_neighbours : int, default 3
+    max_documents, random_state : int
+        As for `NeighbourVotes`.
+    """
+
+    def __init__(
+        self, n_neighbours: int = 3, *, max_documents: int = 16_384, random_state: int = 0
+    ) -> None:
+        super().__init__(n_neighbours, max_documents=max_documents, random_state=random_state)
+
+
 def _search(
     rows: csr_array, near: Neighbourhood, folds: NDArray[np.int64], fold: int
 ) -> NDArray[np.float32]:

@@ -52,10 +52,14 @@ class MarginFeatures(_Unfitted):
 
 
 class _VoteFeatures(_Unfitted):
-    """One voter's tallies for the set, and how far two of them are below the document's best."""
+    """One voter's tallies for the set, and how far two of them are below the document's best.
+
+    Confidence is free to fall with them: on BIBTEX and OHSUMED forced monotony cost a little Brier
+    score and left the chosen sets' confidences too high.
+    """
 
     voter: ClassVar[str]
-    monotone = (1, 1, 1, 1, 1)
+    monotone = (0, 0, 0, 0, 0)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +88,12 @@ class NeighbourFeatures(_VoteFeatures):
     """What similar training documents say of the set."""
 
     voter = "neighbours"
+
+
+class NearestFeatures(_VoteFeatures):
+    """What the nearest training documents say of the set."""
+
+    voter = "nearest"
 
 
 class LinearFeatures(_VoteFeatures):

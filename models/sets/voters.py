@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from models.base.block_ridge import HoldOut, Rows
 from models.sets.candidates import RaggedSets
 from models.sets.evidence import Evidence
-from models.sets.neighbours import NeighbourVotes
+from models.sets.neighbours import NearestVotes, NeighbourVotes
 from models.sets.regression_votes import LinearVotes, SmoothVotes
 from models.sets.votes import SeenSets, SetVotes, find_seen_sets
 from models.state import check_ragged, checked_array
@@ -21,6 +21,7 @@ Voter = NeighbourVotes | LinearVotes | SmoothVotes
 
 VOTERS: Final[dict[str, type[Voter]]] = {
     "neighbours": NeighbourVotes,
+    "nearest": NearestVotes,
     "linear": LinearVotes,
     "smooth": SmoothVotes,
 }

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import NotFittedError
 
-from models.sets.neighbours import NeighbourVotes
+from models.sets.neighbours import NearestVotes, NeighbourVotes
 
 N_SETS = 6
 
@@ -46,6 +46,14 @@ def test_held_out_documents_hear_only_the_other_folds():
     inside = np.flatnonzero(folds == 2)
     wanted = [brute_force(cosines[i], set_of, folds != 2, 5) for i in inside]
     np.testing.assert_allclose(hold_out(inside), wanted, atol=1e-5)
+
+
+def test_the_nearest_are_three_neighbours():
+    X, set_of, folds = corpus()
+    nearest, three = NearestVotes(), NeighbourVotes(3)
+    for voter in (nearest, three):
+        voter.fit_folds(X, set_of, N_SETS, folds)
+    np.testing.assert_array_equal(nearest.vote(X), three.vote(X))
 
 
 def test_a_document_without_known_features_gets_no_votes():
