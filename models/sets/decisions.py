@@ -39,8 +39,12 @@ _LEAST_THRESHOLD = 1e-3
 # marginals expect: rare labels would otherwise be tuned on a handful of documents.
 _PRIOR_POSITIVES = 5.0
 
-# Shares of the mass missing from the candidates that independent labels may be given.
-_REMAINDERS = (0.0, 0.5, 1.0)
+# Less missing mass than this cannot move a decision: nothing is divided by less.
+_LEAST_MISSING = 1e-9
+
+# Shares of the mass missing from the candidates that independent labels may be given, and whether
+# with the marginals that the candidates leave.
+_COMPLETIONS = ((0.0, False), (0.5, False), (1.0, False), (1.0, True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +136,9 @@ def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) 
             return MostProbableSet()
         case "f1":
             return ExpectedF1(
-                allow_empty=bool(settings["allow_empty"]), remainder=_share(settings, "remainder")
+                allow_empty=bool(settings["allow_empty"]),
+                remainder=_share(settings, "remainder"),
+                residual=bool(settings["residual"]),
             )
         case "hamming":
             return LabelMajority()
@@ -202,20 +208,26 @@ class ExpectedF1:
     allow_empty : bool
         Whether the empty set has mass.
     remainder : float
-        Share of the mass missing from the candidates, in [0, 1], that goes to independent labels
-        with the posterior's marginals; ``fit`` chooses it by F1.
+        Share of the mass missing from the candidates, in [0, 1], that goes to independent labels.
+    residual : bool
+        Whether these have the marginals that make those of the whole distribution equal the
+        posterior's, as far as probabilities can; otherwise they have the posterior's marginals
+        themselves.
+
+    Notes
+    -----
+    ``fit`` chooses both settings by mean F1.
     """
 
     allow_empty: bool
     remainder: float = 0.0
+    residual: bool = False
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
-        """Choose the share of the missing mass that earns the best mean F1."""
-        earned = [
-            _instance_f1(Y, type(self)(self.allow_empty, share).decide(posterior)).mean()
-            for share in _REMAINDERS
-        ]
-        return type(self)(self.allow_empty, _REMAINDERS[int(np.argmax(earned))])
+        """Choose the completion of the candidates that earns the best mean F1."""
+        tried = [type(self)(self.allow_empty, *completion) for completion in _COMPLETIONS]
+        earned = [_instance_f1(Y, rule.decide(posterior)).mean() for rule in tried]
+        return tried[int(np.argmax(earned))]
 
     def decide(self, posterior: Posterior) -> csr_array:
         """Return the sets of highest expected F1.
@@ -231,12 +243,16 @@ class ExpectedF1:
                 candidates=sets, masses=posterior.mass, allow_empty=self.allow_empty
             ).sets
         listed = np.bincount(sets.document, posterior.mass, minlength=sets.n_documents)
-        missing = self.remainder * np.maximum(1.0 - listed, 0.0)
+        missing = np.maximum(1.0 - listed, 0.0)
+        marginals = posterior.marginals
+        if self.residual:
+            left = marginals - _listed_marginals(posterior)
+            marginals = np.clip(left / np.maximum(missing, _LEAST_MISSING)[:, None], 0.0, 1.0)
         return maximise_expected_f1(
             candidates=sets,
             masses=posterior.mass,
-            product_weights=missing[:, None],
-            product_marginals=posterior.marginals[:, None, :],
+            product_weights=self.remainder * missing[:, None],
+            product_marginals=marginals[:, None, :],
             allow_empty=self.allow_empty,
         ).sets
 
@@ -246,6 +262,7 @@ class ExpectedF1:
             "objective": "f1",
             "allow_empty": self.allow_empty,
             "remainder": self.remainder,
+            "residual": self.residual,
         }
 
 
@@ -306,6 +323,14 @@ class LabelThresholds:
         """Return arrays and JSON settings."""
         arrays = {} if self.thresholds is None else {"thresholds": self.thresholds}
         return arrays, {"objective": "macro-f1"}
+
+
+def _listed_marginals(posterior: Posterior) -> NDArray[np.float64]:
+    """Return the mass of the candidates that hold each label, shape (n_documents, n_labels)."""
+    sets = posterior.candidates
+    shape = (sets.n_documents, len(sets))
+    mass = csr_array((posterior.mass, np.arange(len(sets)), sets.doc_indptr), shape=shape)
+    return np.asarray((mass @ sets.to_matrix()).toarray(), dtype=np.float64)
 
 
 def _above(marginals: NDArray[np.float64], threshold: float | NDArray[np.float64]) -> csr_array:

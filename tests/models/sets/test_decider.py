@@ -197,7 +197,14 @@ def test_state_survives_json(decider):
         ({"rule": {"objective": "micro-f1", "threshold": 2.0}}, "threshold must lie"),
         ({"rule": {"objective": "micro-f1", "threshold": float("nan")}}, "threshold must lie"),
         (
-            {"rule": {"objective": "f1", "allow_empty": True, "remainder": -1.0}},
+            {
+                "rule": {
+                    "objective": "f1",
+                    "allow_empty": True,
+                    "remainder": -1.0,
+                    "residual": False,
+                }
+            },
             "remainder must lie",
         ),
     ],

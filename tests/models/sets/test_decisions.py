@@ -215,3 +215,36 @@ def test_unknown_objectives_and_wrong_shapes_are_refused() -> None:
         SharedThreshold().fit(marginals_only(np.ones((2, 3))), matrix(np.ones((2, 2))))
     with pytest.raises(ValueError, match="marginals of shape"):
         Posterior(np.ones((2, 3)), marginals_only(np.ones((2, 2))).candidates, np.zeros(0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_candidates_leave_of_the_marginals_completes_them(seed: int) -> None:
+    """The completed distribution has the posterior's marginals, and F1 is maximised under it."""
+    rng = np.random.default_rng(seed)
+    sets = (np.arange(8)[:, None] >> np.arange(3)) & 1
+    joint = rng.dirichlet(np.full(8, 0.5), size=6)
+    listed = np.argsort(-joint, axis=1)[:, :2]
+    mass = np.take_along_axis(joint, listed, axis=1)
+    chosen = sets[listed.ravel()]
+    candidates = CandidateSets(
+        np.arange(7, dtype=np.int64) * 2,
+        np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64),
+        np.nonzero(chosen)[1].astype(np.int32),
+        np.zeros(12),
+        np.ones(12, dtype=np.uint8),
+        3,
+    )
+    posterior = Posterior(joint @ sets, candidates, mass.ravel())
+    decided = ExpectedF1(allow_empty=True, remainder=1.0, residual=True).decide(posterior)
+    both = sets.sum(axis=1)[:, None] + sets.sum(axis=1)
+    earned = np.where(both == 0, 1.0, 2.0 * (sets @ sets.T) / np.maximum(both, 1))
+    for row in range(6):
+        completed = np.zeros(8)
+        completed[listed[row]] = mass[row]
+        missing = 1.0 - mass[row].sum()
+        left = (joint[row] @ sets - completed @ sets) / missing
+        completed += missing * np.where(sets, left, 1.0 - left).prod(axis=1)
+        np.testing.assert_allclose(completed @ sets, joint[row] @ sets)
+        expected = completed @ earned
+        own = decided.toarray()[row] @ [1, 2, 4]
+        assert expected[own] == pytest.approx(expected.max())
