@@ -110,6 +110,19 @@ class Certificate(Evidence):
 
     certified: Literal[True] = field(default=True, init=False)
 
+    @property
+    def proved(self) -> tuple[float, ...]:
+        """Every threshold that was proved, falling; all of them hold together at the one risk."""
+        return tuple(step.threshold for step in self.steps if step.p_value <= self.test_risk)
+
+    def at_least(self, floor: float) -> float | None:
+        """Return the lowest proved threshold that respects a floor of confidence.
+
+        What lies above a floor is no better than what lies above the threshold unless it was
+        proved; so a floor cannot simply be put on top. None where nothing that high was proved.
+        """
+        return min((threshold for threshold in self.proved if threshold >= floor), default=None)
+
 
 class RefusalReason(StrEnum):
     """Why no threshold is proved."""

@@ -5,8 +5,9 @@ count, because a reviewer who sees the prediction agrees with it too often.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -209,6 +210,13 @@ class NoiseEstimate:
     def findings(self) -> tuple[NoiseFinding, ...]:
         """What was found in all groups."""
         return tuple(finding for group in self.groups.values() for finding in group.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return numbers, strings, lists and mappings for JSON."""
+        groups = {
+            name: {**asdict(group), "usable": group.usable} for name, group in self.groups.items()
+        }
+        return {"groups": groups, "annotators": [asdict(one) for one in self.annotators]}
 
 
 def estimate_noise(

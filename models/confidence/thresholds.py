@@ -221,6 +221,7 @@ def certify_noisy(
     rates: Sequence[NoiseRates],
     *,
     random_assignment: bool,
+    rates_risk: float = 0.0,
     target: float,
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
@@ -231,7 +232,8 @@ def certify_noisy(
     group. That is exact where it was chance that gave documents to groups. Where it was not (the
     expert gets the easy cases), only betting on unbiased single answers is valid; it asks for
     more audits. Rates that were estimated must enter as their cautious ends, the lower of alpha
-    and the upper of beta, with their risk taken from ``risk``.
+    and the upper of beta (`GroupNoise.cautious_rates`), and ``rates_risk`` pays for them; that is
+    valid, but adjudicating the audits costs fewer gold labels.
 
     Parameters
     ----------
@@ -244,6 +246,8 @@ def certify_noisy(
     rates : sequence of NoiseRates
     random_assignment : bool
         Whether documents were given to groups at random.
+    rates_risk : float, default=0
+        Probability that some rate is less cautious than the true one, below ``risk``.
 
     Returns
     -------
@@ -255,6 +259,8 @@ def certify_noisy(
     ValueError
         If lengths differ, a value is out of range, or a group has no rates.
     """
+    if not 0.0 <= rates_risk < risk:
+        raise ValueError(f"the rates spend {rates_risk} of the risk {risk}: nothing is left")
     audits = _Audits.checked(
         predicted, confidence, agreed, target=target, risk=risk, excluded=excluded
     )
@@ -273,7 +279,7 @@ def certify_noisy(
     return audits.certified(
         method,
         mean_rate(of_present, np.bincount(codes, minlength=len(of_present))),
-        risk,
+        risk - rates_risk,
         lambda thresholds, values, good: kind(thresholds, values, good, codes, of_present),
     )
 

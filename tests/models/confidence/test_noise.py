@@ -1,5 +1,7 @@
 """Noise rates from gold labels: estimates, pooling, and what forbids their use."""
 
+import json
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -66,6 +68,15 @@ def test_rates_are_those_of_the_counts():
     assert found.rates.beta == pytest.approx(np.mean(agreed[~right]))
     assert found.alpha.low < 0.2 < found.alpha.high
     assert found.beta.low < 0.1 < found.beta.high
+
+
+def test_an_estimate_is_json():
+    agreed, right = gold(0, 300, 0.2, 0.1)
+    found = estimate_noise(["a"] * 300, ["g"] * 300, agreed, right)
+    stored = json.loads(json.dumps(found.to_json()))
+    assert stored["groups"]["g"]["alpha"]["estimate"] == found.groups["g"].alpha.estimate
+    assert stored["groups"]["g"]["usable"] is True
+    assert stored["annotators"][0]["name"] == "a"
 
 
 def test_weights_undo_that_agreements_are_seldom_read_again():

@@ -80,6 +80,52 @@ def test_a_certificate_carries_evidence_that_can_be_checked_again():
     assert stored["steps"][0]["n_audits"] == found.steps[0].n_audits
 
 
+def test_a_floor_is_met_by_a_proved_threshold_only():
+    predicted, _ = world(1, 4000)
+    confidence, right = world(2, 2000)
+    found = certify(predicted, confidence, right, target=0.9, risk=0.1)
+    assert isinstance(found, Certificate)
+    assert found.proved[-1] == found.threshold
+    assert found.at_least(0.0) == found.threshold
+    middle = found.proved[len(found.proved) // 2]
+    assert found.at_least(middle) == middle
+    assert found.at_least(np.nextafter(middle, 1)) == found.proved[len(found.proved) // 2 - 1]
+    assert found.at_least(np.nextafter(found.proved[0], 1)) is None
+
+
+def test_what_estimated_rates_cost_is_taken_from_the_risk():
+    predicted, _ = world(1, 3000)
+    confidence, right = world(2, 3000)
+    found = {
+        spent: certify_noisy(
+            predicted,
+            confidence,
+            right,
+            np.zeros(3000, int),
+            [NoiseRates(0.0, 0.02)],
+            random_assignment=True,
+            rates_risk=spent,
+            target=0.9,
+            risk=0.1,
+        )
+        for spent in (0.0, 0.05)
+    }
+    assert found[0.05].test_risk == pytest.approx(0.05)
+    assert found[0.05].coverage <= found[0.0].coverage
+    with pytest.raises(ValueError, match="nothing is left"):
+        certify_noisy(
+            [0.9],
+            [0.9],
+            [1],
+            [0],
+            [NoiseRates(0, 0)],
+            random_assignment=True,
+            rates_risk=0.1,
+            target=0.9,
+            risk=0.1,
+        )
+
+
 def test_the_start_of_the_sequence_knows_no_label():
     predicted, _ = world(1, 4000)
     confidence, right = world(2, 300)
