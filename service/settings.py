@@ -1,6 +1,8 @@
 """What the environment sets, read once; a bad setting stops the start with one line."""
 
 from ipaddress import ip_network
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -9,6 +11,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "SETWISE_"
+
+_OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_POSTGRES")
+"""Variables that the tests read, not the service."""
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400)]
 
@@ -186,3 +191,21 @@ class Settings(BaseSettings):
             raise BadSetting(
                 f"{PREFIX}{name}: {fault['msg'].removeprefix('Value error, ')}"
             ) from error
+
+
+def misspelt(names: Iterable[str]) -> list[str]:
+    """Say which environment variables look like settings and are none.
+
+    >>> misspelt(["SETWISE_DATABSE_URL", "SETWISE_LOG_LEVEL", "HOME"])
+    ['SETWISE_DATABSE_URL is no setting and has no effect; is SETWISE_DATABASE_URL meant?']
+    """
+    known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
+    told = []
+    for name in sorted(names):
+        upper = name.upper()
+        if not upper.startswith(PREFIX) or upper in known or upper.startswith(_OF_TESTS):
+            continue
+        near = get_close_matches(upper, known, n=1)
+        hint = f"; is {near[0]} meant?" if near else "; setwise doctor lists those that are"
+        told.append(f"{name} is no setting and has no effect{hint}")
+    return told

@@ -10,9 +10,11 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from service.cli import (
+    backup,
     benchmark,
     database,
     demo,
+    doctor,
     keys,
     learning,
     people,
@@ -40,6 +42,8 @@ app.add_typer(learning.commands)
 app.add_typer(benchmark.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
+app.add_typer(backup.commands)
+app.add_typer(doctor.commands)
 app.add_typer(registry.commands, name="model")
 app.add_typer(keys.commands, name="key")
 app.add_typer(people.commands, name="person")

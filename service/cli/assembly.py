@@ -2,11 +2,12 @@
 
 # ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from service.cli.console import CommandError
+from service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
     from service.wiring import Application
@@ -27,12 +28,14 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
         If the database is not migrated.
     """
     from service.db import migrate
-    from service.settings import Settings
+    from service.settings import Settings, misspelt
     from service.telemetry import configure_logging
     from service.wiring import build, unmigrated
 
     settings = Settings.read()
     configure_logging(settings.log_level, settings.log_format)
+    for fault in misspelt(os.environ):
+        note(f"setwise: warning: {fault}")
     built = build(settings)
     try:
         if migrated:

@@ -5,6 +5,7 @@ migrate at once do it one after the other, and the second finds nothing left to 
 """
 
 import sqlite3
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,17 @@ from sqlalchemy import Connection, Engine, text
 from service.db.engine import READ_ONLY, sqlite_path
 from service.domain.errors import StorageUnavailable
 
-FOLDER = Path(__file__).parents[2] / "migrations"
+
+
+def _folder() -> Path:
+    """Return the migrations: beside the code in a checkout, among the data of an installed wheel."""
+    beside = Path(__file__).parents[2] / "migrations"
+    if (beside / "env.py").is_file():
+        return beside
+    return Path(sysconfig.get_path("data")) / "share" / "setwise" / "migrations"
+
+
+FOLDER = _folder()
 
 _LOCK = 0x5E7_0015E
 """PostgreSQL's advisory lock that whoever migrates holds; any number that nobody else uses."""
@@ -106,7 +117,7 @@ def head() -> str:
     """Return the revision that this release of the code works with."""
     found = ScriptDirectory.from_config(_config()).get_current_head()
     if found is None:
-        raise ValueError(f"no migrations in {FOLDER}: run from a complete checkout")
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, or run from a complete checkout")
     return found
 
 
@@ -145,9 +156,14 @@ def _refuse_orphans(connection: Connection) -> None:
         )
 
 
+def knows(revision: str) -> bool:
+    """Say whether this release has the migration ``revision``."""
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    return any(script.revision == revision for script in scripts)
+
+
 def _refuse_unknown(revision: str | None) -> None:
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if revision is not None and revision not in known:
+    if revision is not None and not knows(revision):
         raise ValueError(
             f"the database is at revision {revision}, which this release does not know; "
             "install the release that made it, or a newer one"
@@ -169,7 +185,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _config() -> Config:
     if not (FOLDER / "env.py").is_file():
-        raise ValueError(f"no migrations in {FOLDER}: run from a complete checkout")
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, or run from a complete checkout")
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

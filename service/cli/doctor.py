@@ -1,0 +1,311 @@
+"""``doctor``: looks at everything that a running service needs, and says what to do."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from service.cli.console import print_json, say
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from service.settings import Settings
+    from service.use_cases.ports import Begin
+
+commands = typer.Typer()
+
+LEAST_FREE_BYTES: Final = 200_000_000
+"""Below it the next large write may fail."""
+
+LITTLE_FREE_BYTES: Final = 2_000_000_000
+
+LARGEST_CLOCK_ERROR: Final = timedelta(seconds=2)
+"""Signatures, expiries and lists by time are off by as much."""
+
+LATEST_START: Final = timedelta(minutes=10)
+"""Work that is due for so long has nobody who does it."""
+
+
+class Verdict(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check saw, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    seen: str
+    cure: str = ""
+
+
+@commands.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check settings, database, migrations, model, keys, clock and disk; 1 if something is wrong."""
+    findings = list(examine())
+    sound = all(finding.verdict is not Verdict.FAULT for finding in findings)
+    if as_json:
+        print_json({"ok": sound, "checks": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            say(f"{finding.verdict:8}{finding.check:12}{finding.seen}")
+            if finding.cure:
+                say(f"{'':20}-> {finding.cure}")
+    if not sound:
+        raise typer.Exit(1)
+
+
+def examine() -> Iterator[Finding]:
+    """Check one thing after another; what rests on something broken is left out."""
+    from service.db import engine as engines
+    from service.settings import BadSetting, Settings, misspelt
+
+    for fault in misspelt(os.environ):
+        yield Finding("settings", Verdict.WARNING, fault, "correct its name, or remove it")
+    try:
+        settings = Settings.read()
+        engine = engines.create(settings.database_url)
+    except BadSetting as error:
+        yield Finding("settings", Verdict.FAULT, str(error), "correct the variable")
+        return
+    except ValueError as error:
+        yield Finding("settings", Verdict.FAULT, f"SETWISE_DATABASE_URL: {error}", "correct it")
+        return
+    yield Finding("settings", Verdict.OK, f"data in {settings.data_dir}")
+    yield _disk(settings)
+    try:
+        yield from _database(engine, settings)
+    finally:
+        engine.dispose()
+
+
+def _disk(settings: "Settings") -> Finding:
+    folder = next(path for path in (settings.data_dir, *settings.data_dir.parents) if path.exists())
+    if not os.access(folder, os.W_OK):
+        return Finding(
+            "disk",
+            Verdict.FAULT,
+            f"{folder} cannot be written by this user",
+            "change its owner, or name another folder in SETWISE_DATA_DIR",
+        )
+    free = shutil.disk_usage(folder).free
+    seen = f"{free / 1e9:.1f} GB free in {folder}"
+    if free < LEAST_FREE_BYTES:
+        return Finding("disk", Verdict.FAULT, seen, "make room: writes are about to fail")
+    if free < LITTLE_FREE_BYTES:
+        return Finding("disk", Verdict.WARNING, seen, "make room before it fills up")
+    return Finding("disk", Verdict.OK, seen)
+
+
+def _database(engine: "Engine", settings: "Settings") -> Iterator[Finding]:
+    from service.db import migrate
+    from service.db.unit_of_work import Transactions
+    from service.domain.errors import StorageUnavailable
+
+    try:
+        status = migrate.check(engine)
+    except (StorageUnavailable, ValueError) as error:
+        yield Finding(
+            "database", Verdict.FAULT, str(error), "start it, or correct SETWISE_DATABASE_URL"
+        )
+        return
+    if not status.ok:
+        known = status.current is None or migrate.knows(status.current)
+        yield Finding(
+            "migrations",
+            Verdict.FAULT,
+            f"at {status.current or 'base'}; this release needs {status.head}",
+            "run setwise db upgrade" if known else "install the release that made the database",
+        )
+        return
+    yield _checked("database", lambda: _writable(engine))
+    yield Finding("migrations", Verdict.OK, f"at {status.current}")
+    begin = Transactions(engine)
+    checks: dict[str, Callable[[], Finding]] = {
+        "clock": lambda: _clock(engine, begin),
+        "model": lambda: _model(begin, settings),
+        "keys": lambda: _keys(begin),
+        "pepper": lambda: _pepper(begin, settings),
+        "jobs": lambda: _jobs(engine),
+        "deliveries": lambda: _deliveries(engine),
+    }
+    for name, check in checks.items():
+        yield _checked(name, check)
+
+
+def _checked(name: str, check: Callable[[], Finding]) -> Finding:
+    from service.domain.errors import ServiceError
+
+    try:
+        return check()
+    except (ServiceError, OSError) as error:
+        return Finding(name, Verdict.FAULT, str(error), "see the log of the database")
+
+
+def _writable(engine: "Engine") -> Finding:
+    from sqlalchemy import delete, false
+
+    from service.db.tables import jobs
+
+    # Takes every lock and right that a write needs, and touches no row.
+    with engine.connect() as connection, connection.begin() as transaction:
+        connection.execute(delete(jobs).where(false()))
+        transaction.rollback()
+    return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
+
+
+def _clock(engine: "Engine", begin: "Begin") -> Finding:
+    from service.db.clock import database_clock, utc_now
+
+    before = utc_now()
+    theirs = database_clock(engine)()
+    after = utc_now()
+    error = max(before - theirs, theirs - after, timedelta(0))
+    if error > LARGEST_CLOCK_ERROR:
+        return Finding(
+            "clock",
+            Verdict.FAULT,
+            f"{error.total_seconds():.0f} s away from the database's clock",
+            "synchronise both machines' clocks (NTP)",
+        )
+    newest = _newest_event(begin)
+    if newest is not None and newest - after > LARGEST_CLOCK_ERROR:
+        return Finding(
+            "clock",
+            Verdict.WARNING,
+            f"the audit trail knows {newest:%Y-%m-%d %H:%M:%S}, which is yet to come",
+            "the clock was ahead, or is behind now; compare it with another (NTP)",
+        )
+    return Finding("clock", Verdict.OK, f"{after:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _newest_event(begin: "Begin") -> datetime | None:
+    with begin(read_only=True) as transaction:
+        page = transaction.audit_trail.page(after=None, limit=1)
+    return page.items[0].at if page.items else None
+
+
+def _model(begin: "Begin", settings: "Settings") -> Finding:
+    from service.db.clock import utc_now
+    from service.db.identity import new_id
+    from service.domain.errors import ModelUnavailable
+    from service.inference.store import FolderOrObjectStore
+
+    with begin(read_only=True) as transaction:
+        active = transaction.models.active()
+    if active is None:
+        return Finding(
+            "model",
+            Verdict.FAULT,
+            "no model is active",
+            "setwise model add ARTIFACT --activate",
+        )
+    store = FolderOrObjectStore(
+        settings.artifact_url,
+        cache=settings.data_dir / "artifact-cache",
+        new_id=new_id,
+        now=utc_now,
+    )
+    try:
+        store.load(active.location)
+    except ModelUnavailable as error:
+        return Finding(
+            "model",
+            Verdict.FAULT,
+            error.detail,
+            "add the same artifact again (setwise model add ARTIFACT), or restore a backup",
+        )
+    return Finding("model", Verdict.OK, f"version {active.version} loads and is intact")
+
+
+def _keys(begin: "Begin") -> Finding:
+    from service.db.clock import utc_now
+
+    now = utc_now()
+    with begin(read_only=True) as transaction:
+        roles = {key.role.value for key in transaction.keys.all() if key.usable(now)}
+    missing = [role for role in ("admin", "client") if role not in roles]
+    if missing:
+        return Finding(
+            "keys",
+            Verdict.WARNING,
+            f"no usable key of role {' and '.join(missing)}",
+            f"setwise key create --role {missing[0]} --name NAME",
+        )
+    return Finding("keys", Verdict.OK, f"roles {', '.join(sorted(roles))}")
+
+
+def _pepper(begin: "Begin", settings: "Settings") -> Finding:
+    if settings.pepper is not None:
+        return Finding("pepper", Verdict.OK, "from SETWISE_PEPPER")
+    path = settings.data_dir / "pepper"
+    if not path.is_file():
+        with begin(read_only=True) as transaction:
+            keys = transaction.keys.all()
+        if keys:
+            return Finding(
+                "pepper",
+                Verdict.FAULT,
+                f"{path} is missing, and {len(keys)} keys were made with it",
+                "restore it from a backup or set SETWISE_PEPPER; a new one opens no old key",
+            )
+        return Finding("pepper", Verdict.OK, "made at the first start")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return Finding(
+            "pepper",
+            Verdict.FAULT,
+            f"{path} has mode {mode:o}: others can read it",
+            f"chmod 600 {path}",
+        )
+    return Finding("pepper", Verdict.OK, f"{path}, mode {mode:o}")
+
+
+def _jobs(engine: "Engine") -> Finding:
+    from sqlalchemy import func, select
+
+    from service.db.tables import QUEUED, jobs
+
+    with engine.connect() as connection:
+        due = connection.execute(select(func.min(jobs.c.due_at)).where(QUEUED)).scalar_one()
+    return _waiting("jobs", due)
+
+
+def _deliveries(engine: "Engine") -> Finding:
+    from sqlalchemy import func, select
+
+    from service.db.tables import PENDING, deliveries
+
+    with engine.connect() as connection:
+        due = connection.execute(select(func.min(deliveries.c.due_at)).where(PENDING)).scalar_one()
+    return _waiting("deliveries", due)
+
+
+def _waiting(name: str, due: datetime | None) -> Finding:
+    from service.db.clock import utc_now
+
+    late = timedelta(0) if due is None else utc_now() - due
+    if late > LATEST_START:
+        return Finding(
+            name,
+            Verdict.WARNING,
+            f"the oldest is due for {late.total_seconds() / 60:.0f} minutes",
+            "is a worker running? (setwise worker, or serve with SETWISE_EMBEDDED_WORKER=true)",
+        )
+    return Finding(name, Verdict.OK, "nothing is overdue")
