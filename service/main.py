@@ -1,10 +1,12 @@
 """The HTTP application: routes, middleware and error handlers put together, and its server."""
 
 import gc
+import signal
 import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -33,6 +35,7 @@ from service.api.dependencies import Edge
 from service.dashboard.pages import pages
 from service.security.headers import SecurityHeaders
 from service.telemetry import RequestTelemetry, configure_logging
+from service.tracing import RequestSpans
 
 if TYPE_CHECKING:
     from service.wiring import Application
@@ -99,6 +102,8 @@ def create_app(
         )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)
+        if edge.spans is not None:
+            app.add_middleware(RequestSpans, spans=edge.spans.request)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
     return app
 
@@ -191,3 +196,10 @@ class _Server(uvicorn.Server):
             gc.collect()
             gc.freeze()
             self._started_up()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; being told so by SIGTERM is no failure, so the process will end with status 0."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True  # uvicorn would raise the signal again once it has stopped
+        else:
+            super().handle_exit(sig, frame)

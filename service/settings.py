@@ -1,8 +1,8 @@
 """What the environment sets, read once; a bad setting stops the start with one line."""
 
-from ipaddress import ip_network
 from collections.abc import Iterable
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -62,6 +62,9 @@ class Settings(BaseSettings):
         own; 0 for any number.
     open_metrics : bool
         Anybody may read ``/metrics``; otherwise it takes a key that may inspect.
+    otlp_endpoint : str
+        OpenTelemetry collector that takes spans by OTLP over HTTP, such as
+        ``http://collector:4318``; none unless set.
     trusted_proxies : str
         Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
         ``X-Forwarded-Proto`` are believed.
@@ -98,6 +101,7 @@ class Settings(BaseSettings):
     key_rate_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     open_metrics: bool = True
     public_url: str = ""
+    otlp_endpoint: str = ""
     trusted_proxies: str = ""
 
     @field_validator("log_level", "log_format", mode="before")
@@ -128,6 +132,14 @@ class Settings(BaseSettings):
         ):
             raise ValueError("takes an address without a path, such as https://setwise.example")
         return value.rstrip("/")
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _collector(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and (parts.scheme not in {"http", "https"} or not parts.hostname):
+            raise ValueError("takes an http(s) address, such as http://collector:4318")
+        return value
 
     @field_validator("trusted_proxies")
     @classmethod

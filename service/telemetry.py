@@ -5,7 +5,8 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import structlog
@@ -111,10 +112,18 @@ class Metrics:
             ["decision", "reason"],
             registry=self._registry,
         )
+        self.stages = Histogram(
+            "setwise_stage_seconds",
+            "Time of one stage of a group of predictions: score, route, store (which holds route).",
+            ["stage"],
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
         # `labels` looks a child up by name, checking and locking, which takes longer than counting.
         self._requests = _Children(self.requests)
         self._latency = _Children(self.latency)
         self._decisions = _Children(self.decisions)
+        self._stages = _Children(self.stages)
 
     def answered(self, method: str, route: str, status: str, elapsed_s: float) -> None:
         """Count one request."""
@@ -125,15 +134,23 @@ class Metrics:
         """Count one prediction."""
         self._decisions[decision, reason].inc()
 
+    def stage(self, name: str) -> AbstractContextManager[object]:
+        """Measure what happens inside the block."""
+        return self._stages[(name,)].time()
+
     def watch(
-        self, name: str, help_text: str, label: str, read: Callable[[], Mapping[str, float]]
+        self,
+        name: str,
+        help_text: str,
+        labels: Sequence[str],
+        read: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        """Add a gauge that ``read`` fills at each scrape, one value for each value of ``label``.
+        """Add a gauge that ``read`` fills at each scrape, one value for each value of ``labels``.
 
         While ``read`` fails the gauge is absent, so that a database that is down does not take the
         other metrics with it.
         """
-        self._registry.register(_Watched(name, help_text, label, read))
+        self._registry.register(_Watched(name, help_text, labels, read))
 
     def exposition(self) -> bytes:
         """Return the Prometheus text format, version 0.0.4."""
@@ -158,22 +175,26 @@ class _Children(dict[tuple[str, ...], _Metric]):
 
 class _Watched(Collector):
     def __init__(
-        self, name: str, help_text: str, label: str, read: Callable[[], Mapping[str, float]]
+        self,
+        name: str,
+        help_text: str,
+        labels: Sequence[str],
+        read: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        self._name, self._help, self._label, self._read = name, help_text, label, read
+        self._name, self._help, self._labels, self._read = name, help_text, labels, read
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        return [GaugeMetricFamily(self._name, self._help, labels=[self._label])]
+        return [GaugeMetricFamily(self._name, self._help, labels=self._labels)]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        family = GaugeMetricFamily(self._name, self._help, labels=[self._label])
+        family = GaugeMetricFamily(self._name, self._help, labels=self._labels)
         try:
             values = self._read()
         except Exception as error:  # noqa: BLE001 -- whatever is down, the rest must be scraped
             log.warning("gauge.unreadable", gauge=self._name, error=type(error).__name__)
             return []
         for key, value in values.items():
-            family.add_metric([key], value)
+            family.add_metric(key, value)
         return [family]
 
 

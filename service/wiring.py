@@ -6,15 +6,16 @@ import os
 import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
+from service import tracing
 from service.api.cursors import Cursors
 from service.api.dependencies import Callers, Edge
 from service.api.groups import Grouped
@@ -25,6 +26,7 @@ from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
 from service.domain.accounts import SessionRule
 from service.domain.audits import Lottery
+from service.domain.backlog import Line
 from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
@@ -42,6 +44,7 @@ from service.security.limits import KeyLimits
 from service.security.passwords import Argon2Passwords
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
+from service.tracing import Tracing
 from service.use_cases import (
     administer,
     audit,
@@ -69,6 +72,8 @@ from service.use_cases.ports import (
     NewId,
     Passwords,
     PredictorSource,
+    Stage,
+    unwatched,
 )
 from service.use_cases.verbs import Verbs
 
@@ -103,6 +108,8 @@ class Application:
                 await run_in_threadpool(self.worker.stop)
             await run_in_threadpool(self.shadow.stop)
             await run_in_threadpool(self.registry.stop)
+            if self.edge.spans is not None:
+                await run_in_threadpool(self.edge.spans.close)
             self.close()
 
     def close(self) -> None:
@@ -134,9 +141,11 @@ def build(settings: Settings) -> Application:
     shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
     files = FolderOrObjectFiles(settings.files_url)
     lease_clock = database_clock(engine)
+    metrics, spans = Metrics(), _tracing(settings)
     finished = verbs(
         settings,
         begin,
+        stage=_Stages(metrics, spans),
         predictors=registry,
         loader=registry,
         shadow=shadow.offer,
@@ -154,6 +163,8 @@ def build(settings: Settings) -> Application:
             finished,
             pepper=pepper,
             checks={"database": _database_check(engine), "model": _model_check(registry)},
+            metrics=metrics,
+            spans=spans,
         ),
         registry=registry,
         worker=Worker(_job_verbs(begin, lease_clock), tasks(finished), poll_s=settings.job_poll_s),
@@ -181,6 +192,7 @@ def verbs(
     clock: Clock = utc_now,
     ids: NewId = new_id,
     passwords: Passwords | None = None,
+    stage: Stage = unwatched,
 ) -> Verbs:
     """Return all verbs over the given ports.
 
@@ -216,6 +228,7 @@ def verbs(
         lottery=lottery,
         max_text_bytes=settings.max_text_bytes,
         shadow=shadow,
+        stage=stage,
         **office,
     )
     return Verbs(
@@ -286,7 +299,7 @@ def verbs(
         list_events=audit.ListEvents(begin),
         read_outbox=deliver.ReadOutbox(begin),
         acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
-        count_deliveries=deliver.CountDeliveries(begin),
+        read_backlog=report.ReadBacklog(begin, lease_clock),
         add_webhook=webhooks.AddWebhook(**addressing, **signing),
         change_webhook=webhooks.ChangeWebhook(**addressing),
         delete_webhook=webhooks.DeleteWebhook(**desk),
@@ -310,8 +323,12 @@ def edge(
     pepper: bytes,
     checks: Mapping[str, Callable[[], str | None]],
     ids: NewId = new_id,
+    metrics: Metrics | None = None,
+    spans: Tracing | None = None,
 ) -> Edge:
     """Return what the HTTP interface needs, over finished verbs."""
+    metrics = metrics or Metrics()
+    _watch(metrics, finished)
     return Edge(
         verbs=finished,
         predict=Grouped(finished.predict.together, name="predictions", at_once=2),
@@ -330,7 +347,8 @@ def edge(
         new_id=ids,
         max_body_bytes=settings.max_body_bytes,
         max_upload_bytes=settings.max_upload_bytes,
-        metrics=_metrics(finished),
+        metrics=metrics,
+        spans=spans,
     )
 
 
@@ -356,19 +374,68 @@ def _delivery_verbs(begin: Begin, now: Clock) -> DeliveryVerbs:
     )
 
 
-def _metrics(finished: Verbs) -> Metrics:
-    metrics = Metrics()
+def _watch(metrics: Metrics, finished: Verbs) -> None:
+    """Add what is read at each scrape: the work that waits, and the versions that decide."""
 
-    def queue() -> dict[str, float]:
-        counts = finished.summary(SYSTEM)
-        return {"waiting": counts.waiting, "leased": counts.leased, "skipped": counts.skipped}
+    def gauges(
+        part: str, measure: Callable[[Line, datetime], float]
+    ) -> Callable[[], Mapping[tuple[str, ...], float]]:
+        def read() -> Mapping[tuple[str, ...], float]:
+            backlog, now = finished.read_backlog(SYSTEM)
+            lines: Mapping[str, Line] = getattr(backlog, part)
+            return {(state,): measure(line, now) for state, line in lines.items()}
 
-    def deliveries() -> dict[str, float]:
-        return {state.value: n for state, n in finished.count_deliveries(SYSTEM).items()}
+        return read
 
-    metrics.watch("setwise_deliveries", "Deliveries under way and given up.", "state", deliveries)
-    metrics.watch("setwise_reviews", "Review tasks that are not completed.", "state", queue)
-    return metrics
+    for part, name, what in (
+        ("reviews", "setwise_reviews", "Review tasks that are not completed"),
+        ("deliveries", "setwise_deliveries", "Messages and deliveries under way and given up"),
+        ("jobs", "setwise_jobs", "Jobs that wait or run"),
+    ):
+        metrics.watch(name, f"{what}.", ["state"], gauges(part, lambda line, _: line.count))
+        metrics.watch(
+            f"{name}_oldest_seconds",
+            f"{what}: for how long the oldest does.",
+            ["state"],
+            gauges(part, Line.age_s),
+        )
+
+    def serving() -> Mapping[tuple[str, ...], float]:
+        policy = finished.get_policy(SYSTEM).version
+        model = finished.predict.predictors.active()
+        return {(model.version, policy): 1.0}
+
+    metrics.watch(
+        "setwise_serving",
+        "Always 1; the labels name the versions that decide now.",
+        ["model_version", "policy_version"],
+        serving,
+    )
+
+
+class _Stages:
+    """Watches the stages of a prediction for the metrics and, where asked for, for traces."""
+
+    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
+        self._metrics = metrics
+        self._tracing = tracing
+
+    def __call__(self, name: str) -> AbstractContextManager[object]:
+        if self._tracing is None:
+            return self._metrics.stage(name)
+        both = ExitStack()
+        both.enter_context(self._metrics.stage(name))
+        both.enter_context(self._tracing.stage(name))
+        return both
+
+
+def _tracing(settings: Settings) -> Tracing | None:
+    if not settings.otlp_endpoint:
+        return None
+    try:
+        return tracing.start(settings.otlp_endpoint)
+    except tracing.NoTracing as error:
+        raise BadSetting(f"{PREFIX}OTLP_ENDPOINT: {error}") from error
 
 
 def _database_check(engine: Engine) -> Callable[[], str | None]:

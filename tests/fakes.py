@@ -14,6 +14,7 @@ from typing import BinaryIO, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.audits import Lottery
+from service.domain.backlog import Backlog, Line
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import (
     DuplicateModel,
@@ -241,6 +242,7 @@ class FakeUnitOfWork:
         self.deliveries = FakeDeliveries(contents.outgoing)
         self.history = FakeHistory(contents)
         self.comparisons = FakeComparisons(contents)
+        self.backlog = FakeBacklog(contents)
         return self
 
     def __exit__(
@@ -538,6 +540,46 @@ def _wanted(event: Event, wanted: EventFilter) -> bool:
         and (wanted.since is None or event.at >= wanted.since)
         and (wanted.before is None or event.at < wanted.before)
     )
+
+
+class FakeBacklog(_Repository):
+    """Work that waits."""
+
+    def read(self) -> Backlog:
+        contents, outgoing = self.contents, self.contents.outgoing
+        reviews = contents.reviews.values()
+        deliveries = outgoing.deliveries.values()
+        return Backlog(
+            reviews={
+                "waiting": _line(t.created_at for t in reviews if t.state is ReviewState.WAITING),
+                "leased": _line(t.lease.claimed_at for t in reviews if t.lease),
+                "skipped": _line(t.created_at for t in reviews if t.state is ReviewState.SKIPPED),
+            },
+            deliveries={
+                "unrouted": _line(
+                    m.created_at for m in outgoing.messages.values() if m.id not in outgoing.routed
+                ),
+                **{
+                    state: _line(d.created_at for d in deliveries if d.state.value == state)
+                    for state in ("pending", "dead")
+                },
+            },
+            jobs={
+                "queued": _line(
+                    job.due_at for job in contents.jobs.values() if job.state is JobState.QUEUED
+                ),
+                "running": _line(
+                    job.started_at
+                    for job in contents.jobs.values()
+                    if job.state is JobState.RUNNING
+                ),
+            },
+        )
+
+
+def _line(since: Iterable[datetime | None]) -> Line:
+    instants = [instant for instant in since if instant is not None]
+    return Line(len(instants), min(instants, default=None))
 
 
 class FakeJobs(_Repository):

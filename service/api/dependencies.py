@@ -22,6 +22,7 @@ from service.security.cookies import CSRF_HEADER, SAFE_METHODS, SessionCookies, 
 from service.security.headers import RATE_HEADERS
 from service.security.limits import KeyLimits
 from service.telemetry import Metrics
+from service.tracing import Tracing
 from service.use_cases.predict import Submission
 from service.use_cases.verbs import Verbs
 
@@ -112,6 +113,7 @@ class Edge:
     open_metrics: bool = True
     max_upload_bytes: int = 1_000_000_000
     metrics: Metrics = field(default_factory=Metrics)
+    spans: Tracing | None = None
 
 
 async def _edge(request: Request) -> Edge:

@@ -57,7 +57,7 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check settings, database, migrations, model, keys, clock and disk; 1 if something is wrong."""
+    """Check settings, database, model, keys, clock and disk; ends with 1 if one is at fault."""
     findings = list(examine())
     sound = all(finding.verdict is not Verdict.FAULT for finding in findings)
     if as_json:
@@ -239,7 +239,11 @@ def _keys(begin: "Begin") -> Finding:
 
     now = utc_now()
     with begin(read_only=True) as transaction:
-        roles = {key.role.value for key in transaction.keys.all() if key.usable(now)}
+        roles = {
+            key.role.value
+            for key in transaction.keys.all()
+            if not (key.revoked or key.expired(now))
+        }
     missing = [role for role in ("admin", "client") if role not in roles]
     if missing:
         return Finding(

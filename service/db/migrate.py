@@ -23,9 +23,8 @@ from service.db.engine import READ_ONLY, sqlite_path
 from service.domain.errors import StorageUnavailable
 
 
-
 def _folder() -> Path:
-    """Return the migrations: beside the code in a checkout, among the data of an installed wheel."""
+    """Return the migrations: beside the code in a checkout, among the data of a wheel."""
     beside = Path(__file__).parents[2] / "migrations"
     if (beside / "env.py").is_file():
         return beside
@@ -117,7 +116,7 @@ def head() -> str:
     """Return the revision that this release of the code works with."""
     found = ScriptDirectory.from_config(_config()).get_current_head()
     if found is None:
-        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, or run from a complete checkout")
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
     return found
 
 
@@ -185,7 +184,7 @@ def _revision(connection: Connection) -> str | None:
 
 def _config() -> Config:
     if not (FOLDER / "env.py").is_file():
-        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, or run from a complete checkout")
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
     config = Config()
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

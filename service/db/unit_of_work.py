@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from service.db.audit_trail import SqlAuditTrail
+from service.db.backlog import SqlBacklog
 from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
 from service.db.endpoints import SqlEndpoints
@@ -66,6 +67,7 @@ class SqlUnitOfWork:
     deliveries: ports.Deliveries
     history: ports.History
     comparisons: ports.Comparisons
+    backlog: ports.Backlogs
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class SqlUnitOfWork:
         self.deliveries = SqlDeliveries(connection)
         self.history = SqlHistory(connection)
         self.comparisons = SqlComparisons(connection)
+        self.backlog = SqlBacklog(connection)
         return self
 
     def __exit__(

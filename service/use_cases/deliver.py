@@ -15,7 +15,6 @@ from service.domain.delivery import (
     Attempt,
     Backoff,
     Delivery,
-    DeliveryState,
     Endpoint,
     Message,
 )
@@ -196,19 +195,6 @@ class RecordAnswers:
                     because=gone.disabled_because,
                 )
             )
-
-
-@dataclass(frozen=True)
-class CountDeliveries:
-    """Count the deliveries that are on their way and those that were given up."""
-
-    begin: Begin
-
-    def __call__(self, caller: Caller) -> Mapping[DeliveryState, int]:
-        """Return the counts."""
-        caller.require(Permission.REPORT)
-        with self.begin(read_only=True) as transaction:
-            return transaction.deliveries.counts()
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ Ids are UUIDv7 strings, so ordering by id is ordering by time and an id serves a
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import BinaryIO, Generic, Protocol, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
+from service.domain.backlog import Backlog
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.history import Event
@@ -20,6 +22,17 @@ from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
+
+Stage = Callable[[str], AbstractContextManager[object]]
+"""Watches how long a part of the work takes: ``with stage("score"): …``."""
+
+
+def unwatched(name: str) -> AbstractContextManager[object]:  # noqa: ARG001 -- a `Stage`
+    """Watch nothing."""
+    return _UNWATCHED
+
+
+_UNWATCHED: AbstractContextManager[object] = nullcontext()
 
 Clock = Callable[[], datetime]
 NewId = Callable[[], str]
@@ -507,6 +520,12 @@ class Comparisons(Protocol):
         """List, newest first, where a candidate differs; by id of the comparison."""
 
 
+class Backlogs(Protocol):
+    """Work that waits."""
+
+    def read(self) -> Backlog: ...
+
+
 class UnitOfWork(Protocol):
     """One transaction: all of it happens at `commit`, or nothing does."""
 
@@ -526,6 +545,7 @@ class UnitOfWork(Protocol):
     deliveries: Deliveries
     history: History
     comparisons: Comparisons
+    backlog: Backlogs
 
     def __enter__(self) -> Self: ...
 

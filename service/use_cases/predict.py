@@ -31,7 +31,9 @@ from service.use_cases.ports import (
     Page,
     PredictionFilter,
     PredictorSource,
+    Stage,
     UnitOfWork,
+    unwatched,
 )
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -76,6 +78,8 @@ class Predict:
         Longest text that is scored, in bytes of UTF-8.
     shadow : callable
         Told of what was committed, at once and without fail: a candidate may score it too.
+    stage : callable
+        Watches how long scoring, deciding and storing take, for all documents of a call together.
     """
 
     predictors: PredictorSource
@@ -85,6 +89,7 @@ class Predict:
     lottery: Lottery
     max_text_bytes: int = 2_000_000
     shadow: Callable[[Sequence[Prediction]], None] = nobody
+    stage: Stage = unwatched
 
     def __call__(
         self,
@@ -123,7 +128,8 @@ class Predict:
         """
         outcomes = [self._settled(submission) for submission in submissions]
         places = [place for place, outcome in enumerate(outcomes) if outcome is None]
-        scores = self._scored([submissions[place] for place in places])
+        with self.stage("score"):
+            scores = self._scored([submissions[place] for place in places])
         scored: list[_Scored] = []
         waiting: list[int] = []
         for place, score in zip(places, scores, strict=True):
@@ -132,7 +138,9 @@ class Predict:
             else:
                 scored.append((submissions[place], score))
                 waiting.append(place)
-        for place, outcome in zip(waiting, self._stored(scored), strict=True):
+        with self.stage("store"):
+            stored = self._stored(scored)
+        for place, outcome in zip(waiting, stored, strict=True):
             outcomes[place] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
@@ -222,7 +230,8 @@ class Predict:
 
     def _record(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> list[Prediction]:
         policy = transaction.policies.current()
-        decided = [self._decided(policy, submission, score) for submission, score in scored]
+        with self.stage("route"):
+            decided = [self._decided(policy, submission, score) for submission, score in scored]
         made = [prediction for prediction, _ in decided]
         transaction.predictions.add_all(
             [

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
+from service.domain.backlog import Backlog
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewState
-from service.use_cases.ports import Begin
+from service.use_cases.ports import Begin, Clock
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,17 @@ class Summary:
             skipped=reviews.get(ReviewState.SKIPPED, 0),
             reasons=reasons,
         )
+
+
+@dataclass(frozen=True)
+class ReadBacklog:
+    """Tell how much work waits, and since when, without reading what is done."""
+
+    begin: Begin
+    now: Clock
+
+    def __call__(self, caller: Caller) -> tuple[Backlog, datetime]:
+        """Return the backlog and the time at which it was read."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.backlog.read(), self.now()

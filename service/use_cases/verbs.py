@@ -23,7 +23,7 @@ from service.use_cases.candidates import (
     SubmitCompare,
     VerifyModel,
 )
-from service.use_cases.deliver import AcknowledgeMessages, CountDeliveries, ReadOutbox
+from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
@@ -44,7 +44,7 @@ from service.use_cases.predict import (
     Predict,
     PredictBatch,
 )
-from service.use_cases.report import Summary
+from service.use_cases.report import ReadBacklog, Summary
 from service.use_cases.results import ReadResult, SweepFiles
 from service.use_cases.review import (
     ClaimReview,
@@ -131,7 +131,7 @@ class Verbs:
     list_events: ListEvents
     read_outbox: ReadOutbox
     acknowledge_messages: AcknowledgeMessages
-    count_deliveries: CountDeliveries
+    read_backlog: ReadBacklog
     add_webhook: AddWebhook
     change_webhook: ChangeWebhook
     delete_webhook: DeleteWebhook

@@ -209,7 +209,7 @@ def test_a_checkout_without_migrations_says_so(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate, "FOLDER", tmp_path)
-    with pytest.raises(ValueError, match="complete checkout"):
+    with pytest.raises(ValueError, match="no migrations in"):
         migrate.upgrade(engine)
 
 

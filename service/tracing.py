@@ -1,0 +1,119 @@
+"""Spans for OpenTelemetry: of requests, and of the stages of a prediction. No document content.
+
+An extra: without ``setwise[telemetry]`` and the setting that names a collector nothing is
+imported and nothing is spent.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+
+class NoTracing(RuntimeError):
+    """Tracing is asked for and cannot be had."""
+
+
+class Tracing:
+    """Makes spans and sends them to a collector in the background.
+
+    Parameters
+    ----------
+    exporter : SpanExporter
+        Where spans go, in batches; a collector that is down costs spans and nothing else.
+    """
+
+    def __init__(self, exporter: "SpanExporter") -> None:
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 -- an extra
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 -- as above
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 -- as above
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 -- as above
+            TraceContextTextMapPropagator,
+        )
+
+        self._provider: TracerProvider = TracerProvider(
+            resource=Resource.create({"service.name": "setwise"})
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("setwise")
+        self._propagator = TraceContextTextMapPropagator()
+
+    def stage(self, name: str) -> AbstractContextManager[object]:
+        """Return a span around one stage; stages inside it become its children."""
+        return self._tracer.start_as_current_span(f"prediction.{name}", record_exception=False)
+
+    def request(self, scope: Scope) -> AbstractContextManager[Any]:  # Any: a span
+        """Return a span around one request, which continues the trace that its caller started."""
+        from opentelemetry.trace import SpanKind  # noqa: PLC0415 -- as above
+
+        carrier = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name in {b"traceparent", b"tracestate"}
+        }
+        return self._tracer.start_as_current_span(
+            scope["method"],
+            context=self._propagator.extract(carrier),
+            kind=SpanKind.SERVER,
+            # An exception's words could quote a document.
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+
+    def close(self) -> None:
+        """Send what is left, and stop."""
+        self._provider.shutdown()
+
+
+def start(endpoint: str) -> Tracing:
+    """Send spans to an OTLP collector, such as ``http://collector:4318``.
+
+    Raises
+    ------
+    NoTracing
+        If the packages of the extra are not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 -- as above
+            OTLPSpanExporter,
+        )
+    except ImportError as error:
+        raise NoTracing("needs the extra: pip install 'setwise[telemetry]'") from error
+    return Tracing(OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces"))
+
+
+class RequestSpans:
+    """ASGI middleware: a span for each request, named by its route and not by its path."""
+
+    def __init__(
+        self, app: ASGIApp, *, spans: Callable[[Scope], AbstractContextManager[Any]]
+    ) -> None:
+        self._app = app
+        self._spans = spans
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with self._spans(scope) as span:
+
+            async def send_noting_status(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    span.set_attribute("http.response.status_code", message["status"])
+                await send(message)
+
+            try:
+                await self._app(scope, receive, send_noting_status)
+            finally:
+                route = getattr(scope.get("route"), "path", None) or "unmatched"
+                span.update_name(f"{scope['method']} {route}")
+                span.set_attribute("http.request.method", scope["method"])
+                span.set_attribute("http.route", route)
+                request_id = scope.get("state", {}).get("request_id")
+                if request_id:
+                    span.set_attribute("setwise.request_id", request_id)

@@ -1,0 +1,44 @@
+"""An installation with something of everything in it, for the commands that look after one."""
+
+from pathlib import Path
+
+from service import wiring
+from service.db import migrate
+from service.domain.delivery import EndpointChange
+from service.domain.people import SYSTEM, Role
+from service.domain.predictions import Document
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from service.telemetry import configure_logging
+from service.use_cases.ports import IdempotencyKey
+
+
+def fill(data: Path, database_url: str, artifact: Path) -> str:
+    """Make tables, a model, keys, predictions, a review, a webhook; return the admin's key."""
+    # A command that ran before in this process has sent the log to a stream that is gone by now.
+    configure_logging("error", "console")
+    application = wiring.build(Settings(data_dir=data, database_url=database_url))
+    try:
+        migrate.upgrade(application.engine)
+        verbs = application.verbs
+        verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+        verbs.add_webhook(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
+        _, secret = verbs.create_key(SYSTEM, "root", Role.ADMIN)
+        _, client = verbs.create_key(SYSTEM, "client", Role.CLIENT)
+        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)
+        application.registry.follow()
+        for number, text in enumerate(["judge verdict", "tab\tin \\ text\n\u2028", "orbit é"]):
+            verbs.predict(
+                verbs.authenticate(client),
+                Document(id=f"note-{number}", text=text, metadata={"big": 1e300, "none": None}),
+                idempotency=IdempotencyKey(f"key-{number}", "0" * 64),
+            )
+            if number == 0:
+                verbs.change_policy(SYSTEM, change, None)
+        reviewer = verbs.authenticate(verbs.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1])
+        task = verbs.claim_review(reviewer)
+        assert task is not None
+        verbs.complete_review(reviewer, task.id, ["court"], "checked", task.version)
+    finally:
+        application.close()
+    return secret

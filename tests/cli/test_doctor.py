@@ -1,0 +1,197 @@
+"""``doctor``: each fault is found, named and answered with what to do."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from service.cli import doctor, main
+from service.db import engine as engines
+from tests.cli.installation import fill
+from tests.trained import Artifacts
+
+
+@pytest.fixture
+def folder(tmp_path: Path, sqlite_url: str, artifacts: Artifacts) -> Path:
+    fill(tmp_path / "data", sqlite_url, artifacts.text)
+    return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str) -> None:
+    for name in [name for name in os.environ if name.startswith("SETWISE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
+
+
+def examined(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, str]]]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert isinstance(ended.value.code, int)
+    assert told["ok"] is (ended.value.code == 0)
+    return ended.value.code, {check["check"]: check for check in told["checks"]}
+
+
+def test_a_sound_installation_is_found_sound(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, checks = examined(capsys)
+    assert {check["verdict"] for check in checks.values()} <= {"ok", "warning"}, checks
+    assert status == 0
+    assert list(checks) == [
+        "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper", "jobs",
+        "deliveries",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith(("ok", "warning", " ")) for line in lines)
+
+
+def _no_artifacts(data: Path, url: str) -> None:
+    shutil.rmtree(data / "artifacts")
+
+
+def _damaged_artifact(data: Path, url: str) -> None:
+    files = [path for path in (data / "artifacts").rglob("*") if path.is_file()]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    content = bytearray(largest.read_bytes())
+    content[len(content) // 2] ^= 1
+    largest.write_bytes(content)
+
+
+def _open_pepper(data: Path, url: str) -> None:
+    (data / "pepper").chmod(0o644)
+
+
+def _no_pepper(data: Path, url: str) -> None:
+    (data / "pepper").unlink()
+
+
+def _newer(data: Path, url: str) -> None:
+    _change(url, "UPDATE alembic_version SET version_num = '9999'")
+
+
+def _vanished(data: Path, url: str) -> None:
+    Path(url.removeprefix("sqlite:///")).unlink()
+
+
+def _no_database(data: Path, url: str) -> None:
+    Path(url.removeprefix("sqlite:///")).write_bytes(b"no database" * 1000)
+
+
+def _overdue(data: Path, url: str) -> None:
+    _change(
+        url,
+        "INSERT INTO jobs (id, kind, payload, state, progress, message, attempt, token, due_at,"
+        " created_at) VALUES ('019b7a0b-0000-7000-8000-00000000ffff', 'x', '{}', 'queued', 0, '',"
+        " 0, 0, '2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000')",
+    )
+
+
+def _revoked(data: Path, url: str) -> None:
+    _change(url, "UPDATE api_keys SET revoked_at = '2026-01-01 00:00:00.000000'")
+
+
+def _from_the_future(data: Path, url: str) -> None:
+    _change(
+        url,
+        "INSERT INTO audit_events (id, at, actor_id, actor_name, action, subject, detail) VALUES"
+        " ('f19b7a0b-0000-7000-8000-00000000ffff', '2126-01-01 00:00:00.000000', 'x', 'x', 'x',"
+        " 'x', '{}')",
+    )
+
+
+def _change(url: str, statement: str) -> None:
+    engine = engines.create(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("damage", "check", "verdict", "cure"),
+    [
+        (_no_artifacts, "model", "fault", "setwise model add"),
+        (_damaged_artifact, "model", "fault", "restore a backup"),
+        (_open_pepper, "pepper", "fault", "chmod 600"),
+        (_no_pepper, "pepper", "fault", "SETWISE_PEPPER"),
+        (_newer, "migrations", "fault", "install the release"),
+        (_vanished, "migrations", "fault", "setwise db upgrade"),
+        (_no_database, "database", "fault", "SETWISE_DATABASE_URL"),
+        (_overdue, "jobs", "warning", "is a worker running?"),
+        (_revoked, "keys", "warning", "setwise key create --role admin"),
+        (_from_the_future, "clock", "warning", "NTP"),
+    ],
+)
+def test_each_fault_is_named_with_its_cure(
+    folder: Path,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Path, str], None],
+    check: str,
+    verdict: str,
+    cure: str,
+) -> None:
+    damage(folder, sqlite_url)
+    status, checks = examined(capsys)
+    found = checks[check]
+    assert found["verdict"] == verdict, checks
+    assert cure in found["cure"]
+    assert status == (1 if verdict == "fault" else 0)
+    assert not (folder / "pepper").exists() or damage is not _no_pepper  # nothing is made anew
+
+
+def test_a_full_disk_is_foreseen(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "LITTLE_FREE_BYTES", 1 << 60)
+    assert examined(capsys)[1]["disk"]["verdict"] == "warning"
+    monkeypatch.setattr(doctor, "LEAST_FREE_BYTES", 1 << 60)
+    status, checks = examined(capsys)
+    assert (status, checks["disk"]["verdict"]) == (1, "fault")
+
+
+def test_settings_that_are_none_or_wrong_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABSE_URL", "sqlite:///secret")
+    monkeypatch.setenv("SETWISE_LEASE_S", "soon")
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor"])
+    assert ended.value.code == 1
+    said = capsys.readouterr().out
+    assert "is SETWISE_DATABASE_URL meant?" in said
+    assert "SETWISE_LEASE_S" in said
+    assert "secret" not in said
+
+
+def test_a_server_elsewhere_that_is_down_is_named_without_its_password(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", "postgresql://setwise:hunter2@127.0.0.1:1/x")
+    status, checks = examined(capsys)
+    assert status == 1
+    assert checks["database"]["verdict"] == "fault"
+    assert "hunter2" not in json.dumps(checks)
+
+
+def test_an_installation_on_postgresql_is_examined_too(
+    tmp_path: Path,
+    postgres_url: str,
+    artifacts: Artifacts,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", postgres_url)
+    fill(tmp_path / "data", postgres_url, artifacts.text)
+    status, checks = examined(capsys)
+    assert status == 0, checks
+    assert "postgresql" in checks["database"]["seen"]
