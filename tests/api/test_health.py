@@ -47,13 +47,17 @@ def test_the_depth_of_the_queue_is_read_at_each_scrape(service: Service) -> None
     text = service.get("/metrics").text
     assert 'setwise_reviews{state="waiting"} 1.0' in text
     assert 'setwise_reviews{state="leased"} 1.0' in text
+    assert 'setwise_reviews_oldest_seconds{state="waiting"}' in text
+    assert 'setwise_jobs{state="queued"} 0.0' in text
+    assert 'setwise_stage_seconds_count{stage="store"}' not in text  # fakes are not watched
+    assert 'setwise_serving{model_version="sha256:model",policy_version="' in text
 
 
 def test_metrics_survive_a_silent_database(service: Service) -> None:
     def silent(**_: object) -> None:
         raise RuntimeError
 
-    object.__setattr__(service.verbs.summary, "begin", silent)
+    object.__setattr__(service.verbs.read_backlog, "begin", silent)
     response = service.get("/metrics")
     assert response.status_code == 200
     assert "setwise_requests_total" in response.text
