@@ -71,6 +71,7 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("OPEN_METRICS", "perhaps"),
         ("SESSION_LONGEST_S", "-1"),
         ("PUBLIC_URL", "hunter2"),
+        ("OTLP_ENDPOINT", "collector:4318"),
         ("PUBLIC_URL", "https://me:hunter2@host"),
         ("PUBLIC_URL", "https://host/path"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, proxy"),

@@ -82,7 +82,7 @@ def test_openapi_is_written_to_a_file(tmp_path: Path) -> None:
 def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: str) -> None:
     process = start(tmp_path, "worker", database_url=database_url, log_format="json")
     engine = create(database_url)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     states: list[str] = []
     while time.monotonic() < deadline and process.poll() is None:
         with engine.connect() as connection:
