@@ -117,6 +117,27 @@ class Application:
         self.engine.dispose()
 
 
+def storage(settings: Settings) -> tuple[Engine, Begin, FolderOrObjectStore]:
+    """Return the database and the store of artifacts; nothing is opened, and nothing is made.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address cannot be used.
+    """
+    try:
+        engine = engines.create(settings.database_url)
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
+    store = FolderOrObjectStore(
+        settings.artifact_url,
+        cache=settings.data_dir / "artifact-cache",
+        new_id=new_id,
+        now=utc_now,
+    )
+    return engine, Transactions(engine), store
+
+
 def build(settings: Settings) -> Application:
     """Put the service together. Nothing is opened yet, except the file that holds the pepper.
 
@@ -125,18 +146,8 @@ def build(settings: Settings) -> Application:
     BadSetting
         If the database's address or the pepper's file cannot be used.
     """
-    try:
-        engine = engines.create(settings.database_url)
-    except ValueError as error:
-        raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
-    begin: Begin = Transactions(engine)
+    engine, begin, store = storage(settings)
     pepper = _pepper(settings)
-    store = FolderOrObjectStore(
-        settings.artifact_url,
-        cache=settings.data_dir / "artifact-cache",
-        new_id=new_id,
-        now=utc_now,
-    )
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
     shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
     files = FolderOrObjectFiles(settings.files_url)

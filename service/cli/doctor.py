@@ -18,6 +18,7 @@ from service.cli.console import print_json, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from service.inference.registry import Loads
     from service.settings import Settings
     from service.use_cases.ports import Begin
 
@@ -73,24 +74,21 @@ def doctor(
 
 def examine() -> Iterator[Finding]:
     """Check one thing after another; what rests on something broken is left out."""
-    from service.db import engine as engines
     from service.settings import BadSetting, Settings, misspelt
+    from service.wiring import storage
 
     for fault in misspelt(os.environ):
         yield Finding("settings", Verdict.WARNING, fault, "correct its name, or remove it")
     try:
         settings = Settings.read()
-        engine = engines.create(settings.database_url)
+        engine, begin, store = storage(settings)
     except BadSetting as error:
         yield Finding("settings", Verdict.FAULT, str(error), "correct the variable")
-        return
-    except ValueError as error:
-        yield Finding("settings", Verdict.FAULT, f"SETWISE_DATABASE_URL: {error}", "correct it")
         return
     yield Finding("settings", Verdict.OK, f"data in {settings.data_dir}")
     yield _disk(settings)
     try:
-        yield from _database(engine, settings)
+        yield from _database(engine, begin, store, settings)
     finally:
         engine.dispose()
 
@@ -113,9 +111,10 @@ def _disk(settings: "Settings") -> Finding:
     return Finding("disk", Verdict.OK, seen)
 
 
-def _database(engine: "Engine", settings: "Settings") -> Iterator[Finding]:
+def _database(
+    engine: "Engine", begin: "Begin", store: "Loads", settings: "Settings"
+) -> Iterator[Finding]:
     from service.db import migrate
-    from service.db.unit_of_work import Transactions
     from service.domain.errors import StorageUnavailable
 
     try:
@@ -136,10 +135,9 @@ def _database(engine: "Engine", settings: "Settings") -> Iterator[Finding]:
         return
     yield _checked("database", lambda: _writable(engine))
     yield Finding("migrations", Verdict.OK, f"at {status.current}")
-    begin = Transactions(engine)
     checks: dict[str, Callable[[], Finding]] = {
         "clock": lambda: _clock(engine, begin),
-        "model": lambda: _model(begin, settings),
+        "model": lambda: _model(begin, store),
         "keys": lambda: _keys(begin),
         "pepper": lambda: _pepper(begin, settings),
         "jobs": lambda: _jobs(engine),
@@ -201,11 +199,8 @@ def _newest_event(begin: "Begin") -> datetime | None:
     return page.items[0].at if page.items else None
 
 
-def _model(begin: "Begin", settings: "Settings") -> Finding:
-    from service.db.clock import utc_now
-    from service.db.identity import new_id
+def _model(begin: "Begin", store: "Loads") -> Finding:
     from service.domain.errors import ModelUnavailable
-    from service.inference.store import FolderOrObjectStore
 
     with begin(read_only=True) as transaction:
         active = transaction.models.active()
@@ -216,12 +211,6 @@ def _model(begin: "Begin", settings: "Settings") -> Finding:
             "no model is active",
             "setwise model add ARTIFACT --activate",
         )
-    store = FolderOrObjectStore(
-        settings.artifact_url,
-        cache=settings.data_dir / "artifact-cache",
-        new_id=new_id,
-        now=utc_now,
-    )
     try:
         store.load(active.location)
     except ModelUnavailable as error:
