@@ -59,8 +59,8 @@ def change_policy(
 ) -> Response:
     """Replace the policy, from the next prediction on.
 
-    Audits, overlap, gold rereading, a confidence floor and rules do not run in this release; a
-    policy that asks for them is refused.
+    Rules hold documents back whatever their confidence, with the reason `rule`; the audit trail
+    names the rule.
     """
     policy = verbs.change_policy(
         caller, body.as_change(), version_in(if_match), request_id=request_id

@@ -475,6 +475,36 @@ class Audit(RequestBody):
     )
 
 
+class Rule(RequestBody):
+    """What is never sent without a person, however sure the model is.
+
+    - `label`: a set that holds `label`.
+    - `metadata`: a document whose metadata has one of `values` in `field`.
+    - `exactly_one`: a set that does not hold exactly one of `labels`.
+    - `at_most`: a set with more than `n` labels; of `labels`, if these are given.
+    - `requires`: a set that holds `label` without all of `labels`.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {"kind": "label", "name": "neonates", "label": "P07.3"},
+            {"kind": "metadata", "field": "site", "values": ["north"]},
+            {"kind": "exactly_one", "labels": ["inpatient", "outpatient"]},
+            {"kind": "at_most", "n": 8},
+            {"kind": "requires", "label": "E11.9", "labels": ["Z79.4"]},
+        )
+    )
+
+    kind: Literal["label", "metadata", "exactly_one", "at_most", "requires"]
+    name: str | None = Field(None, description="What people call it; made up if left out.")
+    label: str | None = None
+    labels: list[str] | None = None
+    field: str | None = None
+    values: list[bool | int | float | str] | None = None
+    n: int | None = None
+
+
+_RULE: Example = {"kind": "metadata", "name": "north", "field": "site", "values": ["north"]}
 _POLICY: Example = {
     "target_accuracy": 0.95,
     "risk": 0.1,
@@ -484,7 +514,7 @@ _POLICY: Example = {
     "overlap_rate": 0.05,
     "gold_reread_rate": 0.1,
     "confidence_floor": None,
-    "rules": [],
+    "rules": [_RULE],
 }
 
 
@@ -522,7 +552,9 @@ class PolicyRequest(RequestBody):
     confidence_floor: float | None = Field(
         None, allow_inf_nan=False, description="Nothing below it is sent, whatever the threshold."
     )
-    rules: list[JsonValue] = Field(default_factory=list)
+    rules: list[Rule] = Field(
+        default_factory=list, description="The first that a document breaks is named."
+    )
 
     def as_change(self) -> PolicyChange:
         """Return what the use case takes."""
@@ -540,7 +572,7 @@ class PolicyRequest(RequestBody):
                 overlap_rate=self.overlap_rate,
                 gold_reread_rate=self.gold_reread_rate,
             ),
-            rules=self.rules,
+            rules=[rule.model_dump(exclude_none=True) for rule in self.rules],
         )
 
 
@@ -558,7 +590,7 @@ class Policy(AnswerBody):
     overlap_rate: float
     gold_reread_rate: float
     confidence_floor: float | None
-    rules: list[JsonValue]
+    rules: list[Rule]
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy) -> Self:
@@ -577,7 +609,7 @@ class Policy(AnswerBody):
             overlap_rate=policy.audits.overlap_rate,
             gold_reread_rate=policy.audits.gold_reread_rate,
             confidence_floor=policy.confidence_floor,
-            rules=[],
+            rules=[Rule.model_validate(rule.declared()) for rule in policy.rules],
         )
 
 

@@ -7,6 +7,7 @@ from service.db.tables import routing_policies
 from service.domain.audits import AuditMode, AuditPlan
 from service.domain.errors import StaleVersion, StorageUnavailable
 from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.rules import read_rules
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
 
@@ -50,6 +51,7 @@ class SqlPolicies:
                     "audit_mode": policy.audits.mode.value,
                     "overlap_rate": policy.audits.overlap_rate,
                     "gold_reread_rate": policy.audits.gold_reread_rate,
+                    "rules": [rule.declared() for rule in policy.rules],
                 },
             )
         except IntegrityError as error:
@@ -76,6 +78,7 @@ def _to_policy(row: RowMapping) -> RoutingPolicy:
             overlap_rate=row["overlap_rate"],
             gold_reread_rate=row["gold_reread_rate"],
         ),
+        rules=read_rules(row["rules"] or [])[0],
     )
 
 

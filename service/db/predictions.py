@@ -133,6 +133,7 @@ def _to_row(prediction: Prediction) -> Row:
         "audit_role": prediction.selection.role.value,
         "draw": prediction.selection.draw,
         "inclusion_probability": prediction.selection.inclusion_probability,
+        "rule": prediction.rule,
     }
 
 
@@ -171,4 +172,5 @@ def to_prediction(row: RowMapping) -> Prediction:
             row[column.draw],
             row[column.inclusion_probability],
         ),
+        rule=row[column.rule],
     )

@@ -185,6 +185,7 @@ routing_policies = Table(
     _word("audit_mode", AuditMode),
     _share("overlap_rate", given=True),
     _share("gold_reread_rate", given=True),
+    Column("rules", Json),  # NULL before there were any
     _one_of("threshold_mode", ThresholdMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
@@ -253,6 +254,7 @@ predictions = Table(
     _word("audit_role", AuditRole),
     _share("draw"),
     _share("inclusion_probability"),
+    Column("rule", Text),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),

@@ -43,7 +43,7 @@ def compared(
     now: datetime,
 ) -> Comparison:
     """Compare a candidate's score with a prediction; ``policy`` is the one that decided it."""
-    decision, reason = policy.decide(scored)
+    decision, reason = policy.decide(scored, prediction.document.metadata)
     # A document that an audit holds back would have been sent.
     sent = Decision.AUTO if prediction.reason is Reason.AUDIT else prediction.decision
     return Comparison(

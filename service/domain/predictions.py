@@ -34,6 +34,7 @@ class Reason(StrEnum):
     AUDIT = "audit"
     NO_THRESHOLD = "no_threshold"
     OUT_OF_DOMAIN = "out_of_domain"
+    RULE = "rule"
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,8 @@ class Prediction:
         Least confidence that would have been sent; None where nothing would.
     selection : Selection
         Whether the document was drawn for a check, and with what probability.
+    rule : str or None
+        Name of the rule that held the document back.
     """
 
     id: str
@@ -185,6 +188,7 @@ class Prediction:
     policy_version: str
     created_at: datetime
     selection: Selection = NOT_DRAWN
+    rule: str | None = None
 
     @property
     def name(self) -> str:

@@ -4,11 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from service.domain.audits import NO_AUDITS, AuditMode, AuditPlan, AuditRole, Draws, Selection
 from service.domain.errors import FieldFault
 from service.domain.predictions import Decision, Reason, ScoredSet
+from service.domain.rules import Metadata, Rule, first_broken, read_rules
+
+NOTHING: Metadata = MappingProxyType({})
+"""The metadata of a document that has none."""
 
 
 class ThresholdMode(StrEnum):
@@ -48,6 +53,8 @@ class RoutingPolicy:
         Nothing below it is sent, whatever the threshold, in [0, 1].
     audits : AuditPlan
         Which documents are checked besides.
+    rules : tuple of Rule
+        What is never sent, however sure the model is.
     """
 
     version: str
@@ -60,6 +67,7 @@ class RoutingPolicy:
     created_by: str
     confidence_floor: float | None = None
     audits: AuditPlan = NO_AUDITS
+    rules: tuple[Rule, ...] = ()
 
     @property
     def least_confidence(self) -> float | None:
@@ -68,12 +76,12 @@ class RoutingPolicy:
             return self.threshold
         return max(self.threshold, self.confidence_floor)
 
-    def route(self, scored: ScoredSet, draws: Draws) -> Route:
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
         """Route one scored document.
 
-        The same version, score and draws always give the same route.
+        The same version, score, draws and metadata always give the same route.
         """
-        decision, reason = self.decide(scored)
+        decision, reason = self.decide(scored, metadata)
         role = self.audits.role(draws.audit)
         if decision is Decision.AUTO:
             rate = self.audits.certification_rate + self.audits.training_rate
@@ -84,15 +92,21 @@ class RoutingPolicy:
             return Route(Decision.REVIEW if held else decision, Reason.AUDIT, selection)
         # A person reads it anyway. What is to prove a threshold is read as if it were confident,
         # so that it counts at every threshold; what no threshold can send proves nothing.
-        if role is AuditRole.TRAINING or scored.out_of_domain:
+        if role is AuditRole.TRAINING or reason in {Reason.OUT_OF_DOMAIN, Reason.RULE}:
             role = AuditRole.NONE
         return Route(decision, reason, Selection(role, draws.audit, 1.0))
 
-    def decide(self, scored: ScoredSet) -> tuple[Decision, Reason]:
+    def rule_for(self, scored: ScoredSet, metadata: Metadata) -> Rule | None:
+        """Return the first rule that holds the document back, None when none does."""
+        return first_broken(self.rules, scored.labels, metadata)
+
+    def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
         least = self.least_confidence
         if scored.out_of_domain:
             return Decision.REVIEW, Reason.OUT_OF_DOMAIN
+        if self.rule_for(scored, metadata) is not None:
+            return Decision.REVIEW, Reason.RULE
         if least is None or not self.auto_send:
             return Decision.REVIEW, Reason.NO_THRESHOLD
         if scored.confidence >= least:
@@ -123,11 +137,7 @@ def first_policy(created_at: datetime) -> RoutingPolicy:
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """The whole policy as an administrator wants it.
-
-    Rules do not run yet; they are here so that a policy that counts on them is refused, not
-    silently weakened.
-    """
+    """The whole policy as an administrator wants it; rules as they were declared."""
 
     target_accuracy: float
     risk: float
@@ -150,8 +160,7 @@ class PolicyChange:
                 "/confidence_floor",
                 f"is {self.confidence_floor}; it must lie between 0 and 1, or be null",
             )
-        if self.rules:
-            yield FieldFault("/rules", "must be []: this release knows no rules")
+        yield from read_rules(self.rules)[1]
 
     def _threshold_faults(self) -> Iterator[FieldFault]:
         pointer = "/threshold/value"
@@ -180,4 +189,5 @@ class PolicyChange:
             created_by=created_by,
             confidence_floor=self.confidence_floor,
             audits=self.audits,
+            rules=read_rules(self.rules)[0],
         )

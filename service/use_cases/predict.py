@@ -17,7 +17,7 @@ from service.domain.errors import (
 )
 from service.domain.history import Event
 from service.domain.people import Caller, Permission
-from service.domain.predictions import Decision, Document, Prediction, ScoredSet
+from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
@@ -274,7 +274,9 @@ class Predict:
         """Return the prediction, and the kinds of review that it gets."""
         id_, client, document = self.new_id(), submission.caller.id, submission.document
         draws = self.lottery(client, document.id or id_)
-        decision, reason, selection = policy.route(scored, draws)
+        metadata = document.metadata
+        decision, reason, selection = policy.route(scored, draws, metadata)
+        rule = policy.rule_for(scored, metadata) if reason is Reason.RULE else None
         prediction = Prediction(
             id=id_,
             client_id=client,
@@ -286,6 +288,7 @@ class Predict:
             policy_version=policy.version,
             created_at=self.now(),
             selection=selection,
+            rule=rule.name if rule is not None else None,
         )
         if selection.role is not AuditRole.NONE:
             return prediction, (ReviewKind.AUDIT,)
@@ -307,6 +310,7 @@ class Predict:
             decision=prediction.decision.value,
             reason=prediction.reason.value,
             confidence=scored.confidence,
+            **({} if prediction.rule is None else {"rule": prediction.rule}),
             threshold=prediction.threshold,
             model_version=scored.model_version,
             calibrator_version=scored.calibrator_version,

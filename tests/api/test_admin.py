@@ -90,7 +90,9 @@ def test_a_policy_that_changed_meanwhile_is_not_overwritten(service: Service) ->
         ({"threshold": {"mode": "fixed", "value": 0.9, "x": 1}}, ["/threshold/x"]),
         ({"audit": {"certification_rate": 1.04}}, ["/audit/certification_rate"]),
         ({"audit": {"mode": "lose"}}, ["/audit/mode"]),
-        ({"overlap_rate": -0.1, "rules": [{}]}, ["/overlap_rate", "/rules"]),
+        ({"overlap_rate": -0.1, "rules": [{}]}, ["/rules/0/kind"]),
+        ({"rules": [{"kind": "label"}]}, ["/rules/0/label"]),
+        ({"rules": [{"kind": "label", "label": "a", "n": 1}]}, ["/rules/0/n"]),
         ({"confidence_floor": 1.5}, ["/confidence_floor"]),
         ({"colour": "red"}, ["/colour"]),
     ],
@@ -144,3 +146,31 @@ def test_only_administrators_administer(
 ) -> None:
     body = {"json": POLICY} if method == "PUT" else {}
     assert_problem(service.send(method, path, by=role, **body), 403, "forbidden")
+
+
+def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> None:
+    rules = [
+        {"kind": "metadata", "name": "north", "field": "site", "values": ["north", 7]},
+        {"kind": "exactly_one", "labels": ["a", "c"]},
+    ]
+    changed = _put(service, {**POLICY, "rules": rules})
+    assert changed.status_code == 200, changed.text
+    shown = service.get("/v1/admin/policy", by="admin").json()
+    assert _put(service, shown).status_code == 200
+    told = [{k: v for k, v in rule.items() if v is not None} for rule in shown["rules"]]
+    assert told == [rules[0], {**rules[1], "name": "exactly one"}]
+
+    def predict(**body: Any) -> tuple[str, str]:
+        made = service.post(
+            "/v1/predictions", by="client", json={"document": {"text": "0.95"}, **body}
+        ).json()
+        return made["decision"], made["reason"]
+
+    assert predict() == ("auto", "above_threshold")
+    assert predict(metadata={"site": "north"}) == ("review", "rule")
+    assert predict(metadata={"site": 7.0}) == ("review", "rule")
+    assert predict(metadata={"site": "south"}) == ("auto", "above_threshold")
+    events = service.database.contents.events.values()
+    named = [e.detail.get("rule") for e in events if e.action == "prediction.created"]
+    assert named == [None, "north", "north", None]
+    assert service.get("/v1/reviews?reason=rule", by="reviewer").json()["items"]

@@ -1,5 +1,6 @@
 """Predictions and the audit trail: the fake and both databases behave alike."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -175,3 +176,10 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> 
     with begin(read_only=True) as transaction:
         assert sum(transaction.predictions.counts().values()) == 199
         assert sum(transaction.reviews.counts().values()) == 199
+
+
+def test_the_rule_that_held_a_document_back_is_kept(begin: Begin) -> None:
+    made = replace(prediction(reason=Reason.RULE), rule="label J18.9")
+    store(begin, made)
+    with begin(read_only=True) as transaction:
+        assert transaction.predictions.get(made.id) == made

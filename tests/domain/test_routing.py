@@ -122,7 +122,7 @@ def test_a_sound_change_has_no_faults(sound: PolicyChange) -> None:
         (change(audits=AuditPlan(overlap_rate=1.5)), "/overlap_rate"),
         (change(audits=AuditPlan(gold_reread_rate=2.0)), "/gold_reread_rate"),
         (change(confidence_floor=1.5), "/confidence_floor"),
-        (change(rules=[{"label": "x"}]), "/rules"),
+        (change(rules=[{"label": "x"}]), "/rules/0/kind"),
     ],
 )
 def test_a_change_that_cannot_take_effect_says_where(wrong: PolicyChange, pointer: str) -> None:

@@ -1,0 +1,241 @@
+"""Rules around the confidence: what is never sent without a person, however sure a model is.
+
+A rule is declared as a small object with a ``kind``; the policy holds them in order, and the first
+one that a document breaks is the one that is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import ClassVar, Protocol
+
+from service.domain.errors import FieldFault
+from service.domain.text import text_faults
+
+MOST_RULES = 100
+MOST_LABELS = 1_000
+LONGEST_NAME = 100
+LONGEST_LABEL = 500
+
+Metadata = Mapping[str, object]
+Declared = Mapping[str, object]
+"""A rule as an administrator wrote it."""
+
+
+class Rule(Protocol):
+    """Says of a label set and a document's metadata whether a person must look."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:
+        """Tell whether the document must not be sent."""
+
+    def declared(self) -> dict[str, object]:
+        """Return the rule as it was written."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    name: str
+    kind: ClassVar[str] = ""
+
+    def declared(self) -> dict[str, object]:
+        """Return the rule as it was written."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {"kind": self.kind, **{k: v for k, v in plain.items() if v is not None}}
+
+
+@dataclass(frozen=True)
+class LabelRule(_Named):
+    """Never send a set that holds a label."""
+
+    label: str
+    kind: ClassVar[str] = "label"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Tell whether the label is there."""
+        return self.label in labels
+
+
+@dataclass(frozen=True)
+class MetadataRule(_Named):
+    """Never send a document whose metadata has one of some values in a field."""
+
+    field: str
+    values: tuple[object, ...]
+    kind: ClassVar[str] = "metadata"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Tell whether the field is there and has one of the values."""
+        if self.field not in metadata:
+            return False
+        found = metadata[self.field]
+        # JSON's true is no number, though Python's is.
+        return any(
+            found == value and isinstance(found, bool) == isinstance(value, bool)
+            for value in self.values
+        )
+
+
+@dataclass(frozen=True)
+class ExactlyOneRule(_Named):
+    """A set must hold exactly one of some labels."""
+
+    labels: tuple[str, ...]
+    kind: ClassVar[str] = "exactly_one"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Tell whether none or several are there."""
+        return sum(label in labels for label in self.labels) != 1
+
+
+@dataclass(frozen=True)
+class AtMostRule(_Named):
+    """A set may hold at most ``n`` labels, or at most ``n`` of some."""
+
+    n: int
+    labels: tuple[str, ...] | None = None
+    kind: ClassVar[str] = "at_most"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Tell whether more are there."""
+        counted = labels if self.labels is None else labels & set(self.labels)
+        return len(counted) > self.n
+
+
+@dataclass(frozen=True)
+class RequiresRule(_Named):
+    """Where a label is, others must be too."""
+
+    label: str
+    labels: tuple[str, ...]
+    kind: ClassVar[str] = "requires"
+
+    def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
+        """Tell whether the label is there without the others."""
+        return self.label in labels and not labels >= set(self.labels)
+
+
+KINDS = ("label", "metadata", "exactly_one", "at_most", "requires")
+
+
+@dataclass
+class _Reader:
+    """Reads one declared rule, and notes what is wrong with it."""
+
+    declared: Declared
+    pointer: str
+    faults: list[FieldFault] = field(default_factory=list)
+
+    def fault(self, name: str, detail: str) -> None:
+        self.faults.append(FieldFault(f"{self.pointer}{name}", detail))
+
+    def text(self, name: str, longest: int) -> str:
+        value = self.declared.get(name)
+        if not isinstance(value, str):
+            self.fault(f"/{name}", "is missing; name it" if value is None else "must be a string")
+            return ""
+        self.faults += text_faults(value, f"{self.pointer}/{name}", longest=longest)
+        return value
+
+    def labels(self, least: int) -> tuple[str, ...]:
+        value = self.declared.get("labels")
+        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            self.fault("/labels", "must be an array of labels")
+            return ()
+        if not least <= len(value) <= MOST_LABELS or len(set(value)) != len(value):
+            self.fault("/labels", f"must name {least} to {MOST_LABELS} different labels")
+        for place, label in enumerate(value):
+            self.faults += text_faults(
+                label, f"{self.pointer}/labels/{place}", longest=LONGEST_LABEL
+            )
+        return tuple(value)
+
+    def values(self) -> tuple[object, ...]:
+        value = self.declared.get("values")
+        if not isinstance(value, list | tuple) or not value or len(value) > MOST_LABELS:
+            self.fault("/values", f"must be an array of 1 to {MOST_LABELS} values")
+            return ()
+        for place, one in enumerate(value):
+            if not isinstance(one, str | bool | int | float):
+                self.fault(f"/values/{place}", "must be a string, a number, true or false")
+        return tuple(value)
+
+    def count(self) -> int:
+        value = self.declared.get("n")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_LABELS:
+            self.fault("/n", f"must be a whole number from 0 to {MOST_LABELS}")
+            return 0
+        return value
+
+    def rule(self) -> Rule | None:
+        kind = self.declared.get("kind")
+        given = self.declared.get("name")
+        name = self.text("name", LONGEST_NAME) if given is not None else None
+        allowed = {"kind", "name"}
+        rule: Rule
+        match kind:
+            case "label":
+                allowed |= {"label"}
+                label = self.text("label", LONGEST_LABEL)
+                rule = LabelRule(name or f"label {label}"[:LONGEST_NAME], label)
+            case "metadata":
+                allowed |= {"field", "values"}
+                where = self.text("field", LONGEST_LABEL)
+                rule = MetadataRule(
+                    name or f"metadata {where}"[:LONGEST_NAME], where, self.values()
+                )
+            case "exactly_one":
+                allowed |= {"labels"}
+                rule = ExactlyOneRule(name or "exactly one", self.labels(2))
+            case "at_most":
+                allowed |= {"n", "labels"}
+                some = self.labels(1) if self.declared.get("labels") is not None else None
+                rule = AtMostRule(name or "at most", self.count(), some)
+            case "requires":
+                allowed |= {"label", "labels"}
+                label = self.text("label", LONGEST_LABEL)
+                rule = RequiresRule(
+                    name or f"{label} requires"[:LONGEST_NAME], label, self.labels(1)
+                )
+            case _:
+                self.fault("/kind", f"must be one of {', '.join(KINDS)}")
+                return None
+        for extra in sorted(set(self.declared) - allowed):
+            if self.declared[extra] is not None:
+                self.fault(f"/{extra}", f"has no meaning in a rule of kind {kind!r}")
+        return rule
+
+
+def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[FieldFault, ...]]:
+    """Return the rules that were declared, and all that is wrong with them.
+
+    >>> rules, faults = read_rules([{"kind": "label", "label": "J18.9"}, {"kind": "at_most"}])
+    >>> rules[0].name, [fault.pointer for fault in faults]
+    ('label J18.9', ['/rules/1/n'])
+    """
+    if len(declared) > MOST_RULES:
+        return (), (FieldFault("/rules", f"has {len(declared)} rules; at most {MOST_RULES}"),)
+    rules: list[Rule] = []
+    faults: list[FieldFault] = []
+    for place, one in enumerate(declared):
+        if not isinstance(one, Mapping):
+            faults.append(FieldFault(f"/rules/{place}", "must be an object with a kind"))
+            continue
+        reader = _Reader(one, f"/rules/{place}")
+        rule = reader.rule()
+        faults += reader.faults
+        if rule is not None:
+            rules.append(rule)
+    return tuple(rules), tuple(faults)
+
+
+def first_broken(rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata) -> Rule | None:
+    """Return the first rule that holds a document back, None when none does."""
+    if not rules:
+        return None
+    found = frozenset(labels)
+    return next((rule for rule in rules if rule.holds_back(found, metadata)), None)

@@ -1,0 +1,116 @@
+"""Rules: read with every fault named, and applied to sets and metadata."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.rules import first_broken, read_rules
+
+A_OR_B = {"kind": "exactly_one", "labels": ["A", "B"]}
+
+
+def held(rule: dict[str, object], labels: str = "", **metadata: object) -> bool:
+    rules, faults = read_rules([rule])
+    assert not faults
+    return first_broken(rules, tuple(labels), metadata) is not None
+
+
+@pytest.mark.parametrize(
+    ("rule", "labels", "expected"),
+    [
+        ({"kind": "label", "label": "X"}, "AX", True),
+        ({"kind": "label", "label": "X"}, "A", False),
+        (A_OR_B, "A", False),
+        (A_OR_B, "AB", True),
+        (A_OR_B, "C", True),
+        ({"kind": "at_most", "n": 2}, "ABC", True),
+        ({"kind": "at_most", "n": 2}, "AB", False),
+        ({"kind": "at_most", "n": 0}, "A", True),
+        ({"kind": "at_most", "n": 1, "labels": ["A", "B"]}, "AC", False),
+        ({"kind": "at_most", "n": 1, "labels": ["A", "B"]}, "ABC", True),
+        ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "XA", True),
+        ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "XAB", False),
+        ({"kind": "requires", "label": "X", "labels": ["A", "B"]}, "C", False),
+    ],
+)
+def test_label_sets_are_held_back(rule: dict[str, object], labels: str, expected: bool) -> None:
+    assert held(rule, labels) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("north", True), ("south", False), (7, True), (True, False), (None, False)],
+)
+def test_metadata_is_compared_with_values_of_its_own_type(value: object, expected: bool) -> None:
+    rule = {"kind": "metadata", "field": "site", "values": ["north", 7, 1]}
+    assert held(rule, site=value) is expected
+    assert not held(rule, ward="north")
+
+
+def test_the_first_rule_that_is_broken_is_named() -> None:
+    rules, _ = read_rules([{"kind": "at_most", "n": 5}, {"kind": "label", "label": "X"}, A_OR_B])
+    broken = first_broken(rules, ("X",), {})
+    assert broken is not None
+    assert broken.name == "label X"
+    assert first_broken((), ("X",), {}) is None
+
+
+def test_a_rule_is_written_as_it_was_read() -> None:
+    declared = [
+        {"kind": "label", "name": "neonates", "label": "P07.3"},
+        {"kind": "metadata", "name": "n", "field": "site", "values": ["a", 1, True]},
+        {"kind": "at_most", "name": "few", "n": 3},
+        {"kind": "requires", "name": "r", "label": "X", "labels": ["Y"]},
+    ]
+    rules, faults = read_rules(declared)
+    assert not faults
+    assert [rule.declared() for rule in rules] == declared
+    assert read_rules([rule.declared() for rule in rules])[0] == rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "pointers"),
+    [
+        ("x", [""]),
+        ({}, ["/kind"]),
+        ({"kind": "whim"}, ["/kind"]),
+        ({"kind": "label"}, ["/label"]),
+        ({"kind": "label", "label": 5}, ["/label"]),
+        ({"kind": "label", "label": "X", "n": 2, "labels": ["Y"]}, ["/labels", "/n"]),
+        ({"kind": "label", "label": "X", "name": "n" * 101}, ["/name"]),
+        ({"kind": "metadata", "field": " ", "values": []}, ["/values", "/field"]),
+        ({"kind": "metadata", "field": "f", "values": ["a", None, {}]}, ["/values/1", "/values/2"]),
+        ({"kind": "exactly_one", "labels": ["A"]}, ["/labels"]),
+        ({"kind": "exactly_one", "labels": ["A", "A"]}, ["/labels"]),
+        ({"kind": "exactly_one", "labels": "AB"}, ["/labels"]),
+        ({"kind": "at_most", "n": -1}, ["/n"]),
+        ({"kind": "at_most", "n": True}, ["/n"]),
+        ({"kind": "requires", "label": "X", "labels": []}, ["/labels"]),
+    ],
+)
+def test_every_fault_is_pointed_at(rule: object, pointers: list[str]) -> None:
+    _, faults = read_rules([A_OR_B, rule])
+    assert sorted(fault.pointer for fault in faults) == sorted(f"/rules/1{p}" for p in pointers)
+
+
+def test_too_many_rules_are_refused() -> None:
+    assert [fault.pointer for fault in read_rules([A_OR_B] * 101)[1]] == ["/rules"]
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+names = st.sampled_from(["kind", "name", "label", "labels", "field", "values", "n"])
+kinds = st.sampled_from(["label", "metadata", "exactly_one", "at_most", "requires"])
+
+
+@given(st.dictionaries(names, json | kinds, max_size=6))
+def test_whatever_is_declared_is_a_rule_or_has_a_fault(declared: dict[str, object]) -> None:
+    rules, faults = read_rules([declared])
+    if not faults:
+        (rule,) = rules
+        assert rule.name
+        rule.holds_back(frozenset("A"), {"site": 1})
+        assert read_rules([rule.declared()]) == (rules, ())
