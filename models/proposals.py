@@ -73,6 +73,7 @@ def propose_mixture(
         alpha=whole.alpha_,
         gate_alpha=whole.gate_alpha_,
         l1_ratio=whole.l1_ratio_,
+        features="linear" if whole.kernel_ is None else "kernel",
         early_stopping=False,
         max_iter=min(max(whole.n_iter_, _LEAST_STEPS), _MOST_STEPS),
         tol=0.0,

@@ -171,11 +171,16 @@ class Documents:
 
 
 def warn_of_missing(n_left: int, n_asked: int, n_sets: int) -> None:
-    """Warn, once a fit, where it has fewer components than it was asked for."""
-    if n_left < n_asked:
+    """Warn, once a fit, where it has fewer components than it was asked for, and say why."""
+    reasons = []
+    if n_sets < n_asked:
+        reasons.append(f"there are only {n_sets} distinct label sets")
+    died = min(n_sets, n_asked) - n_left
+    if died > 0:
+        reasons.append(f"{died} died: fewer than {LEAST_DOCUMENTS} documents belonged to each")
+    if reasons:
         warnings.warn(
-            f"{n_left} of {n_asked} components remain: there are {n_sets} distinct label sets, "
-            "and components that lose all their documents are dropped",
+            f"{n_left} of {n_asked} components remain; {', and '.join(reasons)}",
             ComponentWarning,
             stacklevel=4,
         )

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from models.base.bernoulli_mixture import mixture_covariance
 from models.base.binary_relevance import as_labels
+from models.base.kernel_map import KernelMap
 from models.base.mixture_em import responsibilities
 from models.base.mixture_explanation import SetExplanation, explain_set, label_correlation
 from models.base.mixture_scoring import Mixture
@@ -40,6 +41,8 @@ class MixtureInference:
     mixture_ : Mixture
     weighting_ : FeatureWeighting
         Applied to features before they meet the mixture.
+    kernel_ : KernelMap or None
+        Applied to weighted features, where gate and experts are linear in kernel features.
     support_ : csr_array of shape (n_sets, n_labels), uint8
         Label sets seen in training.
     allow_empty_ : bool
@@ -49,6 +52,7 @@ class MixtureInference:
 
     mixture_: Mixture
     weighting_: FeatureWeighting
+    kernel_: KernelMap | None = None
     support_: sp.csr_array
     allow_empty_: bool
     n_components_: int
@@ -68,7 +72,7 @@ class MixtureInference:
             Log-odds of the labels inside the components, finite.
         """
         check_is_fitted(self)
-        return self.mixture_.parameters(self.weighting_.transform(X))
+        return self.mixture_.parameters(self._seen_by_mixture(X))
 
     def predict(self, X: Matrix) -> NDArray[np.uint8]:
         """Return each document's most probable set, 0/1 of shape (n_samples, n_labels)."""
@@ -103,7 +107,7 @@ class MixtureInference:
     def log_probability(self, X: Matrix, Y: Matrix) -> NDArray[np.float64]:
         r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
         check_is_fitted(self)
-        rows = self.weighting_.transform(X)
+        rows = self._seen_by_mixture(X)
         return responsibilities(self.mixture_.log_joint(rows, as_labels(Y)))[1]
 
     def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
@@ -188,7 +192,7 @@ class MixtureInference:
         """Return the most probable of ``n_samples`` drawn sets: simple, and not always the mode."""
         draws = self.sample(X, n_samples, random_state)
         n = len(draws)
-        features = self.weighting_.transform(X)
+        features = self._seen_by_mixture(X)
         repeated = features[np.repeat(np.arange(n), n_samples)]
         flat = sp.csr_array(draws.reshape(n * n_samples, -1))
         score = responsibilities(self.mixture_.log_joint(repeated, flat))[1].reshape(n, n_samples)
@@ -244,7 +248,14 @@ class MixtureInference:
         rows = self.weighting_.transform(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
-            yield self.mixture_.parameters(rows[first : first + size])
+            part = rows[first : first + size]
+            yield self.mixture_.parameters(
+                part if self.kernel_ is None else self.kernel_.transform(part)
+            )
+
+    def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:
+        rows = self.weighting_.transform(X)
+        return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ from models.evaluation import evaluate_predictor
 from models.metrics import Metrics, RunningMetrics
 from models.predictor import SetPredictor
 from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
-from models.training import TrainingOptions, train
+from models.training import RERANKING_METHODS, TrainingOptions, train
 
 Progress = Callable[[float, str], None]
 
@@ -76,7 +76,7 @@ def row_name(options: TrainingOptions) -> str:
     'br-rerank --optimize f1'
     """
     name: str = options.method
-    if options.method == "br-rerank" and options.preset != TrainingOptions().preset:
+    if options.method in RERANKING_METHODS and options.preset != TrainingOptions().preset:
         name += f" --preset {options.preset}"
     if options.optimize != TrainingOptions().optimize:
         name += f" --optimize {options.optimize}"

@@ -15,6 +15,7 @@ from models.training import (
     MAX_REFINED,
     MIN_DOCUMENTS_TREES,
     PRESETS,
+    RERANKING_METHODS,
     Extras,
     TrainingOptions,
     TrainingWarning,
@@ -79,8 +80,12 @@ def test_probabilities_are_refined_where_documents_are_neither_too_few_nor_too_m
         assert affordable_extras(best, MAX_REFINED // 10, 11) == plainer
 
 
-def test_only_reranking_of_independent_labels_has_presets() -> None:
-    assert affordable_extras(TrainingOptions(method="cbm-rerank"), 1000, 10) == Extras()
+def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
+    for preset, extras in PRESETS.items():
+        for method in RERANKING_METHODS:
+            options = TrainingOptions(method=method, preset=preset)
+            assert affordable_extras(options, 1000, 10) == extras
+    assert affordable_extras(TrainingOptions(method="cbm"), 1000, 10) == Extras()
 
 
 def test_an_unknown_preset_is_named() -> None:

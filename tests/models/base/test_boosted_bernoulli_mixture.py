@@ -34,7 +34,7 @@ def model() -> BoostedBernoulliMixture:
 
 def test_learns_what_no_linear_mixture_can(model) -> None:
     X, Y = crossed(600, seed=1)
-    linear = ConditionalBernoulliMixture(4, random_state=0).fit(*crossed(600))
+    linear = ConditionalBernoulliMixture(4, features="linear", random_state=0).fit(*crossed(600))
     assert model.score(X, Y) > 0.7
     assert linear.score(X, Y) < 0.6
     assert model.log_probability(X, Y).mean() > linear.log_probability(X, Y).mean() + 0.3

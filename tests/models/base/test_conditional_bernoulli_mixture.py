@@ -7,9 +7,15 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit, logsumexp
 
-from models.base.bernoulli_mixture import BernoulliMixture
+from models.base.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.base.mixture_em import Documents, StoppingRule, responsibilities, run_em
+from models.base.mixture_em import (
+    Documents,
+    StoppingRule,
+    responsibilities,
+    run_em,
+    warn_of_missing,
+)
 from models.base.mixture_learners import GateSettings, SeparateLearner, SharedLearner
 from models.base.separate_experts import SeparateSettings
 from models.base.shared_experts import SharedSettings
@@ -255,12 +261,72 @@ def test_components_are_described_by_their_labels_and_features() -> None:
     assert found in ({0: 0, 2: 1, 3: 2}, {1: 0, 2: 1, 3: 2})
 
 
+def crossed(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that depend on the product of two measurements: no linear score finds them."""
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    same = X[:, 0] * X[:, 1] > 0
+    return X, np.where(same[:, None], [1, 1, 0], [0, 0, 1])
+
+
+def test_a_kernel_finds_what_no_linear_score_does() -> None:
+    X, Y = crossed(400, 0)
+    new, expected = crossed(300, 1)
+    linear = ConditionalBernoulliMixture(2, features="linear", random_state=0).fit(X, Y)
+    kernel = ConditionalBernoulliMixture(2, random_state=0).fit(X, Y)
+    assert linear.kernel_ is None
+    assert kernel.kernel_ is not None
+    assert linear.score(new, expected) < 0.7
+    assert kernel.score(new, expected) > 0.9
+
+
+def test_only_dense_measurements_of_few_documents_get_a_kernel_by_themselves() -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 2, size=(60, 2))
+    words = rng.poisson(0.1, size=(60, 40)).astype(float)
+    unit = rng.normal(size=(60, 4))
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    for X in (words, unit):
+        model = ConditionalBernoulliMixture(2, alpha=1e-2, gate_alpha=1e-2, random_state=0)
+        assert model.fit(X, Y).kernel_ is None
+    asked = ConditionalBernoulliMixture(
+        2, features="kernel", alpha=1e-2, gate_alpha=1e-2, random_state=0
+    )
+    assert asked.fit(unit, Y).kernel_ is not None
+
+
+def test_behind_a_kernel_components_are_described_by_the_measurements() -> None:
+    rng = np.random.default_rng(0)
+    kind = np.arange(120) % 2
+    X = rng.normal(size=(120, 3)) + np.column_stack([4.0 * kind, -4.0 * kind, 0.0 * kind])
+    Y = np.where(kind[:, None], [1, 0], [0, 1])
+    model = ConditionalBernoulliMixture(2, random_state=0).fit(X, Y)
+    assert model.kernel_ is not None
+    found = {c.labels[0][0]: c.features[0] for c in model.describe_components(1, 1)}
+    assert (found[0][0], found[1][0]) == (0, 1)
+    # Between two kinds of the same number and a gap of four the mean lies two away from each.
+    assert found[0][1] == pytest.approx(2.0 / X[:, 0].std(), rel=0.25)
+
+
+def test_a_kernel_survives_the_state_of_its_model() -> None:
+    X, Y = crossed(150, 2)
+    model = ConditionalBernoulliMixture(2, random_state=0).fit(X, Y)
+    arrays, settings = model.get_state()
+    again = ConditionalBernoulliMixture.from_state(arrays, settings)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.describe_components() == model.describe_components()
+    for name in ("kernel_landmarks", "kernel_turn", "contrast"):
+        with pytest.raises(ValueError, match="is missing"):
+            ConditionalBernoulliMixture.from_state(
+                {key: value for key, value in arrays.items() if key != name}, settings
+            )
+
+
 # Bad input
 
 
 def test_more_components_than_documents_or_sets_are_reduced_with_a_warning() -> None:
     with pytest.warns(
-        UserWarning, match="2 of 30 components remain: there are 2 distinct label sets"
+        UserWarning, match="2 of 30 components remain; there are only 2 distinct label sets"
     ):
         model = ConditionalBernoulliMixture(30, alpha=1e-2, random_state=0).fit(
             np.repeat(np.eye(2), 6, axis=0), np.repeat([[1, 0], [0, 1]], 6, axis=0)
@@ -315,10 +381,49 @@ def test_a_component_that_dies_is_dropped_with_a_warning() -> None:
     assert np.isfinite(run.reports[-1].objective)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_component_that_is_empty_from_the_start_is_dropped_with_a_warning(kind: str) -> None:
+    rows = documents(1)
+    memberships = np.zeros((150, 3))
+    memberships[np.arange(150), np.arange(150) % 2] = 1.0
+    with pytest.warns(UserWarning, match=r"1 of 3 components died"):
+        run = run_em(learner_of(kind, rows), memberships, rows, StoppingRule(2, 0.0, 2))
+    assert len(run.state.gate.intercept) == 2
+    assert np.isfinite(run.state.mixture.log_joint(rows.X, rows.Y)).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ((3, 9, 3), "3 of 9 components remain; there are only 3 distinct label sets"),
+        ((4, 6, 8), r"4 of 6 components remain; 2 died: fewer than 0\.1 documents"),
+        ((2, 6, 5), r"there are only 5 distinct label sets, and 3 died"),
+    ],
+)
+def test_the_warning_of_missing_components_names_what_happened(counts, reason: str) -> None:
+    with pytest.warns(ComponentWarning, match=reason):
+        warn_of_missing(*counts)
+
+
+def test_no_warning_where_every_component_remains() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_missing(6, 6, 8)
+
+
+def test_more_components_than_documents_warn_of_the_label_sets_there_are() -> None:
+    X, Y = np.eye(5), np.eye(5, dtype=int)
+    with pytest.warns(ComponentWarning, match=r"of 40 components remain; there are only 5"):
+        model = ConditionalBernoulliMixture(40, alpha=1e-3, random_state=0).fit(X, Y)
+    assert model.n_components_ <= 5
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
 def test_bad_arguments_are_refused() -> None:
     X, Y = np.eye(4), np.eye(4, dtype=int)
     for arguments, match in [
         ({"experts": "none"}, "shared or separate"),
+        ({"features": "deep"}, "auto, linear or kernel"),
         ({"alpha": "best"}, "alpha must be a number"),
         ({"n_components": 0}, "n_components must be at least 1"),
         ({"validation_fraction": 1.0}, "validation_fraction"),

@@ -1,15 +1,18 @@
 """Candidates of a mixture: exact, united without duplicates, scored one way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.sets.candidates import SOURCE_MARGINALS
+from models.sets.candidates import SOURCE_MARGINALS, SOURCE_VOTES
 from models.sets.evidence import Evidence
 from models.sets.mixture_candidates import MixtureCandidates
 from models.sets.mixture_mode import SOURCE_MIXTURE, set_log_probabilities
+from models.sets.votes import SetVotes, find_seen_sets
 from tests.models.corpora import vectors
 
 
@@ -51,6 +54,24 @@ def test_union_adds_independent_candidates_and_scores_all_by_the_joint(mixture, 
     truth = mixture.log_probability(evidence.X, found.first())
     np.testing.assert_allclose(found.log_score[found.doc_indptr[:-1]], truth, atol=1e-9)
     assert (np.diff(found.log_score)[np.diff(found.document) == 0] <= 0).all()
+
+
+def test_union_adds_the_sets_that_voters_favour(mixture, evidence):
+    """Every voter is for one rare set: it becomes a candidate of each document."""
+    seen, _ = find_seen_sets(vectors(seed=1).Y, 1000)
+    rare = seen.n_sets - 1
+    weights = np.zeros((1, len(evidence.X.indptr) - 1, seen.n_sets), dtype=np.float32)
+    weights[:, :, rare] = 1.0
+    voted = replace(evidence, votes=SetVotes(seen, ("neighbours",), weights))
+    found = MixtureCandidates.of(mixture, 4, union=True).propose(voted)
+    from_voters = found.source & SOURCE_VOTES > 0
+    favoured = tuple(seen.labels[seen.indptr[rare] : seen.indptr[rare + 1]])
+    for document in range(found.n_documents):
+        sets = range(found.doc_indptr[document], found.doc_indptr[document + 1])
+        assert favoured in {tuple(found.labels_of(s)) for s in sets if from_voters[s]}
+    assert (found.source & (SOURCE_MIXTURE | SOURCE_MARGINALS) > 0).any()
+    expected = set_log_probabilities(*mixture.parameters(voted.X), found)
+    np.testing.assert_allclose(found.log_score, expected, atol=1e-12)
 
 
 def test_a_source_survives_its_state_and_forgets_threads(mixture, evidence):

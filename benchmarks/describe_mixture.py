@@ -1,0 +1,104 @@
+"""Writes the page that shows what a mixture has learnt from generated notes, in words.
+
+    python benchmarks/describe_mixture.py > benchmarks/MIXTURE.md
+
+Trains ``cbm-rerank`` on generated notes and lets ``setwise model explain`` speak: of the components
+and labels, and of some new notes in which a label was brought by others.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from models.corpus.datasets import read_dataset
+from models.corpus.notes import Note, generate_notes, write_jsonl
+from models.training import TrainingOptions, train
+
+N_TRAINING, TRAINING_SEED = 4000, 1
+N_NEW, NEW_SEED = 400, 9
+N_COMPONENTS = 30
+N_SHOWN = 3
+
+HEAD = f"""# A mixture in words
+
+What a conditional Bernoulli mixture of {N_COMPONENTS} components has learnt from {N_TRAINING:,}
+generated clinical notes, and why it chose the label sets of notes that it had not seen. The notes
+and their codes are made up. Written by `python benchmarks/describe_mixture.py`, which trains
+`cbm-rerank` and calls
+
+```sh
+setwise model explain my-model --markdown
+setwise model explain my-model --document new.jsonl --markdown
+```
+
+A component is a kind of document. Its share is that of the training documents that belong to it;
+rates are those of its labels inside; terms draw a document to it, with the gate's coefficients.
+"""
+
+REASONS = """
+## Why a label is there
+
+Under a mixture labels depend on each other even given the document. A label may be unlikely by
+itself and still belong to the most probable set, because labels that it goes with are likely.
+"""
+
+
+def explain(*arguments: str) -> str:
+    """Return what ``setwise model explain`` prints."""
+    command = [sys.executable, "-c", "from service.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "model", "explain", *arguments], check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def choose_examples(model: Path, folder: Path) -> list[Note]:
+    """Return short new notes, rightly labelled, in which other labels brought one."""
+    notes = [note for note in generate_notes(N_NEW, seed=NEW_SEED) if len(note.text) < 400]
+    write_jsonl(notes, folder / "new.jsonl")
+    answer = json.loads(explain(str(model), "--document", str(folder / "new.jsonl"), "--json"))
+    telling = [
+        (reason["given_others"] - reason["probability"], note)
+        for note, item in zip(notes, answer["items"], strict=True)
+        if set(item["labels"]) == set(note.labels) and len(item["labels"]) > 1
+        for reason in item["reasons"]
+        if reason["companions"]
+    ]
+    telling.sort(key=lambda each: -each[0])
+    return list({note.id: note for _, note in telling}.values())[:N_SHOWN]
+
+
+def main() -> None:
+    """Print the page."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        write_jsonl(generate_notes(N_TRAINING, seed=TRAINING_SEED), folder / "train.jsonl")
+        options = TrainingOptions(method="cbm-rerank", preset="paper", n_components=N_COMPONENTS)
+        train(read_dataset(folder / "train.jsonl"), options).save(folder / "model")
+        print(HEAD)
+        print(explain(str(folder / "model"), "--terms", "6", "--markdown"))
+        print(REASONS)
+        examples = choose_examples(folder / "model", folder)
+        for note in examples:
+            write_jsonl([note], folder / "one.jsonl")
+            told = explain(
+                str(folder / "model"),
+                "--document",
+                str(folder / "one.jsonl"),
+                "--labels",
+                "3",
+                "--terms",
+                "4",
+                "--markdown",
+            )
+            title, rest = told.split("\n", 1)
+            print(f"{title}\n\n> {note.text}\n{rest}")
+
+
+if __name__ == "__main__":
+    main()
