@@ -39,12 +39,13 @@ from models.confidence.label_stack import LabelStack
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
-from models.sets.decider import SetDecider
+from models.sets.decider import Decider, SetDecider
 from models.sets.evidence import CandidateSource
 from models.sets.features import Arrays, SetFeatures
 from models.sets.mixture_candidates import MixtureCandidates
 from models.sets.reranker import SetReranker
 from models.sets.sources import MarginalCandidates, VotedCandidates
+from models.sets.support_decider import SupportDecider
 from models.sets.voters import SetVoters
 from models.state import check_labels, checked_array
 
@@ -235,7 +236,7 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     if predictor.stack is not None:
         parts["label_stack"] = _Part(*predictor.stack.get_state())
     if predictor.decider is not None:
-        parts["decider"] = _Part(*predictor.decider.get_state())
+        parts["decider"] = _decider_part(predictor.decider)
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
@@ -252,6 +253,12 @@ def _base_part(base: BinaryRelevance) -> _Part:
 
 def _source_part(source: CandidateSource, kind: str) -> _Part:
     arrays, settings = source.get_state()
+    return _Part(arrays, {"kind": kind, **settings})
+
+
+def _decider_part(decider: Decider) -> _Part:
+    arrays, settings = decider.get_state()
+    kind = "support" if isinstance(decider, SupportDecider) else "candidates"
     return _Part(arrays, {"kind": kind, **settings})
 
 
@@ -505,9 +512,10 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
     stack: LabelStack | None = None
     if outline.has_stack:
         stack = parts.build("label_stack", partial(_stack, voters, n_labels))
-    decider: SetDecider | None = None
+    source = parts.build("source", partial(_source, n_features, n_labels))
+    decider: Decider | None = None
     if outline.has_decider:
-        decider = parts.build("decider", partial(_decider, voters, n_labels))
+        decider = parts.build("decider", partial(_decider, voters, source, n_labels))
     predictor = SetPredictor(
         kind=outline.kind,
         label_names=outline.label_names,
@@ -516,7 +524,7 @@ def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
         seen=outline.seen.astype(bool),
         base=parts.build("base", partial(_base, n_features, n_labels)),
         label_calibrator=label_calibrator,
-        source=parts.build("source", partial(_source, n_features, n_labels)),
+        source=source,
         reranker=SetReranker(
             features,
             parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
@@ -583,8 +591,16 @@ def _stack(
 
 
 def _decider(
-    voters: SetVoters | None, n_labels: int, arrays: Arrays, settings: dict[str, Any]
-) -> SetDecider:
+    voters: SetVoters | None,
+    source: CandidateSource,
+    n_labels: int,
+    arrays: Arrays,
+    settings: dict[str, Any],
+) -> Decider:
+    if settings["kind"] == "support":
+        return SupportDecider.from_state(arrays, settings, source)
+    if settings["kind"] != "candidates":
+        raise ValueError(f"kind {settings['kind']!r} is unknown")
     decider = SetDecider.from_state(arrays, settings, n_labels)
     names = () if voters is None else voters.names
     if decider.voter is not None and decider.voter not in names:

@@ -10,22 +10,39 @@ from scipy.sparse import csr_array
 from models.crossfit import CrossFitted, in_document_order
 from models.metrics import count_agreement
 from models.sets.candidates import CandidateSets, concatenate
-from models.sets.decider import SetDecider, admit, blend, normalise, voted_sets
+from models.sets.decider import Decider, SetDecider, admit, blend, normalise, voted_sets
 from models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
+from models.sets.evidence import CandidateSource
+from models.sets.mixture_candidates import MixtureCandidates
+from models.sets.sized_calibration import SizedMarginalCalibrator, SizedMarginals
+from models.sets.support_decider import (
+    SupportDecider,
+    pair_codes,
+    sized_marginals,
+    support_pairs,
+)
 
 # Shares of the posterior's mass that a voter is tried with.
 _SHARES = (0.25, 0.5)
+
+# Sized marginals, a number for each document and pair of label and size, that memory has room for
+# in training: 1.6 GB. Where there are more, the rule stays with the candidates.
+_MOST_MARGINALS = 200_000_000
 
 
 class Decided(NamedTuple):
     """A tuned decider, and what it announces for documents that nothing was fitted on."""
 
-    decider: SetDecider
+    decider: Decider
     rows: CrossFitted  # as before, the announced sets among the candidates
 
 
 def fit_decider(
-    rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], objective: Objective
+    rows: CrossFitted,
+    Y: csr_array,
+    confidence: NDArray[np.float64],
+    objective: Objective,
+    source: CandidateSource | None = None,
 ) -> Decided:
     """Tune the rule of an objective, and add what it chooses to the candidates.
 
@@ -37,6 +54,9 @@ def fit_decider(
     confidence : float64 ndarray of shape (n_sets,)
         In the candidates of ``rows``; cross-validated.
     objective : {"f1", "hamming", "micro-f1", "macro-f1"}
+    source : CandidateSource, optional
+        Of the candidates, fitted on all documents. Where it is a mixture, the F1 rule is tried on
+        the mixture's support too, and the better one is taken.
 
     Returns
     -------
@@ -48,9 +68,14 @@ def fit_decider(
     allow_empty = bool((np.diff(Y.indptr) == 0).any())
     rule = make_rule(objective, allow_empty=allow_empty)
     posterior = Posterior(rows.marginals, candidates, normalise(candidates, confidence))
+    decider: Decider
     if isinstance(rule, ExpectedF1):
-        decider, posterior = _tune_f1(rule, rows, posterior, Y)
-        chosen = decider.rule.decide(posterior)
+        tuned, posterior = _tune_f1(rule, rows, posterior, Y)
+        decider, chosen = tuned, tuned.rule.decide(posterior)
+        if isinstance(source, MixtureCandidates) and _fits_memory(source, len(rows.folds)):
+            other, others = _fit_support(rows, Y, source)
+            if _f1(Y, others) > _f1(Y, chosen):
+                decider, chosen = other, others
     else:
         decider = SetDecider(rule.fit(posterior, Y))
         chosen = _decide_across(rule, posterior, Y, rows.folds)
@@ -76,6 +101,46 @@ def _tune_f1(
     if best.voter is not None:
         best = replace(best, rule=rule.fit(believed, Y))
     return best, believed
+
+
+def _fits_memory(source: MixtureCandidates, n_documents: int) -> bool:
+    return n_documents * len(support_pairs(source)) <= _MOST_MARGINALS
+
+
+def _fit_support(
+    rows: CrossFitted, Y: csr_array, source: MixtureCandidates
+) -> tuple[SupportDecider, csr_array]:
+    """Calibrate the support of all documents on what the folds' mixtures say of their own.
+
+    Returns
+    -------
+    SupportDecider
+        Its curves are fitted on all documents.
+    csr_array of shape (n_documents, n_labels)
+        What curves fitted on the other folds choose.
+    """
+    codes = support_pairs(source)
+    n_labels = int(Y.shape[1])
+    labels, sizes = np.divmod(codes, n_labels + 1)
+    P = np.zeros((Y.shape[0], len(codes)))
+    for part in rows.held_out:
+        if not isinstance(part.source, MixtureCandidates):
+            raise TypeError("the folds' candidates come from no mixture")
+        found = sized_marginals(part.source, part.evidence())
+        # A fold's mixture knows the sets of the other folds, which are some of all.
+        P[part.rows[:, None], np.searchsorted(codes, pair_codes(found))] = found.P
+
+    def of(documents: NDArray[np.int64]) -> SizedMarginals:
+        return SizedMarginals(P[documents], labels, sizes, n_labels)
+
+    chosen = np.zeros(Y.shape, dtype=np.uint8)
+    allow_empty = source.mixture_.allow_empty_
+    for fold in np.unique(rows.folds):
+        inside, outside = np.flatnonzero(rows.folds == fold), np.flatnonzero(rows.folds != fold)
+        across = SupportDecider(SizedMarginalCalibrator().fit(of(outside), Y[outside]))
+        chosen[inside] = across.decide(of(inside), allow_empty=allow_empty).toarray()
+    everything = SizedMarginals(P, labels, sizes, n_labels)
+    return SupportDecider(SizedMarginalCalibrator().fit(everything, Y)), csr_array(chosen)
 
 
 def _f1(Y: csr_array, predicted: csr_array) -> float:

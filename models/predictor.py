@@ -20,7 +20,7 @@ from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack, LabelVotes
 from models.corpus.text import TextVectorizer
 from models.sets.candidates import CandidateSets, concatenate
-from models.sets.decider import SetDecider
+from models.sets.decider import Decider
 from models.sets.evidence import CandidateSource, Evidence
 from models.sets.features import SetFeatures
 from models.sets.reranker import SetReranker
@@ -147,7 +147,7 @@ class SetPredictor:
         Where candidates or features listen to training documents' label sets.
     stack : LabelStack or None
         Where votes refine the label probabilities.
-    decider : SetDecider or None
+    decider : Decider or None
         Chooses the set to announce where it is not to be the one most likely right.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
@@ -164,7 +164,7 @@ class SetPredictor:
     reranker: SetReranker
     voters: SetVoters | None = None
     stack: LabelStack | None = None
-    decider: SetDecider | None = None
+    decider: Decider | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -41,7 +41,7 @@ from models.deciding import fit_decider
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor, seen_features
 from models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
-from models.sets.decider import SetDecider, announced_order
+from models.sets.decider import Decider, announced_order
 from models.sets.decisions import OBJECTIVES, Objective
 from models.sets.reranker import SetReranker
 
@@ -233,10 +233,12 @@ def train(
     fitted = fit_base(dataset, options, _part(report, 0.0, 0.88))
     report(0.88, "set calibrators")
     chosen = choose_calibrator(fitted.rows, options)
-    decider: SetDecider | None = None
+    decider: Decider | None = None
     if options.optimize != "set-accuracy":
         report(0.95, "decision rule")
-        decider, rows = fit_decider(fitted.rows, dataset.Y, chosen.confidence, options.optimize)
+        decider, rows = fit_decider(
+            fitted.rows, dataset.Y, chosen.confidence, options.optimize, fitted.proposal.final
+        )
         fitted = fitted._replace(rows=rows)
         chosen = refit_calibrator(chosen, rows, options)
     report(0.98, "final parts")
@@ -326,7 +328,7 @@ def assemble(
     fitted: FittedBase,
     chosen: ChosenCalibrator,
     options: TrainingOptions,
-    decider: SetDecider | None = None,
+    decider: Decider | None = None,
     *,
     seconds: float | None = None,
 ) -> SetPredictor:

@@ -1,5 +1,6 @@
 """Which set of a document is announced when the objective is not to be wholly right."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -27,8 +28,60 @@ from models.state import checked_array
 _VOTED_SETS = 64
 
 
+class Decider(ABC):
+    """Chooses the set to announce, and sees to its confidence."""
+
+    @abstractmethod
+    def choose(
+        self,
+        evidence: Evidence,
+        source: CandidateSource,
+        candidates: CandidateSets,
+        confidence: NDArray[np.float64],
+    ) -> csr_array:
+        """Return one set per document, 0/1 of shape (n_documents, n_labels), uint8."""
+
+    @abstractmethod
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings."""
+
+    def announce(
+        self,
+        evidence: Evidence,
+        source: CandidateSource,
+        reranker: SetReranker,
+        ranked: CandidateSets,
+        confidence: NDArray[np.float64],
+    ) -> tuple[CandidateSets, NDArray[np.float64]]:
+        """Put the chosen set first, with the confidence that it is wholly right.
+
+        A set that was no candidate becomes one, and the candidates are judged again beside it.
+
+        Parameters
+        ----------
+        evidence : Evidence
+        source : CandidateSource
+            Where the candidates come from.
+        reranker : SetReranker
+            What ranked them.
+        ranked : CandidateSets
+        confidence : float64 ndarray of shape (n_sets,)
+
+        Returns
+        -------
+        CandidateSets, float64 ndarray
+            As the reranker gives them.
+        """
+        chosen = self.choose(evidence, source, ranked, confidence)
+        united = admit(chosen, evidence, source, ranked)
+        if len(united) > len(ranked):
+            confidence = reranker.judge(evidence, united)
+        order = announced_order(united, confidence, by_confidence=reranker.by_confidence)
+        return united.reorder(order), confidence[order]
+
+
 @dataclass(frozen=True, eq=False)
-class SetDecider:
+class SetDecider(Decider):
     """A tuned decision rule, and the posterior that it is told.
 
     A candidate's mass is the confidence in it; confidences that sum to more than one are divided
@@ -48,39 +101,15 @@ class SetDecider:
     voter: str | None = None
     share: float = 0.0
 
-    def announce(
+    def choose(
         self,
         evidence: Evidence,
-        source: CandidateSource,
-        reranker: SetReranker,
-        ranked: CandidateSets,
+        source: CandidateSource,  # noqa: ARG002  # the candidates say it all
+        candidates: CandidateSets,
         confidence: NDArray[np.float64],
-    ) -> tuple[CandidateSets, NDArray[np.float64]]:
-        """Put the set that the rule chooses first, with the confidence that it is wholly right.
-
-        A set that was no candidate becomes one, and the candidates are judged again beside it.
-
-        Parameters
-        ----------
-        evidence : Evidence
-        source : CandidateSource
-            Where the candidates come from.
-        reranker : SetReranker
-            What ranked them.
-        ranked : CandidateSets
-        confidence : float64 ndarray of shape (n_sets,)
-
-        Returns
-        -------
-        CandidateSets, float64 ndarray
-            As the reranker gives them.
-        """
-        chosen = self.rule.decide(self.posterior(evidence, ranked, confidence))
-        united = admit(chosen, evidence, source, ranked)
-        if len(united) > len(ranked):
-            confidence = reranker.judge(evidence, united)
-        order = announced_order(united, confidence, by_confidence=reranker.by_confidence)
-        return united.reorder(order), confidence[order]
+    ) -> csr_array:
+        """Return the sets that the rule chooses."""
+        return self.rule.decide(self.posterior(evidence, candidates, confidence))
 
     def posterior(
         self, evidence: Evidence, candidates: CandidateSets, confidence: NDArray[np.float64]

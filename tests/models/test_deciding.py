@@ -53,7 +53,9 @@ def trained_for_all(data, options):
     predictors = {"set-accuracy": assemble(data, fitted, chosen, options)}
     for objective in OBJECTIVES[1:]:
         own = dataclasses.replace(options, optimize=objective)
-        decider, rows = fit_decider(fitted.rows, data.Y, chosen.confidence, objective)
+        decider, rows = fit_decider(
+            fitted.rows, data.Y, chosen.confidence, objective, fitted.proposal.final
+        )
         predictors[objective] = assemble(
             data, fitted._replace(rows=rows), refit_calibrator(chosen, rows, own), own, decider
         )
