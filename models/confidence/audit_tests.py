@@ -190,7 +190,7 @@ class BettingTest:
     References
     ----------
     .. [1] I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by
-       betting", Journal of the Royal Statistical Society B 86, 2024, section 4.
+       betting", Journal of the Royal Statistical Society B 86, 2024: capital processes.
     """
 
     def __init__(

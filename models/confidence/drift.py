@@ -14,7 +14,8 @@ several is again such a process.
 References
 ----------
 .. [1] J. Shin, A. Ramdas and A. Rinaldo, "E-detectors: A Nonparametric Framework for Sequential
-   Change Detection", New England Journal of Statistics in Data Science 2, 2024, Theorem 2.4.
+   Change Detection", New England Journal of Statistics in Data Science 2, 2024:
+   the Shiryaev-Roberts e-detector.
 """
 
 from collections.abc import Mapping

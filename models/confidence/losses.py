@@ -108,6 +108,11 @@ class SquaredSurrogate:
     Parameters
     ----------
     alpha, beta : float or array-like of shape (n,)
+
+    References
+    ----------
+    .. [1] N. Natarajan, I. Dhillon, P. Ravikumar and A. Tewari, "Learning with Noisy Labels",
+       NIPS 2013, Lemma 1 (the thesis' (4.2)).
     """
 
     def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
@@ -139,6 +144,11 @@ class LogisticSurrogate:
     ----------
     alpha, beta : float or array-like of shape (n,)
         Equal for all rows, or as the annotator of each.
+
+    References
+    ----------
+    .. [1] N. Natarajan, I. Dhillon, P. Ravikumar and A. Tewari, "Learning with Noisy Labels",
+       NIPS 2013, Lemma 1 (the thesis' (4.2)).
     """
 
     def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:

@@ -81,7 +81,8 @@ def sgr_threshold(
     References
     ----------
     .. [1] Y. Geifman and R. El-Yaniv, "Selective Classification for Deep Neural Networks", NeurIPS
-       2017, Algorithm 2. The bound of their Lemma 3.1 is that of Clopper and Pearson.
+       2017: Selection with Guaranteed Risk (SGR), Theorem 3.2. The bound of their Lemma 3.1 is
+       that of Clopper and Pearson.
 
     Examples
     --------

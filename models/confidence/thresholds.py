@@ -15,8 +15,8 @@ automation, never the guarantee.
 References
 ----------
 .. [1] A. Angelopoulos, S. Bates, E. Candès, M. Jordan and L. Lei, "Learn then Test: Calibrating
-   Predictive Algorithms to Achieve Risk Control", 2021, arXiv:2110.01052: fixed sequence testing
-   (section 2.3) with binomial tail p-values.
+   Predictive Algorithms to Achieve Risk Control", 2021, arXiv:2110.01052: fixed sequence testing,
+   with binomial tail p-values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
