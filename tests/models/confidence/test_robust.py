@@ -18,6 +18,7 @@ from models.confidence.robust import (
     document_folds,
     forward_loss,
 )
+from models.confidence.sampling import inclusion_weights
 from tests.models.confidence.tables import make_table
 
 BOTH = [RobustLogisticSets(), RobustBoostedSets(n_trees=150)]
@@ -185,3 +186,42 @@ def test_fewer_documents_than_folds_are_refused():
     table, agreed, *_ = noisy(5, 4, 0.1)
     with pytest.raises(ValueError, match="folds"):
         choose_robust(table, agreed, alpha=0.1, beta=0.0)
+
+
+@pytest.mark.slow
+def test_audits_with_capped_weights_cure_what_reviews_alone_bias():
+    # A model sends what it is sure of; then sure documents begin to fail where label 5 is present.
+    def changed(seed, n):
+        table, _, chance = make_table(seed, n)
+        row_of_label = np.repeat(np.arange(n), table.sizes)
+        has = np.bincount(row_of_label[table.labels == 5], minlength=n) > 0
+        return table, np.where(has, 0.45 * chance, chance)
+
+    before, right, _ = make_table(0, 6000)
+    deployed = BoostedSets("logistic").fit(before, right)
+    table, chance = changed(1, 12_000)
+    rng = np.random.default_rng(2)
+    outcome, told = rng.random(12_000) < chance, deployed.predict(table)
+    sent = told >= 0.6
+    probability = np.where(sent, 0.05, 1.0)
+    reviewed = rng.random(12_000) < probability
+
+    def refit(rows, weight):
+        rows = np.flatnonzero(rows)
+        return RobustBoostedSets(n_trees=200).fit(
+            table.take(rows), outcome[rows], sample_weight=weight
+        )
+
+    cured = refit(reviewed, inclusion_weights(probability[reviewed]))
+    alone = refit(~sent, None)
+    new, chance = changed(3, 6000)
+    region = deployed.predict(new) >= 0.6
+    truth = chance[region].mean()
+    bias = {
+        "deployed": deployed.predict(new)[region].mean() - truth,
+        "alone": alone.predict(new)[region].mean() - truth,
+        "cured": cured.predict(new)[region].mean() - truth,
+    }
+    assert bias["deployed"] > 0.05
+    assert bias["alone"] < -0.08
+    assert abs(bias["cured"]) < 0.03
