@@ -26,6 +26,7 @@ from models.sets.votes import SetVotes
 
 # Votes are dense, so documents are described so many at a time.
 _VOTES_AT_ONCE = 2048
+_SCORED_AT_ONCE = 8192
 
 Progress = Callable[[float, str], None]
 
@@ -58,8 +59,10 @@ class CrossFitted:
     ----------
     folds : int64 ndarray of shape (n_documents,)
         Fold of each document, from 0.
-    logits, marginals : float64 ndarray of shape (n_documents, n_labels)
-        Raw and calibrated label scores.
+    logits : float32 ndarray of shape (n_documents, n_labels)
+        Raw label scores.
+    marginals : float64 ndarray of shape (n_documents, n_labels)
+        Calibrated ones. Single precision would round the surest to 0 and 1.
     candidates : CandidateSets
         In the order of the documents.
     table : SetFeatureTable
@@ -71,7 +74,7 @@ class CrossFitted:
     """
 
     folds: NDArray[np.int64]
-    logits: NDArray[np.float64]
+    logits: NDArray[np.float32]
     marginals: NDArray[np.float64]
     candidates: CandidateSets
     table: SetFeatureTable
@@ -90,7 +93,7 @@ def out_of_fold_logits(
     Y: csr_array,
     folds: NDArray[np.int64],
     progress: Progress | None = None,
-) -> NDArray[np.float64]:
+) -> NDArray[np.float32]:
     """Score each fold by a clone of ``base`` fitted on the others.
 
     Parameters
@@ -106,15 +109,19 @@ def out_of_fold_logits(
 
     Returns
     -------
-    float64 ndarray of shape (n_documents, n_labels)
+    float32 ndarray of shape (n_documents, n_labels)
+        Documents times labels bound what a machine can train, so they take no more.
     """
-    logits = np.empty(Y.shape, dtype=np.float64)
+    logits = np.empty(Y.shape, dtype=np.float32)
     names = np.unique(folds)
     for done, fold in enumerate(names):
         if progress is not None:
             progress(done / len(names), f"binary relevance without fold {done + 1}")
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        logits[inside] = clone(base).fit(X[outside], Y[outside]).decision_function(X[inside])
+        fitted = clone(base).fit(X[outside], Y[outside])
+        for start in range(0, len(inside), _SCORED_AT_ONCE):
+            part = inside[start : start + _SCORED_AT_ONCE]
+            logits[part] = fitted.decision_function(X[part])
     return logits
 
 
@@ -122,7 +129,7 @@ def cross_fit(
     X: csr_array,
     Y: csr_array,
     folds: NDArray[np.int64],
-    logits: NDArray[np.float64],
+    logits: NDArray[np.float32],
     *,
     label_calibrator: LabelCalibrator,
     source: CandidateSource,
@@ -136,7 +143,7 @@ def cross_fit(
     ----------
     X, Y, folds
         As for `out_of_fold_logits`.
-    logits : float64 ndarray of shape (n_documents, n_labels)
+    logits : float32 ndarray of shape (n_documents, n_labels)
         Its result.
     label_calibrator, source, features
         Unfitted parts; clones are fitted.
@@ -145,11 +152,12 @@ def cross_fit(
     stack : LabelStack, optional
         Needs voters. Fitted here on all documents; each fold is refined by the other folds.
     """
-    marginals = np.empty_like(logits)
+    marginals = np.empty(logits.shape)
     for fold in np.unique(folds):
-        inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        calibrator = clone(label_calibrator).fit(logits[outside], Y[outside])
-        marginals[inside] = calibrator.transform(logits[inside])
+        outside = np.flatnonzero(folds != fold)
+        calibrator = clone(label_calibrator).fit(logits, Y, rows=outside)
+        for inside in _parts(folds, fold):
+            marginals[inside] = calibrator.transform(logits[inside])
     vote = None
     if voters is not None:
         vote = voters.fit_folds(Evidence(X, logits, marginals), Y, folds)

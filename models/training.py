@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from models.base.bernoulli_mixture import ComponentWarning
 from models.base.binary_relevance import BinaryRelevance
+from models.capacity import check_room
 from models.confidence.calibrators import (
     BoostedSets,
     CardinalityIsotonicSets,
@@ -266,10 +267,11 @@ def fit_base(
     Raises
     ------
     ValueError
-        If there is too little to learn from.
+        If there is too little to learn from, or too much for the memory at hand.
     """
     report = progress or _silent
     _check(dataset)
+    check_room(dataset.n, len(dataset.label_names))
     report(0.0, "features")
     vectorizer, X = _vectorize(dataset, options)
     report(0.05, "binary relevance on all documents")

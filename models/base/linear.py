@@ -89,6 +89,7 @@ def fit_elastic_net(
     max_iter: int | ArrayLike = 100,
     max_sweeps: int = 3,
     patience: int | None = 3,
+    trusted: float = 0.0,
     n_jobs: int | None = None,
 ) -> LinearFit:
     r"""Minimise the elastic-net logistic objective of every column of `Y`.
@@ -123,6 +124,9 @@ def fit_elastic_net(
     patience : int or None
         Steps without a lower validation loss after which a problem ends; None runs to the
         tolerance, keeps the last step and merely measures the validation loss there.
+    trusted : float
+        A step that began within this many times `tol` is the last one, and nobody looks where it
+        led: looking at every feature takes as long as the step. Not where validation ends a fit.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
 
@@ -187,7 +191,7 @@ def fit_elastic_net(
         Y_valid=_columns(valid_targets),
         n_valid=n_valid,
     )
-    rule = Rule(float(tol), int(patience or 0), int(max_sweeps))
+    rule = Rule(float(tol), int(patience or 0), int(max_sweeps), float(trusted))
     fits = _join(_in_threads(problems, rule, size, n_jobs))
     return LinearFit(
         coef=sp.csr_array((fits.values, fits.indices, fits.indptr), shape=(size, d)),

@@ -44,6 +44,7 @@ class Rule(NamedTuple):
     tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
     patience: int  # successive steps without a better validation loss; 0: validation ends nothing
     max_sweeps: int  # coordinate-descent sweeps per step
+    trusted: float  # a step from within so many times `tol` is the last, without another look
 
 
 class Problems(NamedTuple):
@@ -221,6 +222,10 @@ def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) 
             status = CONVERGED  # to rounding: no point on the line is lower
             break
         n_iter += 1
+        if not watched and gap <= rule.trusted * bar:
+            best_iter = n_iter
+            status = CONVERGED
+            break
     if watched:
         at.coef[:] = held_out.coef
         at.intercept[0] = held_out.intercept[0]

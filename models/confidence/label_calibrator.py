@@ -61,6 +61,8 @@ class LabelCalibrator(BaseEstimator):
         logits: ArrayLike,
         Y: ArrayLike | sparray | spmatrix,
         sample_weight: ArrayLike | None = None,
+        *,
+        rows: NDArray[np.int64] | None = None,
     ) -> Self:
         """Fit one curve a label, on rows that the scorer was not fitted on.
 
@@ -71,6 +73,9 @@ class LabelCalibrator(BaseEstimator):
         Y : array-like or sparse array of shape (n_documents, n_labels)
             True labels, 0/1.
         sample_weight : array-like of shape (n_documents,), optional
+        rows : int64 ndarray, optional
+            The documents to learn from, all by default. Nothing larger than a column is copied
+            for them, as a matrix of many documents and labels fits memory only once.
 
         Raises
         ------
@@ -79,7 +84,7 @@ class LabelCalibrator(BaseEstimator):
         """
         if not 0.0 <= self.isotonic_share < 1.0:
             raise ValueError(f"isotonic_share must lie in [0, 1); it is {self.isotonic_share}")
-        logits = np.asarray(logits, dtype=np.float64)
+        logits = np.asarray(logits)
         truth = csc_array(Y if isinstance(Y, sparray | spmatrix) else np.asarray(Y))
         if logits.ndim != 2 or truth.shape != logits.shape:
             raise ValueError(
@@ -87,15 +92,18 @@ class LabelCalibrator(BaseEstimator):
             )
         n = len(logits)
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
+        used = np.arange(n) if rows is None else rows
+        weight = weight[used]
         # A share seen as 0 or 1 may be off by about one document in those that were looked at.
         margin = 0.5 / (weight.sum() + 1.0)
         curves = []
         for label in range(logits.shape[1]):
-            scores = np.clip(logits[:, label], -LOGIT_LIMIT, LOGIT_LIMIT)
+            scores = logits[used, label].astype(np.float64)
             outcome = np.zeros(n)
             held = slice(truth.indptr[label], truth.indptr[label + 1])
             outcome[truth.indices[held]] = truth.data[held]
-            curves.append(IsotonicCurve.fit(scores, outcome, weight))
+            limited = np.clip(scores, -LOGIT_LIMIT, LOGIT_LIMIT)
+            curves.append(IsotonicCurve.fit(limited, outcome[used], weight))
         self.knot_indptr_ = np.cumsum([0, *(len(curve.x) for curve in curves)], dtype=np.int64)
         self.knot_logits_ = np.concatenate([curve.x for curve in curves])
         share = np.clip(np.concatenate([curve.y for curve in curves]), margin, 1.0 - margin)

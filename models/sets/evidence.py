@@ -20,8 +20,8 @@ class Evidence:
     ----------
     X : csr_array of shape (n_documents, n_features), float32
         The features that binary relevance saw.
-    logits : float64 ndarray of shape (n_documents, n_labels)
-        Raw scores of binary relevance.
+    logits : float64 or float32 ndarray of shape (n_documents, n_labels)
+        Raw scores of binary relevance; cross-fitting keeps them in single precision.
     marginals : float64 ndarray of shape (n_documents, n_labels)
         Calibrated label probabilities, strictly inside (0, 1).
     votes : SetVotes or None
@@ -29,7 +29,7 @@ class Evidence:
     """
 
     X: csr_array
-    logits: NDArray[np.float64]
+    logits: NDArray[np.floating]
     marginals: NDArray[np.float64]
     votes: SetVotes | None = None
 

@@ -95,8 +95,8 @@ class NumberedCalibrator(BaseEstimator):
 
     log: ClassVar[list] = []
 
-    def fit(self, logits, Y):
-        self.fitted_on = set(logits[:, 0].astype(int))
+    def fit(self, logits, Y, *, rows):
+        self.fitted_on = set(logits[rows, 0].astype(int))
         return self
 
     def transform(self, logits):

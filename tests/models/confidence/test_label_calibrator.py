@@ -19,6 +19,16 @@ def scores(seed, n=400, n_labels=5, slope=2.0):
     return slope * honest, (rng.random((n, n_labels)) < expit(honest)).astype(np.uint8)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_learning_from_some_rows_is_learning_from_them_alone(dtype):
+    logits, Y = scores(4)
+    logits = logits.astype(dtype)
+    rows = np.flatnonzero(np.arange(len(logits)) % 3)
+    some = LabelCalibrator().fit(logits, Y, rows=rows)
+    alone = LabelCalibrator().fit(logits[rows], Y[rows])
+    np.testing.assert_array_equal(some.transform(logits), alone.transform(logits))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_mean_of_raw_and_isotonic_logits_at_the_knots(seed):
     logits, Y = scores(seed)

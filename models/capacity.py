@@ -1,0 +1,84 @@
+"""Whether training fits the memory at hand, told before hours of work and not after."""
+
+import os
+import sys
+from pathlib import Path
+
+BYTES_PER_SCORE = 16
+"""Bytes that cross-fitting takes for each document and label: a raw score in single and a
+probability in double precision, and what metrics sort. Measured with ``bench_scale.py``."""
+
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMINFO = Path("/proc/meminfo")
+
+
+def check_room(n_documents: int, n_labels: int, available: int | None = None) -> None:
+    """Refuse a training whose label scores cannot fit the memory.
+
+    Parameters
+    ----------
+    n_documents, n_labels : int
+    available : int, optional
+        Bytes; by default what the machine, its container and the process limit leave. Where that
+        is not known, nothing is refused.
+
+    Raises
+    ------
+    ValueError
+        If the scores need more.
+
+    Examples
+    --------
+    >>> check_room(1_000_000, 10_000, available=2**34)
+    Traceback (most recent call last):
+    ...
+    ValueError: 1,000,000 documents and 10,000 labels need 160 GB of memory for their scores; \
+17 GB are free. Train on fewer documents, or on the labels that matter
+    """
+    room = available_memory() if available is None else available
+    needed = BYTES_PER_SCORE * n_documents * n_labels
+    if room is not None and needed > room:
+        raise ValueError(
+            f"{n_documents:,} documents and {n_labels:,} labels need {needed / 1e9:.0f} GB of "
+            f"memory for their scores; {room / 1e9:.0f} GB are free. Train on fewer documents, "
+            "or on the labels that matter"
+        )
+
+
+def available_memory() -> int | None:
+    """Return the bytes that this process may still take, None where nobody tells."""
+    bounds = [_free_of_machine(), _free_of_container(), _free_of_process()]
+    known = [bound for bound in bounds if bound is not None]
+    return max(min(known), 0) if known else None
+
+
+def _free_of_machine() -> int | None:
+    fields = dict(line.split(":", 1) for line in _lines(_MEMINFO) if ":" in line)
+    found = [fields[name].split()[0] for name in ("MemAvailable", "SwapFree") if name in fields]
+    return 1024 * sum(map(int, found)) if found else None
+
+
+def _free_of_container() -> int | None:
+    limit, used = _lines(_CGROUP / "memory.max"), _lines(_CGROUP / "memory.current")
+    if not limit or not used or not limit[0].isdigit():
+        return None
+    return int(limit[0]) - int(used[0])
+
+
+def _free_of_process() -> int | None:
+    if sys.platform == "win32":
+        return None
+    import resource  # noqa: PLC0415  # Unix alone has it
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    size = _lines(Path("/proc/self/statm"))
+    if limit == resource.RLIM_INFINITY or not size:
+        return None
+    return limit - int(size[0].split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []
