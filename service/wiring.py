@@ -51,6 +51,7 @@ from service.use_cases import (
     candidates,
     deliver,
     export,
+    forecast,
     labels,
     outcomes,
     oversee,
@@ -276,6 +277,9 @@ def verbs(
             begin, clock, files, keep=timedelta(days=settings.job_files_days)
         ),
         get_policy=administer.GetPolicy(begin),
+        preview_policy=forecast.PreviewPolicy(begin),
+        report_reliability=forecast.ReportReliability(begin),
+        report_automation=forecast.ReportAutomation(begin),
         change_policy=administer.ChangePolicy(**office),
         add_model=administer.AddModel(store=store, **office),
         list_models=administer.ListModels(begin),

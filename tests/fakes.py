@@ -24,6 +24,7 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
+from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -671,6 +672,29 @@ class FakeHistory(_Repository):
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
         found = [event for event in self.contents.events.values() if _within(event.at, span)]
         return list(_page(found, after, limit, newest_first=False).items)
+
+    def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
+        newest = _page(self.contents.predictions.values(), None, limit, newest_first=True).items
+        return [
+            Evidence(
+                confidence=one.scored.confidence,
+                sendable=not one.scored.out_of_domain,
+                sent=one.decision is Decision.AUTO,
+                correct=self._verdict(one.id),
+                created_at=one.created_at,
+                labels=list(one.scored.labels) if with_labels else (),
+                metadata=one.document.metadata if with_labels else {},
+            )
+            for one in newest
+        ]
+
+    def _verdict(self, prediction_id: str) -> bool | None:
+        reported = FakeOutcomes(self.contents).of(prediction_id)
+        reviewed = [
+            one for one in FakeReviews(self.contents).annotations_of(prediction_id) if one.settles
+        ]
+        said = reported[-1:] or reviewed[-1:]
+        return said[0].agreed if said else None
 
     def _beside(
         self, items: Iterable[Said], span: Span, after: str | None, limit: int

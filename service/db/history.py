@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
+from sqlalchemy import Column, Connection, RowMapping, Select, Table, case, func, select
 
 from service.db.predictions import to_prediction
 from service.db.reviews import to_annotation
 from service.db.tables import annotations, audit_events, outcomes, predictions
+from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
-from service.domain.predictions import Prediction
+from service.domain.predictions import Decision, Prediction
 from service.domain.reviews import Annotation
 from service.use_cases.ports import Span
 
@@ -47,6 +48,46 @@ class SqlHistory:
             select(audit_events), audit_events, audit_events.c.at, span, after, limit
         )
         return [Event(**_own(row, audit_events)) for row in found]
+
+    def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
+        column = predictions.c
+        said = annotations.c
+        settled = select(said.id).where(said.prediction_id == column.id, said.settles)
+        # Should several people have settled it, one who disagreed is enough.
+        reviewed = case(
+            (settled.where(~said.agreed).exists(), False), (settled.exists(), True), else_=None
+        )
+        reported = (
+            select(outcomes.c.agreed)
+            .where(outcomes.c.prediction_id == column.id)
+            .order_by(outcomes.c.number.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        wanted = [
+            column.confidence,
+            column.out_of_domain,
+            column.decision,
+            column.created_at,
+            func.coalesce(reported, reviewed).label("correct"),
+        ]
+        if with_labels:
+            wanted += [column.candidates, column.metadata]
+        rows = self._connection.execute(
+            select(*wanted).order_by(column.id.desc()).limit(limit)
+        ).mappings()
+        return [
+            Evidence(
+                confidence=row["confidence"],
+                sendable=not row["out_of_domain"],
+                sent=row["decision"] == Decision.AUTO.value,
+                correct=None if row["correct"] is None else bool(row["correct"]),
+                created_at=row["created_at"],
+                labels=row["candidates"][0]["labels"] if with_labels else (),
+                metadata=row["metadata"] if with_labels else {},
+            )
+            for row in rows
+        ]
 
     def _page(  # noqa: PLR0917 -- the same six for four tables
         self,

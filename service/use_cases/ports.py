@@ -14,6 +14,7 @@ from service.domain.accounts import Attempts, Person, Session
 from service.domain.backlog import Backlog
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
+from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -495,6 +496,9 @@ class History(Protocol):
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
         """List the audit trail of all clients."""
+
+    def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
+        """Return what is known of the most recent predictions, newest first."""
 
 
 class Comparisons(Protocol):

@@ -25,6 +25,7 @@ from service.use_cases.candidates import (
 )
 from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
 from service.use_cases.export import Export, RunExport, SubmitExport
+from service.use_cases.forecast import PreviewPolicy, ReportAutomation, ReportReliability
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.oversee import CancelJob, GetJob, ListJobs, RetryJob
@@ -106,6 +107,9 @@ class Verbs:
     run_export: RunExport
     get_policy: GetPolicy
     change_policy: ChangePolicy
+    preview_policy: PreviewPolicy
+    report_reliability: ReportReliability
+    report_automation: ReportAutomation
     add_model: AddModel
     list_models: ListModels
     activate_model: ActivateModel

@@ -29,6 +29,7 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
     "policy": lambda it: it.policies.current(),
     "key": lambda it: it.keys.by_digest(bytes(32)),
     "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
+    "evidence": lambda it: it.history.evidence(50, with_labels=True),
     "comparison": lambda it: it.comparisons.tally(prediction().id),
     "differences": lambda it: it.comparisons.differing(prediction().id, routes_only=False, **PAGE),
     "shadow": lambda it: it.comparisons.shadow(),

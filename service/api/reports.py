@@ -1,0 +1,235 @@
+"""Numbers for leads: what was done, how right it was, what another policy would do."""
+
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import ConfigDict, Field
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, VerbsOf, answer
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
+from service.api.schemas import Query as Parameters
+from service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable, Unauthenticated
+from service.domain.predictions import Reason
+from service.use_cases import forecast
+from service.use_cases.forecast import MOST_DOCUMENTS
+from service.use_cases.report import Counts
+
+router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
+
+_ANY_CALL = (Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable)
+_SHARE: Example = {"checked": 120, "right": 114, "value": 0.95, "low": 0.91, "high": 0.98}
+_FORECAST: Example = {
+    "threshold": 0.9,
+    "documents": 1000,
+    "sent": 620,
+    "coverage": 0.62,
+    "expected_accuracy": 0.96,
+    "accuracy": _SHARE,
+    "reviews": 380,
+    "reviews_a_day": 54.3,
+}
+
+
+def _shown(example: Example) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
+class Share(AnswerBody):
+    """How many of the checked sets were right."""
+
+    checked: int = Field(ge=0, description="Sets that a review or an outcome has judged.")
+    right: int = Field(ge=0)
+    value: Probability | None
+    low: Probability | None = Field(description="Exact bounds, each with the policy's risk.")
+    high: Probability | None
+
+
+class Forecast(AnswerBody):
+    """What a policy does with recent documents."""
+
+    threshold: Probability | None = Field(description="null: nothing is sent.")
+    documents: int = Field(ge=0)
+    sent: int = Field(ge=0)
+    coverage: Probability
+    expected_accuracy: Probability | None = Field(description="Mean confidence of what is sent.")
+    accuracy: Share
+    reviews: int = Field(ge=0)
+    reviews_a_day: float = Field(ge=0)
+
+    @classmethod
+    def of(cls, made: forecast.Forecast) -> Self:
+        """Describe a forecast."""
+        return cls.model_validate({**vars(made), "accuracy": vars(made.accuracy)})
+
+
+class Summary(AnswerBody):
+    """What was done, and what waits."""
+
+    model_config = _shown(
+        {
+            "predictions": 1000,
+            "auto_sent": 620,
+            "coverage": 0.62,
+            "reasons": {"above_threshold": 620, "below_threshold": 380},
+            "reviews": {"waiting": 30, "leased": 4, "completed": 340, "skipped": 6},
+        }
+    )
+
+    predictions: int = Field(ge=0)
+    auto_sent: int = Field(ge=0)
+    coverage: Probability
+    reasons: dict[Reason, int]
+    reviews: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: Counts) -> Self:
+        """Describe the counts."""
+        return cls(
+            predictions=counts.predictions,
+            auto_sent=counts.auto_sent,
+            coverage=counts.auto_sent / counts.predictions if counts.predictions else 0.0,
+            reasons={reason: n for reason, n in counts.reasons.items() if n},
+            reviews={
+                name: getattr(counts, name)
+                for name in ("waiting", "leased", "completed", "skipped")
+            },
+        )
+
+
+class Bucket(AnswerBody):
+    """Documents of about the same confidence."""
+
+    low: Probability
+    high: Probability
+    documents: int = Field(ge=0)
+    confidence: Probability | None = Field(description="Mean, over the checked documents.")
+    accuracy: Share
+
+
+class Reliability(AnswerBody):
+    """How well confidence agrees with being right."""
+
+    model_config = _shown(
+        {
+            "documents": 1000,
+            "checked": 120,
+            "brier": 0.08,
+            "buckets": [
+                {
+                    "low": 0.9,
+                    "high": 1.0,
+                    "documents": 640,
+                    "confidence": 0.95,
+                    "accuracy": _SHARE,
+                }
+            ],
+        }
+    )
+
+    documents: int = Field(ge=0)
+    checked: int = Field(ge=0)
+    brier: float | None = Field(description="Mean squared error of the confidence.")
+    buckets: list[Bucket]
+
+    @classmethod
+    def of(cls, made: forecast.Reliability) -> Self:
+        """Describe a report."""
+        buckets = [{**vars(one), "accuracy": vars(one.accuracy)} for one in made.buckets]
+        return cls.model_validate({**vars(made), "buckets": buckets})
+
+
+class Automation(AnswerBody):
+    """What share would be sent at each threshold."""
+
+    model_config = _shown({"now": _FORECAST, "items": [_FORECAST]})
+
+    now: Forecast = Field(description="The policy in force, without its rules.")
+    items: list[Forecast] = Field(description="Thresholds from 0 to 1.")
+
+
+class PreviewRequest(RequestBody):
+    """A threshold or a target, and rules if others than those in force."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"target_accuracy": 0.95},
+                {"threshold": 0.9, "rules": [{"kind": "label", "label": "P07.3"}]},
+            ]
+        }
+    )
+
+    threshold: float | None = Field(None, allow_inf_nan=False)
+    target_accuracy: float | None = Field(None, allow_inf_nan=False)
+    rules: list[Rule] | None = None
+
+
+class Preview(AnswerBody):
+    """What the policy in force does, and what the other one would do, with the same documents."""
+
+    model_config = _shown({"now": _FORECAST, "then": {**_FORECAST, "threshold": 0.85}})
+
+    now: Forecast
+    then: Forecast
+
+
+class ReportQuery(Parameters):
+    """How much to report on."""
+
+    documents: int = Field(10_000, ge=1, le=MOST_DOCUMENTS, description="The most recent ones.")
+
+
+@router.get("/reports/summary", response_model=Summary, responses=documented(*_ANY_CALL))
+def summary(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """Count what was decided, and why, and how far the reviews are."""
+    return answer(Summary.of(verbs.summary(caller)))
+
+
+@router.get("/reports/reliability", response_model=Reliability, responses=documented(*_ANY_CALL))
+def reliability(
+    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
+) -> Response:
+    """Compare confidence with correctness, as far as reviews and outcomes tell."""
+    return answer(Reliability.of(verbs.report_reliability(caller, wanted.documents)))
+
+
+@router.get("/reports/automation", response_model=Automation, responses=documented(*_ANY_CALL))
+def automation(
+    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
+) -> Response:
+    """Say for thresholds from 0 to 1 what share would be sent, and how much of it was right.
+
+    People see mostly what was not sent, so the accuracy above a threshold stands on few documents
+    unless audits draw some; look at `checked` and the bounds.
+    """
+    now, curve = verbs.report_automation(caller, wanted.documents)
+    items = [Forecast.of(one) for one in curve]
+    return answer(Automation(now=Forecast.of(now), items=items))
+
+
+@router.post(
+    "/admin/policy/preview",
+    response_model=Preview,
+    responses=documented(*_ANY_CALL, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON),
+)
+def preview_policy(caller: CallerOf, body: PreviewRequest, verbs: VerbsOf) -> Response:
+    """Say what a threshold, or a target, and rules would have done with recent documents.
+
+    Nothing changes. For a target it is the lowest threshold above which that share of the checked
+    sets was right; where fewer than 20 were checked, the confidence is taken at its word.
+    """
+    rules = body.rules
+    made = verbs.preview_policy(
+        caller,
+        threshold=body.threshold,
+        target_accuracy=body.target_accuracy,
+        rules=None if rules is None else [rule.model_dump(exclude_none=True) for rule in rules],
+    )
+    return answer(Preview(now=Forecast.of(made.now), then=Forecast.of(made.then)))

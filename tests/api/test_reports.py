@@ -1,0 +1,33 @@
+"""Reports over HTTP."""
+
+from tests.edge import Service, assert_problem
+
+
+def test_leads_read_the_numbers(service: Service) -> None:
+    service.fix_threshold(0.8)
+    sent = service.predict("0.9").json()
+    service.predict("0.5")
+    body = {"labels": sent["labels"], "source": "billing"}
+    service.post(f"/v1/predictions/{sent['id']}/outcome", by="client", json=body)
+    summary = service.get("/v1/reports/summary", by="lead").json()
+    assert (summary["predictions"], summary["auto_sent"], summary["coverage"]) == (2, 1, 0.5)
+    assert summary["reasons"] == {"above_threshold": 1, "below_threshold": 1}
+    assert summary["reviews"]["waiting"] == 1
+    reliability = service.get("/v1/reports/reliability?documents=10", by="lead").json()
+    assert (reliability["documents"], reliability["checked"]) == (2, 1)
+    automation = service.get("/v1/reports/automation", by="lead").json()
+    assert (automation["now"]["threshold"], automation["now"]["sent"]) == (0.8, 1)
+    assert len(automation["items"]) == 51
+    preview = service.post("/v1/admin/policy/preview", by="lead", json={"threshold": 0.4}).json()
+    assert (preview["now"]["sent"], preview["then"]["sent"]) == (1, 2)
+
+
+def test_reports_are_not_for_everybody(service: Service) -> None:
+    for path in ("summary", "reliability", "automation"):
+        refused = service.get(f"/v1/reports/{path}", by="client")
+        assert_problem(refused, 403, "forbidden")
+    wrong = service.get("/v1/reports/automation?documents=0", by="lead")
+    assert_problem(wrong, 422, "invalid-request", "/query/documents")
+    body = {"threshold": 2, "rules": [{"kind": "label"}]}
+    wrong = service.post("/v1/admin/policy/preview", by="lead", json=body)
+    assert_problem(wrong, 422, "invalid-request", "/threshold", "/rules/0/label")
