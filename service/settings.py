@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from service.security.ciphers import read_keys
+
 PREFIX = "SETWISE_"
 
 _OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_POSTGRES")
@@ -36,6 +38,12 @@ class Settings(BaseSettings):
     pepper : SecretStr or None
         Secret mixed into the stored hashes of API keys; kept in a file of ``data_dir`` unless set.
         Servers that share a database must share it.
+    encryption_keys : SecretStr or None
+        Keys of 32 bytes in base64, separated by commas, for what is stored of documents; the first
+        one encrypts, all of them decrypt. Nothing is encrypted without.
+    retain_auto_days, retain_reviewed_days : int
+        How long the texts of documents are kept that were sent without a person, and of those that
+        people reviewed; 0 for ever.
     max_text_bytes : int
         Largest text of one document, in bytes of UTF-8.
     lease_s, leases_per_reviewer : float, int
@@ -83,6 +91,9 @@ class Settings(BaseSettings):
     artifact_url: str = ""
     files_url: str = ""
     pepper: SecretStr | None = None
+    encryption_keys: SecretStr | None = None
+    retain_auto_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    retain_reviewed_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     embedded_worker: bool = True
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
@@ -116,6 +127,13 @@ class Settings(BaseSettings):
             raise ValueError(
                 "takes at least 32 characters, such as the output of `openssl rand -hex 32`"
             )
+        return value
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _usable_keys(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            read_keys(value.get_secret_value())
         return value
 
     @field_validator("public_url")

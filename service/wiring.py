@@ -19,8 +19,8 @@ from service import tracing
 from service.api.cursors import Cursors
 from service.api.dependencies import Callers, Edge
 from service.api.groups import Grouped
+from service.db import encryption, migrate
 from service.db import engine as engines
-from service.db import migrate
 from service.db.clock import database_clock, utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
@@ -39,6 +39,7 @@ from service.jobs.files import FolderOrObjectFiles
 from service.jobs.handlers import tasks
 from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
+from service.security.ciphers import TextCipher, read_keys
 from service.security.cookies import SessionCookies
 from service.security.limits import KeyLimits
 from service.security.passwords import Argon2Passwords
@@ -57,6 +58,7 @@ from service.use_cases import (
     oversee,
     people,
     predict,
+    privacy,
     report,
     results,
     review,
@@ -113,6 +115,19 @@ class Application:
                 await run_in_threadpool(self.edge.spans.close)
             self.close()
 
+    def unseal(self) -> None:
+        """See to it that this server can read what is stored, before it writes.
+
+        Raises
+        ------
+        BadSetting
+            If it lacks an encryption key.
+        """
+        fault = encryption.missing_keys(self.engine)
+        if fault is not None:
+            raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
+        encryption.note_key(self.engine, utc_now())
+
     def close(self) -> None:
         """Close every connection to the database."""
         self.engine.dispose()
@@ -127,7 +142,7 @@ def storage(settings: Settings) -> tuple[Engine, Begin, FolderOrObjectStore]:
         If the database's address cannot be used.
     """
     try:
-        engine = engines.create(settings.database_url)
+        engine = engines.create(settings.database_url, cipher=_cipher(settings))
     except ValueError as error:
         raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
     store = FolderOrObjectStore(
@@ -174,7 +189,11 @@ def build(settings: Settings) -> Application:
             settings,
             finished,
             pepper=pepper,
-            checks={"database": _database_check(engine), "model": _model_check(registry)},
+            checks={
+                "database": _database_check(engine),
+                "encryption": _encryption_check(engine),
+                "model": _model_check(registry),
+            },
             metrics=metrics,
             spans=spans,
         ),
@@ -312,6 +331,13 @@ def verbs(
         open_session=people.OpenSession(begin, clock, tokens, sessions),
         sign_out=people.SignOut(digest=tokens, **office),
         list_events=audit.ListEvents(begin),
+        purge_texts=privacy.PurgeTexts(
+            auto=_days(settings.retain_auto_days),
+            reviewed=_days(settings.retain_reviewed_days),
+            **office,
+        ),
+        erase_document=privacy.EraseDocument(**office),
+        erase_person=privacy.ErasePerson(**office),
         read_outbox=deliver.ReadOutbox(begin),
         acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
         read_backlog=report.ReadBacklog(begin, lease_clock),
@@ -460,6 +486,28 @@ def _database_check(engine: Engine) -> Callable[[], str | None]:
         except ServiceError as error:
             return error.detail
         return None if status.ok else unmigrated(status)
+
+    return check
+
+
+def _days(count: int) -> timedelta | None:
+    return timedelta(days=count) if count else None
+
+
+def _cipher(settings: Settings) -> TextCipher | None:
+    keys = settings.encryption_keys
+    known = read_keys(keys.get_secret_value()) if keys else []
+    return TextCipher(known) if known else None
+
+
+def _encryption_check(engine: Engine) -> Callable[[], str | None]:
+    def check() -> str | None:
+        try:
+            if not migrate.check(engine).ok:
+                return None  # which another check tells
+            return encryption.missing_keys(engine)
+        except ServiceError as error:
+            return error.detail
 
     return check
 

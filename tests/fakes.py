@@ -54,6 +54,7 @@ from service.use_cases.ports import (
 )
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
+from tests.fake_texts import FakeTexts
 
 Said = TypeVar("Said", Annotation, Outcome)
 
@@ -197,6 +198,7 @@ class _Contents:
     people: dict[str, Person] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
     attempts: dict[bytes, Attempts] = field(default_factory=dict)
+    purged: dict[str, datetime] = field(default_factory=dict)
     events: dict[str, Event] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     outgoing: Outgoing = field(default_factory=Outgoing)
@@ -238,6 +240,7 @@ class FakeUnitOfWork:
         self.attempts = FakeSignInAttempts(contents)
         self.audit_trail = FakeAuditTrail(contents)
         self.jobs = FakeJobs(contents)
+        self.texts = FakeTexts(contents)
         self.outbox = FakeOutbox(contents.outgoing)
         self.endpoints = FakeEndpoints(contents.outgoing)
         self.deliveries = FakeDeliveries(contents.outgoing)

@@ -254,6 +254,35 @@ class AuditQuery(Paged):
     before: AwareDatetime | None = None
 
 
+class ErasureRequest(RequestBody):
+    """A document that somebody wants forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"document_id": "note-17"}]})
+
+    document_id: str = Field(max_length=200, description="The id that its sender gave it.")
+
+
+class Erasure(AnswerBody):
+    """What was forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"predictions": 2}]})
+
+    predictions: int = Field(description="Predictions of the document, whoever posted it.")
+
+
+@router.post(
+    "/erasures",
+    response_model=Erasure,
+    responses=documented(*_ANY_CALL, *_ANY_BODY),
+)
+def erase_document(
+    caller: CallerOf, body: ErasureRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Forget a document: its text, features, metadata, comments and id; the numbers stay."""
+    count = verbs.erase_document(caller, body.document_id, request_id=request_id)
+    return answer(Erasure(predictions=count))
+
+
 @router.get("/people", response_model=PersonPage, responses=documented(*_ANY_CALL))
 def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List everybody who can or could sign in, all in one page."""

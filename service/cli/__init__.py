@@ -18,6 +18,7 @@ from service.cli import (
     keys,
     learning,
     people,
+    privacy,
     registry,
     serving,
     webhooks,
@@ -47,6 +48,7 @@ app.add_typer(doctor.commands)
 app.add_typer(registry.commands, name="model")
 app.add_typer(keys.commands, name="key")
 app.add_typer(people.commands, name="person")
+app.add_typer(privacy.commands, name="text")
 app.add_typer(webhooks.commands, name="webhook")
 
 

@@ -26,6 +26,8 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
     ------
     CommandError
         If the database is not migrated.
+    BadSetting
+        If a setting cannot work, or a key is missing under which the database is encrypted.
     """
     from service.db import migrate
     from service.settings import Settings, misspelt
@@ -42,6 +44,7 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
             status = migrate.check(built.engine)
             if not status.ok:
                 raise CommandError(unmigrated(status))
+            built.unseal()
         yield built
     finally:
         built.close()

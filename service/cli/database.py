@@ -1,4 +1,4 @@
-"""Commands on the database's tables: ``db upgrade|downgrade|current|check``."""
+"""Commands on the database's tables: ``db upgrade|downgrade|current|check|reencrypt``."""
 
 # ruff: noqa: PLC0415 - SQLAlchemy and Alembic take a second to import: only where needed
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.console import CommandError, say
+from service.cli.assembly import application
+from service.cli.console import CommandError, progress, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -56,6 +57,16 @@ def check() -> None:
         if not status.ok:
             raise CommandError(unmigrated(status))
         say(f"at {status.current}, as this release needs")
+
+
+@commands.command()
+def reencrypt() -> None:
+    """Encrypt what is stored under the first of SETWISE_ENCRYPTION_KEYS; then drop the others."""
+    from service.db import encryption
+
+    with application() as built, progress("reencrypt") as report:
+        sealed = encryption.reseal(built.engine, report)
+    say(f"{sealed} values encrypted anew; every other key may be taken away now")
 
 
 @contextmanager

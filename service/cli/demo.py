@@ -107,6 +107,7 @@ def _settings(data_dir: Path | None) -> "Settings":
         "database_url": "",
         "artifact_url": "",
         "pepper": None,
+        "encryption_keys": None,
         "embedded_worker": True,
     }
     if "SETWISE_LOG_LEVEL" not in os.environ:

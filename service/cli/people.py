@@ -1,4 +1,4 @@
-"""Commands on people: ``person create|list|change|password|disable|enable``."""
+"""Commands on people: ``person create|list|change|password|disable|enable|erase``."""
 
 # ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
 
@@ -99,6 +99,16 @@ def disable(who: Who) -> None:
 def enable(who: Who) -> None:
     """Let a disabled person sign in again."""
     _allow(who, disabled=False)
+
+
+@commands.command()
+def erase(who: Who) -> None:
+    """Forget somebody's login, name and password for good; what they decided stays."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        person = built.verbs.erase_person(SYSTEM, who)
+    say(f"{person.id}  is nobody's any more; the audit trail goes on showing the old name")
 
 
 def _allow(who: str, *, disabled: bool) -> None:

@@ -3,9 +3,14 @@
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Dialect, Table
+
+from service.db.types import cipher_of
+
+if TYPE_CHECKING:
+    from service.security.ciphers import TextCipher
 
 Row = dict[str, Any]  # Any: whatever the columns take
 _Convert = Callable[[Any], Any]  # Any: as above
@@ -30,14 +35,15 @@ class RowInsert:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._prepared: dict[tuple[str, tuple[str, ...]], _Prepared] = {}
+        self._prepared: dict[tuple[str, TextCipher | None, tuple[str, ...]], _Prepared] = {}
 
     def __call__(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Add ``rows``, which this method may change."""
         if not rows:
             return
         names = tuple(rows[0])
-        key = connection.dialect.name, names
+        # Conversions may seal what they are given, each engine with its own cipher.
+        key = connection.dialect.name, cipher_of(connection.dialect), names
         prepared = self._prepared.get(key)
         if prepared is None:
             prepared = self._prepared[key] = _Prepared(self._table, names, connection.dialect)

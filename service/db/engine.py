@@ -8,6 +8,8 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event,
 from sqlalchemy.exc import ArgumentError
 
 from service.db.faults import translate
+from service.db.types import CIPHER
+from service.security.ciphers import TextCipher
 from service.use_cases.written import compact_json
 
 READ_ONLY = "setwise_read_only"
@@ -17,7 +19,7 @@ MOST_CONNECTIONS = 40
 """As many as the HTTP server has threads, so that a thread never waits for a connection."""
 
 
-def create(url: str, *, patience_s: float = 5.0) -> Engine:
+def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = None) -> Engine:
     """Return an engine for ``url``; nothing is opened before it is used.
 
     Parameters
@@ -26,6 +28,8 @@ def create(url: str, *, patience_s: float = 5.0) -> Engine:
         ``sqlite:///path/to/file.db`` or ``postgresql+psycopg://user:password@host/database``.
     patience_s : float
         How long to wait for a connection, or for SQLite's write lock, in seconds.
+    cipher : TextCipher or None
+        Encrypts texts, metadata and secrets in the database; None keeps them as they are.
 
     Raises
     ------
@@ -46,6 +50,7 @@ def create(url: str, *, patience_s: float = 5.0) -> Engine:
             engine = _postgres(address, patience_s)
         case other:
             raise ValueError(f"databases of kind {other!r} are not supported: sqlite or postgresql")
+    setattr(engine.dialect, CIPHER, cipher)
     translate(engine)
     return engine
 

@@ -2,6 +2,7 @@
 
 Triggers (in the migrations) keep rows of predictions, annotations, outcomes, audit events, policies
 and activations from ever being changed or deleted, and completed review tasks from being changed.
+Of predictions and annotations what people wrote can be taken away, or encrypted; nothing else.
 """
 
 from enum import StrEnum
@@ -26,7 +27,7 @@ from sqlalchemy import (
     true,
 )
 
-from service.db.types import Id, Instant, Json
+from service.db.types import Id, Instant, Json, Sealed, SealedJson
 from service.domain.audits import AuditMode, AuditRole
 from service.domain.delivery import DeliveryState
 from service.domain.people import Role
@@ -156,6 +157,14 @@ sessions = Table(
     Index(None, "expires_at"),
 )
 
+encryption_keys = Table(
+    "encryption_keys",
+    metadata,
+    # Names of the keys under which something may be sealed; never the keys themselves.
+    Column("id", Text, primary_key=True),
+    Column("first_used_at", Instant, nullable=False),
+)
+
 sign_in_attempts = Table(
     "sign_in_attempts",
     metadata,
@@ -237,9 +246,9 @@ predictions = Table(
     Column("id", Id, primary_key=True),
     Column("client_id", Text, nullable=False),
     Column("document_id", Text),
-    Column("text", Text),
-    Column("features", Json),
-    Column("metadata", Json, nullable=False),
+    Column("text", Sealed("predictions.text")),
+    Column("features", SealedJson("predictions.features")),
+    Column("metadata", SealedJson("predictions.metadata"), nullable=False),
     Column("candidates", Json, nullable=False),
     Column("marginals", Json, nullable=False),
     Column("confidence", Double, nullable=False),
@@ -255,6 +264,8 @@ predictions = Table(
     _share("draw"),
     _share("inclusion_probability"),
     Column("rule", Text),
+    # When text, features and metadata were taken away; the numbers stay.
+    Column("purged_at", Instant),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
@@ -337,7 +348,7 @@ review_skips = Table(
     Column("task_id", Id, ForeignKey("review_tasks.id"), primary_key=True),
     Column("reviewer", Text, primary_key=True),
     Column("place", Integer, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("reason", Sealed("review_skips.reason"), nullable=False),
     Column("skipped_at", Instant, nullable=False),
     UniqueConstraint("task_id", "place"),
 )
@@ -350,7 +361,7 @@ annotations = Table(
     Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
     Column("reviewer", Text, nullable=False),
     Column("labels", Json, nullable=False),
-    Column("comment", Text),
+    Column("comment", Sealed("annotations.comment")),
     Column("agreed", Boolean, nullable=False),
     Column("chosen_rank", Integer),
     Column("suggestion_shown", Boolean, nullable=False),
@@ -462,8 +473,8 @@ webhook_endpoints = Table(
     Column("url", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("events", Json, nullable=False),
-    # As they are, since a hash cannot sign; whoever reads this table can forge messages.
-    Column("secrets", Json, nullable=False),
+    # A hash cannot sign: without encryption, whoever reads this table can forge messages.
+    Column("secrets", SealedJson("webhook_endpoints.secrets"), nullable=False),
     Column("version", Integer, nullable=False),
     Column("disabled_because", Text),
     Column("created_at", Instant, nullable=False),

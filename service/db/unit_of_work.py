@@ -23,6 +23,7 @@ from service.db.people import SqlPeople, SqlSessions, SqlSignInAttempts
 from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
 from service.db.reviews import SqlReviews
+from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
 from service.use_cases import ports
 
@@ -62,6 +63,7 @@ class SqlUnitOfWork:
     attempts: ports.SignInAttempts
     audit_trail: ports.AuditTrail
     jobs: ports.Jobs
+    texts: ports.Texts
     outbox: ports.Outbox
     endpoints: ports.Endpoints
     deliveries: ports.Deliveries
@@ -102,6 +104,7 @@ class SqlUnitOfWork:
         self.attempts = SqlSignInAttempts(connection)
         self.audit_trail = SqlAuditTrail(connection)
         self.jobs = SqlJobs(connection)
+        self.texts = SqlTexts(connection)
         self.outbox = SqlOutbox(connection)
         self.endpoints = SqlEndpoints(connection)
         self.deliveries = SqlDeliveries(connection)

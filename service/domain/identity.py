@@ -1,6 +1,7 @@
 """Identifiers: UUIDv7 strings, so that ordering by id is ordering by time."""
 
 import re
+from datetime import datetime
 
 _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -14,3 +15,14 @@ def is_id(text: str) -> bool:
     (True, False, False)
     """
     return _CANONICAL.fullmatch(text) is not None
+
+
+def first_id_at(instant: datetime) -> str:
+    """Return the least id of those made at ``instant`` or later (RFC 9562, section 5.7).
+
+    >>> from datetime import UTC
+    >>> first_id_at(datetime(2026, 1, 2, tzinfo=UTC))
+    '019b7bf0-a400-7000-8000-000000000000'
+    """
+    milliseconds = f"{int(instant.timestamp() * 1_000):012x}"
+    return f"{milliseconds[:8]}-{milliseconds[8:]}-7000-8000-000000000000"

@@ -15,6 +15,7 @@ EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 
 
 SWEEP_FILES_EVERY = timedelta(hours=1)
+PURGE_EVERY = timedelta(hours=1)
 
 
 def tasks(verbs: Verbs) -> dict[str, Task]:
@@ -26,7 +27,11 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
     def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"swept": verbs.sweep_files()}
 
+    def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"purged": verbs.purge_texts()}
+
     return {
+        "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
         SCORING: Task(verbs.score_file, long=True),

@@ -206,7 +206,7 @@ class ChangePerson(_Register):
             )
             if new == old:
                 return old
-            if _administers(old) and not _administers(new):
+            if administers(old) and not administers(new):
                 refuse_last_admin(transaction, leaving=old.id)
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
@@ -231,7 +231,8 @@ def _disabled_at(person: Person, disabled: bool | None, now: datetime) -> dateti
     return now if disabled else None
 
 
-def _administers(person: Person) -> bool:
+def administers(person: Person) -> bool:
+    """Tell whether somebody can administer the service."""
     return person.role is Role.ADMIN and not person.disabled
 
 
@@ -240,7 +241,7 @@ def refuse_last_admin(transaction: UnitOfWork, *, leaving: str) -> None:
     keys = transaction.keys.all(for_update=True)
     people = transaction.people.all(for_update=True)
     if any(key.administers() and key.id != leaving for key in keys) or any(
-        _administers(person) and person.id != leaving for person in people
+        administers(person) and person.id != leaving for person in people
     ):
         return
     raise LastAdmin(

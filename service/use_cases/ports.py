@@ -388,6 +388,30 @@ class Jobs(Protocol):
         """Store a job that this transaction has locked; raises `JobUnfinished`, as `enqueue`."""
 
 
+class Texts(Protocol):
+    """What people wrote: documents, their metadata, comments. Numbers and labels stay."""
+
+    def purgeable(
+        self, decision: Decision, *, before: datetime, after: str | None, limit: int
+    ) -> list[str]:
+        """Return the oldest predictions of that age with texts whose reviews are all done.
+
+        Gives ids, in order, beginning behind ``after``.
+        """
+
+    def of_document(self, document_id: str) -> list[str]:
+        """Return the predictions of a document, whoever posted it."""
+
+    def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
+        """Take text, features, metadata, comments and reasons of skips away; returns how many."""
+
+    def forget_name(self, document_id: str) -> None:
+        """Take a document's own id away, also from messages, except those still on their way."""
+
+    def purge_answers(self, before: datetime, limit: int) -> int:
+        """Take away what receivers of webhooks answered; returns how many answers."""
+
+
 class Outbox(Protocol):
     """Messages to other programs, in the order in which they were written."""
 
@@ -544,6 +568,7 @@ class UnitOfWork(Protocol):
     attempts: SignInAttempts
     audit_trail: AuditTrail
     jobs: Jobs
+    texts: Texts
     outbox: Outbox
     endpoints: Endpoints
     deliveries: Deliveries

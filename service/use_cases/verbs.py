@@ -45,6 +45,7 @@ from service.use_cases.predict import (
     Predict,
     PredictBatch,
 )
+from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
 from service.use_cases.report import ReadBacklog, Summary
 from service.use_cases.results import ReadResult, SweepFiles
 from service.use_cases.review import (
@@ -133,6 +134,9 @@ class Verbs:
     open_session: OpenSession
     sign_out: SignOut
     list_events: ListEvents
+    purge_texts: PurgeTexts
+    erase_document: EraseDocument
+    erase_person: ErasePerson
     read_outbox: ReadOutbox
     acknowledge_messages: AcknowledgeMessages
     read_backlog: ReadBacklog

@@ -168,3 +168,15 @@ def test_a_person_who_signed_in_is_named_by_their_login_not_by_a_key(service: Se
     service.verbs.sign_in("ann", PASSWORD, address="192.0.2.7")
     (event,) = events(service, "&action=session.")
     assert (event["actor"]["id"], event["address"]) == (ann, "192.0.2.7")
+
+
+def test_a_document_is_erased_on_request(service: Service) -> None:
+    service.predict("0.3")
+    made = service.get("/v1/predictions", by="client").json()["items"][0]
+    body = {"document_id": made["document_id"]}
+    assert_problem(service.post("/v1/admin/erasures", by="lead", json=body), 403, "forbidden")
+    assert service.post("/v1/admin/erasures", by="admin", json=body).json() == {"predictions": 1}
+    kept = service.get(f"/v1/predictions/{made['id']}", by="client").json()
+    assert kept == made | {"document_id": None}
+    refused = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
+    assert_problem(refused, 422, "invalid-request", "/document_id")

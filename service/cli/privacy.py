@@ -1,0 +1,31 @@
+"""Commands on what people wrote: ``text erase|purge``."""
+
+# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+
+from typing import Annotated
+
+import typer
+
+from service.cli.assembly import application
+from service.cli.console import say
+
+commands = typer.Typer(help="Forget texts of documents: on request, or when their time is over.")
+
+
+@commands.command()
+def erase(
+    document_id: Annotated[str, typer.Argument(help="The id that its sender gave the document.")],
+) -> None:
+    """Forget a document: text, features, metadata, comments and its id; the numbers stay."""
+    from service.domain.people import SYSTEM
+
+    with application() as built:
+        count = built.verbs.erase_document(SYSTEM, document_id)
+    say(f"erased from {count} prediction{'' if count == 1 else 's'}")
+
+
+@commands.command()
+def purge() -> None:
+    """Forget the texts whose time is over, as the worker does every hour."""
+    with application() as built:
+        say(f"purged {built.verbs.purge_texts()} documents")
