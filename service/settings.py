@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     ----------
     database_url : str
         SQLAlchemy address; an SQLite file in ``data_dir`` unless set.
+    database_app_user : str
+        PostgreSQL's role as which the service runs, for ``setwise db upgrade`` by another one.
     artifact_url : str
         Folder, or any fsspec address, that keeps model artifacts.
     files_url : str
@@ -88,6 +90,7 @@ class Settings(BaseSettings):
 
     data_dir: Path = Path("setwise-data")
     database_url: Annotated[str, Field(repr=False)] = ""  # may hold a password
+    database_app_user: str = ""
     artifact_url: str = ""
     files_url: str = ""
     pepper: SecretStr | None = None

@@ -23,9 +23,11 @@ Revision = Annotated[str, typer.Argument(help="Revision to go to.", metavar="REV
 def upgrade(revision: Revision = "head") -> None:
     """Bring the tables up to a revision, by default the one that this release needs."""
     from service.db import migrate
+    from service.settings import Settings
 
+    app_user = Settings.read().database_app_user
     with _engine() as engine:
-        say(f"at {migrate.upgrade(engine, revision).current}")
+        say(f"at {migrate.upgrade(engine, revision, app_user=app_user).current}")
 
 
 @commands.command()

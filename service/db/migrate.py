@@ -19,6 +19,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
+from service.db import grants
 from service.db.engine import READ_ONLY, sqlite_path
 from service.domain.errors import StorageUnavailable
 
@@ -61,15 +62,22 @@ class Status:
         return self.current == self.head
 
 
-def upgrade(engine: Engine, revision: str = "head") -> Status:
+def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> Status:
     """Bring the database up to ``revision``, making an SQLite file that is not there.
 
     An SQLite file that holds something is copied beside itself first, as ``<name>.at-<revision>``.
 
+    Parameters
+    ----------
+    app_user : str
+        PostgreSQL's role as which the service runs, if it is another one than migrates; it gets
+        the rights that it needs on the newest tables, and loses all others.
+
     Raises
     ------
     ValueError
-        If there is no such revision on the way up, or the database is newer than this release.
+        If there is no such revision on the way up, the database is newer than this release, or
+        there is no such role.
     StorageUnavailable
         If the database does not answer or another process is still migrating it.
     """
@@ -81,6 +89,8 @@ def upgrade(engine: Engine, revision: str = "head") -> Status:
         if before not in {None, head()}:
             _copy(connection)
         _run(connection, command.upgrade, revision)
+        if app_user and _revision(connection) == head():
+            grants.grant(connection, app_user)
     return check(engine)
 
 
