@@ -113,7 +113,7 @@ def test_no_word_is_logged_counted_or_left_lying(encrypted: Installation) -> Non
 def run(installation: Installation, *arguments: str, **settings: str) -> tuple[int, str]:
     done = subprocess.run(
         [SETWISE, *arguments],
-        env=installation.environment() | settings,
+        env=installation.environment() | {"SETWISE_LOG_LEVEL": "info"} | settings,
         capture_output=True,
         text=True,
         check=False,
