@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError
 
-from service.db import encryption
+from service.db import encryption, grants, tables
 from service.db.engine import create
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
@@ -217,3 +217,16 @@ def test_a_comment_is_never_changed(opened: Open) -> None:
     fill(engine)
     with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
         connection.execute(text("UPDATE annotations SET comment = 'never said'"))
+
+
+@pytest.mark.parametrize("table", ["predictions", "annotations"])
+def test_every_other_column_of_history_is_guarded(opened: Open, table: str) -> None:
+    """A migration that adds a column renews the trigger ``<table>_keep_rows``."""
+    engine = opened()
+    fill(engine)
+    for column in tables.metadata.tables[table].columns:
+        if column.name in grants.HISTORY[table]:
+            continue
+        change = f'UPDATE {table} SET "{column.name}" = "{column.name}"'
+        with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
+            connection.execute(text(change))
