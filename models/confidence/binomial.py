@@ -8,9 +8,9 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Sizes of a sample that are tried first (all up to 200, then 5 % more each time), and how many
+# Sizes of a sample that are tried first (all up to 150, then 8 % more each time), and how many
 # between the one that will do and the one before it.
-_SIZES = np.unique(np.concatenate([np.arange(200), np.geomspace(200, 1e6, 175)]).astype(np.int64))
+_SIZES = np.unique(np.concatenate([np.arange(150), np.geomspace(150, 1e6, 120)]).astype(np.int64))
 _BETWEEN = 17
 
 
@@ -160,7 +160,7 @@ def trials_needed(
     Returns
     -------
     int64 ndarray of shape (m,)
-        Exact up to 200, to a few parts in a hundred above, because power rises in saw teeth; -1
+        Exact up to 150, to a few parts in a hundred above, because power rises in saw teeth; -1
         where a million would not do.
 
     Examples
