@@ -1,8 +1,9 @@
 """Seconds and memory of training against documents, labels and vocabulary, on synthetic texts.
 
 Run as ``python benchmarks/bench_scale.py [--axis documents|labels|vocabulary] [--sizes a,b]
-[--limit-gb 8] [--json FILE]``. Each size runs in a process of its own, whose address space is
-limited, so that a size that does not fit is named instead of taking the machine down.
+[--preset paper] [--limit-gb 8] [--json FILE]``. Each size runs in a process of its own, whose
+address space is limited, so that a size that does not fit is named instead of taking the machine
+down.
 
 A text has twelve words of the vocabulary or more, enough for most words to occur in two texts, and
 about four words for each of its one to three labels, which are Zipf-like.
@@ -22,7 +23,7 @@ from scipy.sparse import csr_array
 
 from models.corpus.datasets import Dataset
 from models.evaluation import evaluate_predictor
-from models.training import TrainingOptions, train
+from models.training import PRESETS, Preset, TrainingOptions, train
 
 DEFAULT = {"documents": 10_000, "labels": 50, "vocabulary": 20_000}
 SIZES = {
@@ -77,13 +78,13 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
+def measure(shape: dict[str, int], preset: Preset, limit_gb: float, answer: Connection) -> None:
     """Train and evaluate once; send what it took."""
     limit = int(limit_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     result: dict[str, object] = dict(shape)
     try:
-        train(synthetic(300, 5, 200, 12, 1), TrainingOptions())  # loads compiled code
+        train(synthetic(300, 5, 200, 12, 1), TrainingOptions(preset=preset))  # compiled code
         fill = max(12, 4 * shape["vocabulary"] // shape["documents"])
         dataset = synthetic(shape["documents"], shape["labels"], shape["vocabulary"], fill, 0)
         result["data_mb"] = round(peak_mb())
@@ -95,7 +96,7 @@ def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
                 stages.append((name, time.perf_counter()))
 
         started, cpu = time.perf_counter(), time.process_time()
-        predictor = train(dataset, TrainingOptions(), stage)
+        predictor = train(dataset, TrainingOptions(preset=preset), stage)
         ended = time.perf_counter()
         result["train_seconds"] = round(ended - started, 2)
         result["train_cpu_seconds"] = round(time.process_time() - cpu, 2)
@@ -116,11 +117,11 @@ def measure(shape: dict[str, int], limit_gb: float, answer: Connection) -> None:
     answer.send(result)
 
 
-def run(shape: dict[str, int], limit_gb: float) -> dict[str, object]:
+def run(shape: dict[str, int], preset: Preset, limit_gb: float) -> dict[str, object]:
     """Measure one size in a process of its own."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(
-        target=measure, args=(shape, limit_gb, theirs)
+        target=measure, args=(shape, preset, limit_gb, theirs)
     )
     process.start()
     theirs.close()
@@ -136,6 +137,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--axis", choices=list(SIZES), action="append")
     parser.add_argument("--sizes", help="numbers with commas; for one axis")
+    parser.add_argument("--preset", choices=list(PRESETS), default="paper")
     parser.add_argument("--limit-gb", type=float, default=8.0)
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
@@ -145,7 +147,7 @@ def main() -> None:
         heads = ("train s", "CPU s", "peak MB", "features", "predict µs")
         print(f"\n{axis:>12}{''.join(f'{head:>11}' for head in heads)}  stages")
         for size in sizes:
-            result = run(DEFAULT | {axis: size}, chosen.limit_gb)
+            result = run(DEFAULT | {axis: size}, chosen.preset, chosen.limit_gb)
             results.append({"axis": axis, **result})
             if "error" in result:
                 print(f"{size:12,}  {result['error']}", flush=True)

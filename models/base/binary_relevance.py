@@ -20,7 +20,7 @@ from models.base.scaling import FeatureWeighting, Scheme, check_sample_weight, c
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
 # Choosing a penalty takes less exactness than the fit: the choice stays the same.
-_PATH_TOLERANCE = 1e-2
+_PATH_TOLERANCE = 1e-3
 # A single row leaves nothing to choose a penalty on.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
 # Above this share of non-zero coefficients rows of a dense matrix are read faster than lists.
