@@ -15,6 +15,7 @@ from typing import BinaryIO, Self, TypeVar
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.audits import Lottery
 from service.domain.backlog import Backlog, Line
+from service.domain.certification import Certification
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import (
     DuplicateModel,
@@ -52,6 +53,7 @@ from service.use_cases.ports import (
     PredictionFilter,
     Span,
 )
+from tests.fake_certifications import FakeCertifications
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
 from tests.fake_texts import FakeTexts
@@ -190,6 +192,7 @@ class _Contents:
     annotations: dict[str, Annotation] = field(default_factory=dict)
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
+    certifications: dict[str, Certification] = field(default_factory=dict)
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
     shadows: dict[str, Shadow] = field(default_factory=dict)
@@ -233,6 +236,7 @@ class FakeUnitOfWork:
         self.reviews = FakeReviews(contents)
         self.outcomes = FakeOutcomes(contents)
         self.policies = FakePolicies(contents)
+        self.certifications = FakeCertifications(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
         self.people = FakePeople(contents)

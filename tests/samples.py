@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from service.domain.certification import Certification, Scorer
 from service.domain.delivery import (
     Delivery,
     Endpoint,
@@ -96,6 +97,25 @@ def annotation(of: ReviewTask, *labels: str, minutes: float = 5) -> Annotation:
         suggestion_shown=True,
         seconds=1.0,
         created_at=of.prediction.created_at + timedelta(minutes=minutes),
+    )
+
+
+def certification(threshold: float | None = 0.8, *, attempt: int = 1) -> Certification:
+    """Return a certificate, or with a threshold of None a refusal."""
+    scored = scored_set()
+    return Certification(
+        id=_ids(),
+        scorer=Scorer(scored.model_version, scored.calibrator_version),
+        policy_version=FIRST_POLICY_VERSION,
+        target_accuracy=0.9,
+        risk=0.1,
+        attempt=attempt,
+        threshold=threshold,
+        reason=None if threshold is not None else "too-few-audits",
+        further_audits=None if threshold is not None else 37,
+        evidence={"n_audits": 120, "steps": []},
+        requested_by=ADMIN.id,
+        created_at=START,
     )
 
 

@@ -156,6 +156,12 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such job",
         "No job has this id, or another caller asked for it; `GET /v1/jobs` lists yours.",
     ),
+    errors.CertificationNotFound: ProblemKind(
+        "certification-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such certification",
+        "No attempt to certify a threshold has this id; `GET /v1/admin/certifications` lists them.",
+    ),
     errors.ResultNotFound: ProblemKind(
         "result-not-found",
         HTTPStatus.NOT_FOUND,

@@ -454,7 +454,11 @@ class Threshold(RequestBody):
     value: float | None = Field(
         None, allow_inf_nan=False, description="null while nothing is proved: nothing is sent."
     )
-    certificate_id: None = Field(None, description="No certificates in this release.")
+    certificate_id: str | None = Field(
+        None,
+        max_length=100,
+        description="What proves the value. Sent back beside it, the value is not taken for yours.",
+    )
 
 
 class Audit(RequestBody):
@@ -563,7 +567,10 @@ class PolicyRequest(RequestBody):
             risk=self.risk,
             auto_send=self.auto_send,
             threshold_mode=ThresholdMode(self.threshold.mode),
-            threshold=self.threshold.value,
+            # What the evidence set may be sent back; it is looked up again.
+            threshold=None
+            if self.threshold.mode == "certified" and self.threshold.certificate_id
+            else self.threshold.value,
             confidence_floor=self.confidence_floor,
             audits=AuditPlan(
                 certification_rate=self.audit.certification_rate,
@@ -600,7 +607,11 @@ class Policy(AnswerBody):
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
             auto_send=policy.auto_send,
-            threshold=Threshold(mode=policy.threshold_mode.value, value=policy.threshold),
+            threshold=Threshold(
+                mode=policy.threshold_mode.value,
+                value=policy.threshold,
+                certificate_id=policy.certificate_id,
+            ),
             audit=Audit(
                 certification_rate=policy.audits.certification_rate,
                 training_rate=policy.audits.training_rate,

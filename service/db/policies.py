@@ -5,6 +5,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import routing_policies
 from service.domain.audits import AuditMode, AuditPlan
+from service.domain.certification import Scorer
 from service.domain.errors import StaleVersion, StorageUnavailable
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.rules import read_rules
@@ -32,6 +33,7 @@ class SqlPolicies:
         newest = self._connection.execute(_NEWEST).mappings().one_or_none()
         if newest is None or newest["version"] != replacing:
             raise _stale(replacing)
+        scorer = policy.certified_for
         try:
             self._connection.execute(
                 insert(routing_policies),
@@ -52,6 +54,9 @@ class SqlPolicies:
                     "overlap_rate": policy.audits.overlap_rate,
                     "gold_reread_rate": policy.audits.gold_reread_rate,
                     "rules": [rule.declared() for rule in policy.rules],
+                    "certificate_id": policy.certificate_id,
+                    "certified_model": scorer.model_version if scorer else None,
+                    "certified_calibrator": scorer.calibrator_version if scorer else None,
                 },
             )
         except IntegrityError as error:
@@ -61,6 +66,7 @@ class SqlPolicies:
 
 
 def _to_policy(row: RowMapping) -> RoutingPolicy:
+    certificate = row["certificate_id"]
     return RoutingPolicy(
         version=row["version"],
         target_accuracy=row["target_accuracy"],
@@ -79,6 +85,10 @@ def _to_policy(row: RowMapping) -> RoutingPolicy:
             gold_reread_rate=row["gold_reread_rate"],
         ),
         rules=read_rules(row["rules"] or [])[0],
+        certificate_id=certificate,
+        certified_for=None
+        if certificate is None
+        else Scorer(row["certified_model"], row["certified_calibrator"]),
     )
 
 

@@ -195,6 +195,9 @@ routing_policies = Table(
     _share("overlap_rate", given=True),
     _share("gold_reread_rate", given=True),
     Column("rules", Json),  # NULL before there were any
+    Column("certificate_id", Id),
+    Column("certified_model", Text),
+    Column("certified_calibrator", Text),
     _one_of("threshold_mode", ThresholdMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
@@ -390,6 +393,29 @@ outcomes = Table(
     Column("created_at", Instant, nullable=False),
     _check("number_counts", "number >= 1"),
     UniqueConstraint("prediction_id", "number"),
+)
+
+certifications = Table(
+    "certifications",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("risk", Double, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("threshold", Double),
+    Column("reason", Text),
+    Column("further_audits", Integer),
+    Column("evidence", Json, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("attempt_counts", "attempt >= 1"),
+    _check("proved_or_refused", "(threshold IS NULL) <> (reason IS NULL)"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    # Two attempts at once would spend the same share of the risk.
+    UniqueConstraint("model_version", "calibrator_version", "attempt"),
 )
 
 audit_events = Table(

@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from service.db.audit_trail import SqlAuditTrail
 from service.db.backlog import SqlBacklog
+from service.db.certifications import SqlCertifications
 from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
 from service.db.endpoints import SqlEndpoints
@@ -56,6 +57,7 @@ class SqlUnitOfWork:
     reviews: ports.Reviews
     outcomes: ports.Outcomes
     policies: ports.Policies
+    certifications: ports.Certifications
     models: ports.Models
     keys: ports.Keys
     people: ports.People
@@ -97,6 +99,7 @@ class SqlUnitOfWork:
         self.reviews = SqlReviews(connection)
         self.outcomes = SqlOutcomes(connection)
         self.policies = SqlPolicies(connection)
+        self.certifications = SqlCertifications(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)
         self.people = SqlPeople(connection)

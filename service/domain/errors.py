@@ -104,6 +104,10 @@ class JobNotFound(NotFound):
     """No job has this id, or somebody else asked for it."""
 
 
+class CertificationNotFound(NotFound):
+    """No attempt to certify a threshold has this id."""
+
+
 class ResultNotFound(NotFound):
     """The job has made no file, or it was removed after its time."""
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from service.domain.audits import NO_AUDITS, AuditMode, AuditPlan, AuditRole, Draws, Selection
+from service.domain.certification import Scorer
 from service.domain.errors import FieldFault
 from service.domain.predictions import Decision, Reason, ScoredSet
 from service.domain.rules import Metadata, Rule, first_broken, read_rules
@@ -55,6 +56,10 @@ class RoutingPolicy:
         Which documents are checked besides.
     rules : tuple of Rule
         What is never sent, however sure the model is.
+    certificate_id : str or None
+        What proves a certified threshold.
+    certified_for : Scorer or None
+        Whose confidences a certified threshold holds for; those of others it sends nothing of.
     """
 
     version: str
@@ -68,10 +73,15 @@ class RoutingPolicy:
     confidence_floor: float | None = None
     audits: AuditPlan = NO_AUDITS
     rules: tuple[Rule, ...] = ()
+    certificate_id: str | None = None
+    certified_for: Scorer | None = None
 
-    @property
-    def least_confidence(self) -> float | None:
-        """The least confidence that is sent; None while nothing is."""
+    def least_confidence(self, scored: ScoredSet) -> float | None:
+        """Return the least confidence of the scorer's that is sent; None if nothing is."""
+        if self.threshold_mode is ThresholdMode.CERTIFIED and self.certified_for != Scorer(
+            scored.model_version, scored.calibrator_version
+        ):
+            return None
         if self.threshold is None or self.confidence_floor is None:
             return self.threshold
         return max(self.threshold, self.confidence_floor)
@@ -102,7 +112,7 @@ class RoutingPolicy:
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        least = self.least_confidence
+        least = self.least_confidence(scored)
         if scored.out_of_domain:
             return Decision.REVIEW, Reason.OUT_OF_DOMAIN
         if self.rule_for(scored, metadata) is not None:

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
+from service.domain.certification import Certification
+from service.domain.people import SYSTEM
 from service.domain.work import Job
 from service.jobs.worker import Report, Task
 from service.use_cases.candidates import COMPARE
+from service.use_cases.certify import CERTIFICATION
 from service.use_cases.export import EXPORT
 from service.use_cases.score import SCORING
 from service.use_cases.verbs import Verbs
@@ -13,6 +16,9 @@ from service.use_cases.verbs import Verbs
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """A claim takes over expired leases by itself; this makes the queue's counts right as well."""
 
+
+CERTIFY_EVERY = timedelta(hours=1)
+"""How often the schedule looks whether the audits may prove a threshold by now."""
 
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
@@ -30,11 +36,30 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"purged": verbs.purge_texts()}
 
+    def certify(job: Job, report: Report) -> Mapping[str, object]:
+        report(0.1, "weighing the audits")
+        return _outcome(verbs.certify(str(job.payload.get("requested_by", SYSTEM.id))))
+
+    def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        made = verbs.certify.if_due()
+        return {} if made is None else _outcome(made)
+
     return {
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
+        CERTIFICATION: Task(certify, long=True),
+        "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
         SCORING: Task(verbs.score_file, long=True),
         EXPORT: Task(verbs.run_export, long=True),
         COMPARE: Task(verbs.compare_recent, long=True),
+    }
+
+
+def _outcome(made: Certification) -> Mapping[str, object]:
+    return {
+        "certification_id": made.id,
+        "threshold": made.threshold,
+        "reason": made.reason,
+        "further_audits": made.further_audits,
     }

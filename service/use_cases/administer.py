@@ -24,7 +24,7 @@ from service.domain.people import (
     scope_faults,
     secret_for,
 )
-from service.domain.routing import PolicyChange, RoutingPolicy
+from service.domain.routing import PolicyChange, RoutingPolicy, ThresholdMode
 from service.domain.text import text_faults
 from service.domain.versions import ModelVersion
 from service.use_cases.people import refuse_last_admin
@@ -117,7 +117,7 @@ class ChangePolicy(Office):
                     f"Version {old.version} is in force, not {expected_version}; "
                     "read the policy again and repeat the change."
                 )
-            new = change.as_policy(self.new_id(), self.now(), caller.id)
+            new = _certified(transaction, change.as_policy(self.new_id(), self.now(), caller.id))
             transaction.policies.add(new, replacing=old.version)
             self._note(
                 transaction,
@@ -136,6 +136,19 @@ class ChangePolicy(Office):
             )
             transaction.commit()
         return new
+
+
+def _certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
+    """Return the policy with the newest certificate that proves what it asks for, if any does."""
+    scorer = transaction.certifications.serving()
+    if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+        return policy
+    for proof in transaction.certifications.proved(scorer):
+        if proof.covers(policy.target_accuracy, policy.risk):
+            return replace(
+                policy, threshold=proof.threshold, certificate_id=proof.id, certified_for=scorer
+            )
+    return policy
 
 
 @dataclass(frozen=True)

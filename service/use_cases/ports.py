@@ -12,6 +12,7 @@ from typing import BinaryIO, Generic, Protocol, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.backlog import Backlog
+from service.domain.certification import AuditedPrediction, Certification, Scorer
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.evidence import Evidence
@@ -211,6 +212,33 @@ class Policies(Protocol):
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
         """Store a new version; raises `StaleVersion` unless ``replacing`` is in force."""
+
+
+class Certifications(Protocol):
+    """Attempts to prove a threshold, and what they rest on."""
+
+    def add(self, certification: Certification) -> None: ...
+
+    def get(self, certification_id: str) -> Certification | None: ...
+
+    def page(self, *, after: str | None, limit: int) -> Page[Certification]:
+        """List newest first."""
+
+    def newest(self, scorer: Scorer) -> Certification | None: ...
+
+    def proved(self, scorer: Scorer) -> list[Certification]:
+        """List those that proved a threshold, newest first."""
+
+    def attempts(self, scorer: Scorer) -> int: ...
+
+    def serving(self) -> Scorer | None:
+        """Return what made the newest prediction; None if there is none."""
+
+    def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
+        """List the predictions drawn to certify, oldest first."""
+
+    def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
+        """Return confidences of the newest predictions that could be sent and were not drawn."""
 
 
 class Models(Protocol):
@@ -561,6 +589,7 @@ class UnitOfWork(Protocol):
     reviews: Reviews
     outcomes: Outcomes
     policies: Policies
+    certifications: Certifications
     models: Models
     keys: Keys
     people: People

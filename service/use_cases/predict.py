@@ -284,7 +284,7 @@ class Predict:
             scored=scored,
             decision=decision,
             reason=reason,
-            threshold=policy.least_confidence,
+            threshold=policy.least_confidence(scored),
             policy_version=policy.version,
             created_at=self.now(),
             selection=selection,

@@ -23,6 +23,12 @@ from service.use_cases.candidates import (
     SubmitCompare,
     VerifyModel,
 )
+from service.use_cases.certify import (
+    Certify,
+    GetCertification,
+    ListCertifications,
+    RequestCertification,
+)
 from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.forecast import PreviewPolicy, ReportAutomation, ReportReliability
@@ -111,6 +117,10 @@ class Verbs:
     preview_policy: PreviewPolicy
     report_reliability: ReportReliability
     report_automation: ReportAutomation
+    request_certification: RequestCertification
+    certify: Certify
+    get_certification: GetCertification
+    list_certifications: ListCertifications
     add_model: AddModel
     list_models: ListModels
     activate_model: ActivateModel

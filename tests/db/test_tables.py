@@ -14,7 +14,7 @@ from service.db.unit_of_work import Transactions
 from service.domain.history import Event
 from service.domain.reviews import Annotation
 from tests.fakes import START
-from tests.samples import ANN, job, key, message, model, outcome, prediction, task
+from tests.samples import ANN, certification, job, key, message, model, outcome, prediction, task
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
@@ -64,6 +64,7 @@ def _fill(engine: Engine) -> None:
             )
         )
         transaction.outcomes.add(outcome(done.prediction))
+        transaction.certifications.add(certification())
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
         transaction.commit()
@@ -73,6 +74,7 @@ HISTORY = [
     "predictions",
     "annotations",
     "outcomes",
+    "certifications",
     "audit_events",
     "routing_policies",
     "model_activations",
@@ -169,6 +171,12 @@ ROWS: dict[str, dict[str, object]] = {
         "id": MISSING, "url": "https://b.example/", "description": "", "events": [], "secrets": [],
         "version": 1, "created_at": START,
     },
+    "certifications": {
+        "id": MISSING, "model_version": "m", "calibrator_version": "c",
+        "policy_version": "00000000-0000-7000-8000-000000000000", "target_accuracy": 0.9,
+        "risk": 0.1, "attempt": 7,
+        "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
+    },
     "deliveries": {
         "id": MISSING, "message_ordinal": None, "endpoint_id": None, "document_key": "x",
         "state": "pending", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
@@ -178,6 +186,13 @@ ROWS: dict[str, dict[str, object]] = {
         "excerpt": "",
     },
 }  # fmt: skip
+CHANGED_SINCE = [
+    ("routing_policies", name)
+    for name in (
+        "confidence_floor", "certification_rate", "training_rate", "overlap_rate",
+        "gold_reread_rate",
+    )
+] + [("predictions", "draw"), ("predictions", "inclusion_probability")]  # fmt: skip
 RUNNING = {"state": "running", "lease_expires_at": START}
 NO_LEASE = dict.fromkeys(("lease_holder", "lease_claimed_at", "lease_expires_at"))
 
@@ -258,6 +273,15 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("review_tasks", {"lease_expires_at": None}, "leased_has_lease"),
         ("annotations", {"chosen_rank": -1}, "rank_counts"),
         ("annotations", {"seconds": -1.0}, "seconds_pass"),
+        ("annotations", {"kind": "chat"}, "kind"),
+        ("routing_policies", {"audit_mode": "lose"}, "audit_mode"),
+        ("predictions", {"audit_role": "spy"}, "audit_role"),
+        *((table, {name: 1.5}, f"{name}_is_share") for table, name in CHANGED_SINCE),
+        *((table, {name: -0.5}, f"{name}_is_share") for table, name in CHANGED_SINCE),
+        ("certifications", {"attempt": 0}, "attempt_counts"),
+        ("certifications", {"threshold": None}, "proved_or_refused"),
+        ("certifications", {"reason": "none"}, "proved_or_refused"),
+        ("certifications", {"threshold": 1.5}, "threshold_is_probability"),
         ("outcomes", {"number": 0}, "number_counts"),
         ("model_shadows", {"place": 2}, "one_place"),
         ("model_comparisons", {"decision": "maybe"}, "decision"),
@@ -298,7 +322,10 @@ def test_every_check_is_tested_above() -> None:
     checks = {
         str(constraint.name)
         for table in tables.metadata.tables.values()
-        for constraint in table.constraints
+        for constraint in (
+            *table.constraints,
+            *(one for column in table.columns for one in column.constraints),
+        )
         if constraint.__class__.__name__ == "CheckConstraint"
     }
     marks = test_a_row_that_makes_no_sense_is_refused.pytestmark  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.audits import AuditMode, AuditPlan, AuditRole, Draws
+from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Reason, ScoredSet
 from service.domain.routing import (
     FIRST_POLICY_VERSION,
@@ -177,3 +178,13 @@ def test_nothing_below_the_floor_leaves_alone(
     policy = replace(FIXED, threshold=threshold, confidence_floor=floor)
     decision, _ = decided(policy, scored_set(confidence))
     assert (decision is Decision.AUTO) == (confidence >= threshold and confidence >= floor)
+
+
+def test_a_certified_threshold_holds_for_the_calibrator_that_it_was_proved_for() -> None:
+    scored = scored_set(0.9)
+    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    certified = replace(FIXED, threshold_mode=ThresholdMode.CERTIFIED, certified_for=scorer)
+    assert decided(certified, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    other = replace(certified, certified_for=scorer._replace(calibrator_version="another"))
+    assert decided(other, scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+    assert other.least_confidence(scored) is None

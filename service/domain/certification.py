@@ -1,0 +1,144 @@
+"""Certificates: which threshold the audits prove, on what evidence, or why none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from service.domain.audits import Draws, Lottery
+from service.domain.reviews import Annotation, ReviewKind
+
+
+class Scorer(NamedTuple):
+    """What made a confidence; a certificate holds for one, and says nothing of another."""
+
+    model_version: str
+    calibrator_version: str
+
+
+@dataclass(frozen=True)
+class Certification:
+    """One attempt to prove a threshold, kept whether it succeeded or not.
+
+    Attributes
+    ----------
+    policy_version : str
+        Whose target and risk were asked for.
+    attempt : int
+        Place, from 1, among the attempts for this scorer; the risk is shared among them.
+    threshold : float or None
+        What is proved, in [0, 1]; None for a refusal.
+    reason : str or None
+        Why nothing is proved; None for a certificate.
+    further_audits : int or None
+        How many more would probably prove a threshold; None where no number would.
+    evidence : mapping
+        Counts, p-values along the sequence, exclusions: enough to check it again.
+    """
+
+    id: str
+    scorer: Scorer
+    policy_version: str
+    target_accuracy: float
+    risk: float
+    attempt: int
+    threshold: float | None
+    reason: str | None
+    further_audits: int | None
+    evidence: Mapping[str, object]
+    requested_by: str
+    created_at: datetime
+
+    def covers(self, target_accuracy: float, risk: float) -> bool:
+        """Tell whether it proves as much as is asked for."""
+        return (
+            self.threshold is not None
+            and self.target_accuracy >= target_accuracy
+            and self.risk <= risk
+        )
+
+
+class AuditedPrediction(NamedTuple):
+    """A prediction drawn to certify, with what people said of it so far."""
+
+    id: str
+    client_id: str
+    name: str
+    confidence: float
+    draw: float
+    policy_version: str
+    labels: tuple[str, ...]
+    annotations: tuple[Annotation, ...]
+
+    @property
+    def audit(self) -> Annotation | None:
+        """The blind answer, once it is there."""
+        return next((one for one in self.annotations if one.kind is ReviewKind.AUDIT), None)
+
+    @property
+    def wrong(self) -> bool | None:
+        """Whether the prediction is wrong; None while nobody has read it.
+
+        A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
+        the model.
+        """
+        for one in self.annotations:
+            if one.kind is ReviewKind.ADJUDICATION:
+                return not one.agreed
+        return None if self.audit is None else not self.audit.agreed
+
+
+class Gathered(NamedTuple):
+    """Audits that count, and how many do not, by reason."""
+
+    audits: tuple[AuditedPrediction, ...]
+    excluded: Mapping[str, int]
+    missed: int
+    known_wrong: int
+
+
+def gather(
+    found: Sequence[AuditedPrediction],
+    rates: Mapping[str, float],
+    *,
+    lottery: Lottery,
+    reread_rate: float,
+) -> Gathered:
+    """Choose the audits that are a simple random sample of the documents.
+
+    Where the certification rate has changed, all are thinned to its lowest value: a document then
+    counts if it would have been drawn under every policy.
+
+    Parameters
+    ----------
+    found : sequence of AuditedPrediction
+        In the order in which they were made.
+    rates : mapping from str to float
+        Certification rate of each policy version.
+    reread_rate : float
+        Share of audits that leads read whatever the auditor said. These tell how many errors
+        auditors miss, as they were not chosen by what the auditor said.
+    """
+    least = min((rates[one.policy_version] for one in found), default=0.0)
+    excluded = {"not yet read": 0, "drawn at a higher rate": 0, "same document again": 0}
+    seen: set[tuple[str, str]] = set()
+    kept: list[AuditedPrediction] = []
+    missed = known_wrong = 0
+    for one in found:
+        if one.draw >= least:
+            excluded["drawn at a higher rate"] += 1
+        elif (one.client_id, one.name) in seen:
+            excluded["same document again"] += 1
+        elif one.wrong is None:
+            excluded["not yet read"] += 1
+        else:
+            kept.append(one)
+            if one.wrong and _read_anyway(lottery(one.client_id, one.name), reread_rate):
+                known_wrong += 1
+                missed += one.audit is not None and one.audit.agreed
+        seen.add((one.client_id, one.name))
+    return Gathered(tuple(kept), excluded, missed, known_wrong)
+
+
+def _read_anyway(draws: Draws, reread_rate: float) -> bool:
+    return draws.reread < reread_rate

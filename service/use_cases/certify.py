@@ -1,0 +1,290 @@
+"""Certify: find the threshold that the audits prove, keep the evidence, put it into force."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from models.confidence.certificates import Certificate
+from models.confidence.thresholds import MissRate, certify_adjudicated, risk_of_attempt
+from service.domain.audits import Lottery
+from service.domain.certification import Certification, Gathered, Scorer, gather
+from service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
+from service.domain.history import Event
+from service.domain.people import SYSTEM, Caller, Permission
+from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.work import Job
+from service.use_cases.paging import check_page
+from service.use_cases.ports import Begin, Clock, JobFilter, NewId, Page, UnitOfWork
+
+CERTIFICATION = "certification"
+"""The kind of job; one at a time."""
+
+MOST_CONFIDENCES = 200_000
+"""Predictions that lay out the thresholds: the newest."""
+
+GROWTH = 1.25
+"""How much more evidence the schedule waits for after a refusal, as each attempt costs risk."""
+
+MISS_RISK = 0.1
+"""Share of the risk that bounds how many errors auditors miss."""
+
+
+@dataclass(frozen=True)
+class RequestCertification:
+    """Ask for a certification in the background."""
+
+    begin: Begin
+    now: Clock
+    new_id: NewId
+
+    def __call__(self, caller: Caller, *, request_id: str | None = None) -> Job:
+        """Return the job: the one that waits or runs already, if there is one."""
+        caller.require(Permission.ADMINISTER)
+        now = self.now()
+        job = Job(
+            id=self.new_id(),
+            kind=CERTIFICATION,
+            key=CERTIFICATION,
+            due_at=now,
+            created_at=now,
+            owner_id=caller.id,
+            payload={"requested_by": caller.id},
+        )
+        with self.begin() as transaction:
+            if not transaction.jobs.enqueue(job):
+                # Its key keeps others of its kind out, so the newest one is the unfinished one.
+                wanted = JobFilter(kind=CERTIFICATION)
+                (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
+                return running
+            transaction.audit_trail.add(
+                Event.by(
+                    caller,
+                    "job.requested",
+                    job.id,
+                    id=self.new_id(),
+                    at=now,
+                    request_id=request_id,
+                    kind=CERTIFICATION,
+                )
+            )
+            transaction.commit()
+        return job
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is to be proved, on what."""
+
+    policy: RoutingPolicy
+    scorer: Scorer
+    attempt: int
+    predicted: list[float]
+    gathered: Gathered
+    reread_rate: float
+
+
+@dataclass(frozen=True)
+class Certify:
+    """Prove a threshold for the model that serves, from adjudicated audits.
+
+    The audits of all attempts for one model are the same ones and more, so the attempts share the
+    policy's risk: however often it is tried, the probability that a certificate is ever wrong
+    stays below it.
+
+    Attributes
+    ----------
+    lottery : Lottery
+        Tells which audits were to be read again.
+    """
+
+    begin: Begin
+    now: Clock
+    new_id: NewId
+    lottery: Lottery
+
+    def __call__(self, requested_by: str = SYSTEM.id) -> Certification:
+        """Return the outcome, which is stored; a proved threshold is in force.
+
+        Raises
+        ------
+        ModelUnavailable
+            If nothing has been predicted yet.
+        StaleVersion
+            If somebody changed the policy meanwhile; try again.
+        """
+        with self.begin(read_only=True) as transaction:
+            question = self._question(transaction)
+        return self._kept(question, _answer(question), requested_by)
+
+    def if_due(self) -> Certification | None:
+        """Certify if the policy awaits a certificate and there is enough new evidence."""
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            if policy.threshold_mode is not ThresholdMode.CERTIFIED:
+                return None
+            try:
+                question = self._question(transaction)
+            except ModelUnavailable:
+                return None
+            before = transaction.certifications.newest(question.scorer)
+        n_audits = len(question.gathered.audits)
+        if n_audits == 0 or (before is not None and not _grown(before, n_audits, policy)):
+            return None
+        return self._kept(question, _answer(question), SYSTEM.id)
+
+    def _question(self, transaction: UnitOfWork) -> _Question:
+        policy = transaction.policies.current()
+        scorer = transaction.certifications.serving()
+        if scorer is None:
+            raise ModelUnavailable(
+                "Nothing has been predicted yet, so there is nothing to certify."
+            )
+        found = transaction.certifications.audited(scorer)
+        versions = {one.policy_version for one in found}
+        drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
+        plans = {one.version: one.audits for one in drawn_by}
+        reread_rate = min(
+            (plan.gold_reread_rate for plan in (*plans.values(), policy.audits)), default=0.0
+        )
+        return _Question(
+            policy=policy,
+            scorer=scorer,
+            attempt=transaction.certifications.attempts(scorer) + 1,
+            predicted=transaction.certifications.unaudited(scorer, limit=MOST_CONFIDENCES),
+            gathered=gather(
+                found,
+                {version: plan.certification_rate for version, plan in plans.items()},
+                lottery=self.lottery,
+                reread_rate=reread_rate,
+            ),
+            reread_rate=reread_rate,
+        )
+
+    def _kept(
+        self, question: _Question, evidence: Mapping[str, object], requested_by: str
+    ) -> Certification:
+        policy, proved = question.policy, evidence["certified"] is True
+        made = Certification(
+            id=self.new_id(),
+            scorer=question.scorer,
+            policy_version=policy.version,
+            target_accuracy=policy.target_accuracy,
+            risk=policy.risk,
+            attempt=question.attempt,
+            threshold=_number(evidence["threshold"]) if proved else None,
+            reason=None if proved else str(evidence["reason"]),
+            further_audits=None if proved else _count(evidence["further_audits"]),
+            evidence=evidence,
+            requested_by=requested_by,
+            created_at=self.now(),
+        )
+        with self.begin() as transaction:
+            transaction.certifications.add(made)
+            if made.threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
+                self._put_into_force(transaction, policy, made)
+            transaction.audit_trail.add(
+                Event.by(
+                    SYSTEM,
+                    "policy.certified" if proved else "policy.not_certified",
+                    made.id,
+                    id=self.new_id(),
+                    at=made.created_at,
+                    requested_by=requested_by,
+                    threshold=made.threshold,
+                    reason=made.reason,
+                    further_audits=made.further_audits,
+                    attempt=made.attempt,
+                    model_version=made.scorer.model_version,
+                    calibrator_version=made.scorer.calibrator_version,
+                )
+            )
+            transaction.commit()
+        return made
+
+    def _put_into_force(
+        self, transaction: UnitOfWork, policy: RoutingPolicy, made: Certification
+    ) -> None:
+        in_force = transaction.policies.current()
+        if in_force.version != policy.version:
+            raise StaleVersion("The policy changed while its threshold was being certified.")
+        certified = replace(
+            policy,
+            version=self.new_id(),
+            threshold=made.threshold,
+            certificate_id=made.id,
+            certified_for=made.scorer,
+            created_at=made.created_at,
+            created_by=SYSTEM.id,
+        )
+        transaction.policies.add(certified, replacing=policy.version)
+
+
+def _answer(question: _Question) -> Mapping[str, object]:
+    """Return the evidence, as `models.confidence.certificates` writes it, and where it is from."""
+    policy, gathered = question.policy, question.gathered
+    risk = risk_of_attempt(policy.risk, question.attempt)
+    found = certify_adjudicated(
+        question.predicted,
+        [audit.confidence for audit in gathered.audits],
+        [bool(audit.wrong) for audit in gathered.audits],
+        miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, MISS_RISK * risk),
+        reread_rate=question.reread_rate,
+        target=policy.target_accuracy,
+        risk=risk,
+        excluded=gathered.excluded,
+    )
+    return {
+        **found.to_json(),
+        "certified": isinstance(found, Certificate),
+        "reread_rate": question.reread_rate,
+        "errors_missed": gathered.missed,
+        "errors_known": gathered.known_wrong,
+    }
+
+
+def _grown(before: Certification, n_audits: int, policy: RoutingPolicy) -> bool:
+    """Tell whether another attempt may find what the one before did not."""
+    if before.covers(policy.target_accuracy, policy.risk):
+        return False
+    return n_audits >= GROWTH * (_count(before.evidence["n_audits"]) or 1)
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+@dataclass(frozen=True)
+class GetCertification:
+    """Read one attempt with all its evidence."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller, certification_id: str) -> Certification:
+        """Return it; raises `CertificationNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            found = transaction.certifications.get(certification_id)
+        if found is None:
+            raise CertificationNotFound(f"No certification has the id {certification_id!r}.")
+        return found
+
+
+@dataclass(frozen=True)
+class ListCertifications:
+    """List the attempts, newest first."""
+
+    begin: Begin
+
+    def __call__(
+        self, caller: Caller, *, after: str | None = None, limit: int = 50
+    ) -> Page[Certification]:
+        """Return one page."""
+        caller.require(Permission.REPORT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.certifications.page(after=after, limit=limit)
