@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.audits import AuditRole
 from service.domain.certification import AuditedPrediction, Certification, Scorer
-from service.domain.predictions import Prediction
+from service.domain.predictions import Prediction, Reason
 from service.use_cases.ports import Page
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class FakeCertifications:
         found = [
             one.scored.confidence
             for one in newest_first
-            if one.selection.role is not AuditRole.CERTIFICATION and not one.scored.out_of_domain
+            if one.selection.role is not AuditRole.CERTIFICATION
+            and one.reason not in {Reason.OUT_OF_DOMAIN, Reason.RULE}
         ]
         return found[:limit]

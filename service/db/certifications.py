@@ -9,6 +9,7 @@ from service.db.tables import AUDITED, annotations, certifications, predictions
 from service.domain.audits import AuditRole
 from service.domain.certification import AuditedPrediction, Certification, Scorer
 from service.domain.identity import is_id
+from service.domain.predictions import Reason
 from service.use_cases.ports import Page
 
 
@@ -117,7 +118,7 @@ class SqlCertifications:
                 column.model_version == scorer.model_version,
                 column.calibrator_version == scorer.calibrator_version,
                 column.audit_role != AuditRole.CERTIFICATION.value,
-                column.out_of_domain.is_(False),
+                column.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value]),
             )
             .order_by(column.id.desc())
             .limit(limit)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from service.domain.audits import AuditPlan
 from service.domain.routing import ThresholdMode
 from tests.edge import Service, assert_problem
 from tests.samples import ADMIN, CLIENT, change
@@ -18,7 +19,8 @@ def test_a_certification_runs_as_a_job_and_is_read_by_leads(service: Service) ->
 
 
 def test_a_refusal_says_what_lacks(service: Service) -> None:
-    wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None)
+    audits = AuditPlan(certification_rate=1e-9, gold_reread_rate=1.0)
+    wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=audits)
     service.verbs.change_policy(ADMIN, wanted, None)
     assert service.get("/v1/admin/certifications", by="lead").json()["items"] == []
     service.predict("0.9")
