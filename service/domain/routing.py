@@ -76,15 +76,18 @@ class RoutingPolicy:
     certificate_id: str | None = None
     certified_for: Scorer | None = None
 
-    def least_confidence(self, scored: ScoredSet) -> float | None:
-        """Return the least confidence of the scorer's that is sent; None if nothing is."""
-        if self.threshold_mode is ThresholdMode.CERTIFIED and self.certified_for != Scorer(
-            scored.model_version, scored.calibrator_version
-        ):
-            return None
+    @property
+    def least_confidence(self) -> float | None:
+        """The least confidence that is sent; None while nothing is."""
         if self.threshold is None or self.confidence_floor is None:
             return self.threshold
         return max(self.threshold, self.confidence_floor)
+
+    def least_for(self, scored: ScoredSet) -> float | None:
+        """Return the least confidence of this scorer's that is sent; None if nothing of it is."""
+        scorer = Scorer(scored.model_version, scored.calibrator_version)
+        certified = self.threshold_mode is ThresholdMode.CERTIFIED
+        return None if certified and self.certified_for != scorer else self.least_confidence
 
     def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
         """Route one scored document.
@@ -112,7 +115,7 @@ class RoutingPolicy:
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        least = self.least_confidence(scored)
+        least = self.least_for(scored)
         if scored.out_of_domain:
             return Decision.REVIEW, Reason.OUT_OF_DOMAIN
         if self.rule_for(scored, metadata) is not None:

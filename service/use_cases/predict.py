@@ -284,7 +284,7 @@ class Predict:
             scored=scored,
             decision=decision,
             reason=reason,
-            threshold=policy.least_confidence(scored),
+            threshold=policy.least_for(scored),
             policy_version=policy.version,
             created_at=self.now(),
             selection=selection,
