@@ -29,6 +29,7 @@ SIZES = (200, 1000, 5000)
 N_PREDICTIONS = 5000
 N_STREAM = 1_000_000
 N_GOLD_WRONG = 300  # wrong predictions on which reviewers' misses were counted
+EVERY = 5  # the unfair assignment is played in one run of so many
 GROUPS = (NoiseRates(0.1, 0.02), NoiseRates(0.3, 0.02), NoiseRates(0.5, 0.02))
 
 Floats = NDArray[np.float64]
@@ -176,7 +177,7 @@ def simulate(stream: Stream, runs: int, seed: int) -> dict[str, list[tuple[float
     for n in SIZES:
         outcomes: dict[str, list[tuple[bool, float]]] = {method.name: [] for method in METHODS}
         for run in range(runs):
-            for informative in (False, True):
+            for informative in (False, True) if run % EVERY == 0 else (False,):
                 audits = draw_audits(
                     stream, n, np.random.default_rng([seed, n, run]), informative=informative
                 )
@@ -193,7 +194,6 @@ def simulate(stream: Stream, runs: int, seed: int) -> dict[str, list[tuple[float
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    allowed = RISK + 3 * np.sqrt(RISK * (1 - RISK) / runs)
     faults = []
     for title, chance in (("true confidences", true_chance), ("too high", lower_chance)):
         stream = Stream.make(chance)
@@ -203,6 +203,8 @@ def main() -> None:
         for method in METHODS:
             cells = "".join(f"{f'{bad:.3f} / {sent:.3f}':>16}" for bad, sent in table[method.name])
             print(f"{method.name:32}{cells}")
+            played = runs / EVERY if method.informative else runs
+            allowed = RISK + 3 * np.sqrt(RISK * (1 - RISK) / played)
             if method.guaranteed and max(bad for bad, _ in table[method.name]) > allowed:
                 faults.append(f"{method.name} violates more often than {allowed:.3f}, {title}")
         ours, theirs = table["fixed sequence"], table["SGR"]
@@ -214,7 +216,7 @@ def main() -> None:
             faults.append("less than nine tenths of the oracle's are sent")
     if faults:
         sys.exit("\n".join(faults))
-    print(f"\n{runs} runs, seed {seed}: every guarantee held (at most {allowed:.3f})")
+    print(f"\n{runs} runs, seed {seed}: every guarantee held up to three standard errors")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
@@ -12,14 +13,16 @@ from models.confidence.noise import NoiseRates
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 # Stakes of the bets, as shares of the largest that cannot ruin. The best stake is the excess over
 # the target by the variance of an answer, which spans this range.
 _STAKES = np.geomspace(0.015, 0.75, 8)
 
 
-# How far a binomial may stray from its mean: by Bernstein's inequality 1e-30 is not exceeded.
-_DEVIATIONS, _BEYOND = 12.0, 50
+# How far a binomial may stray from its mean: further than that it goes, by Bernstein's inequality,
+# with a probability below 1e-15.
+_DEVIATIONS, _BEYOND = 8.0, 30
 
 
 class Rate(NamedTuple):
@@ -64,7 +67,7 @@ class AuditTest(Protocol):
         """Return the estimated accuracy above threshold ``step``, in [0, 1]."""
 
 
-def count_above(thresholds: Floats, confidence: Floats, good: NDArray[np.bool_]) -> Counts:
+def count_above(thresholds: Floats, confidence: Floats, good: Bools) -> Counts:
     """Count audits and good audits at or above each threshold; shape (2, m)."""
 
     def count(values: Floats) -> Counts:
@@ -80,7 +83,7 @@ class BinomialTest:
         self,
         thresholds: Floats,
         confidence: Floats,
-        good: NDArray[np.bool_],
+        good: Bools,
         rate: Rate = Rate(),  # noqa: B008  # immutable
     ) -> None:
         self.rate = rate
@@ -107,7 +110,7 @@ class MixtureTest:
         self,
         thresholds: Floats,
         confidence: Floats,
-        agreed: NDArray[np.bool_],
+        agreed: Bools,
         group: Counts,
         rates: Sequence[NoiseRates],
     ) -> None:
@@ -154,7 +157,7 @@ def mean_rate(rates: Sequence[NoiseRates], counts: ArrayLike) -> Rate:
 def binomial_sum_tail(successes: int, trials: ArrayLike, rates: ArrayLike) -> float:
     """Return P(sum of independent Bin(trials_g, rates_g) >= successes).
 
-    The distributions are convolved over a range of each that leaves out less than 1e-30.
+    The distributions are convolved over a range of each that leaves out less than 1e-15.
 
     Parameters
     ----------
@@ -204,7 +207,7 @@ class BettingTest:
         self,
         thresholds: Floats,
         confidence: Floats,
-        agreed: NDArray[np.bool_],
+        agreed: Bools,
         group: Counts,
         rates: Sequence[NoiseRates],
     ) -> None:
@@ -220,7 +223,7 @@ class BettingTest:
         """Return inverses of the largest capitals."""
         factors = _bets(self._values, accuracy, self._lowest)
         above = [self._confidence >= self._thresholds[step] for step in steps]
-        return np.array([_inverse_capital(factors[rows]) for rows in above])
+        return np.array([_inverse_capital(factors, chosen) for chosen in above])
 
     def estimate(self, step: int) -> float:
         """Return the mean of the unbiased values, clipped to [0, 1]."""
@@ -256,7 +259,8 @@ def betting_p_value(values: ArrayLike, mean: float, lowest: float) -> float:
     >>> betting_p_value([0.0, 1.0], 0.9, 0.0)
     1.0
     """
-    return _inverse_capital(_bets(np.asarray(values, dtype=np.float64), mean, lowest))
+    factors = _bets(np.asarray(values, dtype=np.float64), mean, lowest)
+    return float(_inverse_capital(factors, np.ones(len(factors), dtype=bool)))
 
 
 def _bets(values: Floats, mean: float, lowest: float) -> Floats:
@@ -269,10 +273,18 @@ def _bets(values: Floats, mean: float, lowest: float) -> Floats:
     return 1.0 + (values[:, None] - mean) * (_STAKES / span)
 
 
-def _inverse_capital(factors: Floats) -> float:
-    """Return one divided by the largest mean capital along the bets, at most 1."""
-    if len(factors) == 0:
-        return 1.0
-    with np.errstate(over="ignore", under="ignore"):  # then the p-value is 0, or the stake is lost
-        capital = np.cumprod(factors, axis=0).mean(axis=1)
-    return float(1.0 / max(capital.max(), 1.0))
+@njit(cache=True, nogil=True)
+def _inverse_capital(factors: Floats, chosen: Bools) -> float:  # pragma: no cover - compiled
+    """Return one divided by the largest mean capital along the chosen bets, at most 1."""
+    n, n_stakes = factors.shape
+    capital = np.ones(n_stakes)
+    largest = 1.0
+    for i in range(n):
+        if not chosen[i]:
+            continue
+        total = 0.0
+        for j in range(n_stakes):
+            capital[j] *= factors[i, j]
+            total += capital[j]
+        largest = max(largest, total / n_stakes)
+    return 1.0 / largest
