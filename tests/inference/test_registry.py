@@ -3,6 +3,7 @@
 import itertools
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import structlog
 
 from models.predictor import SetPredictor
+from models.sets.decider import SetDecider
+from models.sets.decisions import SharedThreshold
 from service.domain.comparison import Shadow
 from service.domain.errors import (
     InvalidRequest,
@@ -207,6 +210,20 @@ def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
 def test_a_text_without_a_known_word_is_out_of_domain(artifacts: Artifacts, text: str) -> None:
     (scored,) = LoadedPredictor(SetPredictor.load(artifacts.text)).score([Document(text=text)])
     assert scored.out_of_domain
+
+
+def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose(
+    artifacts: Artifacts,
+) -> None:
+    model = replace(SetPredictor.load(artifacts.text), decider=SetDecider(SharedThreshold(0.3)))
+    text = "judge verdict witness wheat orbit"
+    (scored,) = LoadedPredictor(model).score([Document(text=text)])
+    (plain,) = LoadedPredictor(replace(model, decider=None)).score([Document(text=text)])
+    likely = {each.label for each in scored.marginals if each.probability > 0.3}
+    assert set(scored.candidates[0].labels) == likely
+    assert scored.confidence <= plain.confidence
+    others = [candidate.confidence for candidate in scored.candidates[1:]]
+    assert others == sorted(others, reverse=True)
 
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:
