@@ -44,6 +44,12 @@ lock:  ## Resolve the dependencies again (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  --quiet --upgrade --output-file requirements.lock
+	uv pip compile pyproject.toml --extra oidc --extra telemetry --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --custom-compile-command "make lock" --quiet --constraint requirements.lock \
+	  --output-file docker/requirements.lock
+	{ echo "# What builds the wheel; the same as in requirements.lock."; \
+	  awk '/^setuptools==/{p=1} p{print} p&&!/\\$$/{exit}' requirements.lock; } > docker/build.lock
 
 bench: setup  ## Run every benchmark; each prints ratios against a named alternative
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done

@@ -1,5 +1,6 @@
 """Reading request bodies: JSON as the RFC defines it, and no more of it than is allowed."""
 
+import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from email.message import Message as Header
 from typing import Any
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.problems import (
     BODY_TOO_LARGE,
+    BODY_TOO_SLOW,
     MALFORMED_JSON,
     UNSUPPORTED_MEDIA_TYPE,
     HttpFault,
@@ -77,19 +79,30 @@ def _is_at_most(declared: str, limit: int) -> bool:
     return declared.isdecimal() and len(declared) < 16 and int(declared) <= limit
 
 
+LONGEST_SILENCE_S = 30.0
+"""How long a client may pause in the middle of a body."""
+
+
 class BodyLimit:
     """ASGI middleware: a body over the limit is refused before the rest of it is read.
 
     A declared length is checked before the first byte; a chunked body is counted as it comes.
-    Addresses in ``exempt`` count for themselves.
+    Addresses in ``exempt`` count for themselves. A client that stops in the middle of its body is
+    refused too, so that it holds a connection no longer than ``patience_s``.
     """
 
     def __init__(
-        self, app: ASGIApp, *, max_bytes: int, exempt: Collection[str] = frozenset()
+        self,
+        app: ASGIApp,
+        *,
+        max_bytes: int,
+        exempt: Collection[str] = frozenset(),
+        patience_s: float = LONGEST_SILENCE_S,
     ) -> None:
         self._app = app
         self._max_bytes = max_bytes
         self._exempt = exempt
+        self._patience_s = patience_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -101,11 +114,20 @@ class BodyLimit:
         if not _is_at_most(declared, self._max_bytes):
             await problem_response(BODY_TOO_LARGE, detail, scope["path"])(scope, receive, send)
             return
-        read = 0
+        read, complete = 0, False
 
         async def receive_counting() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, complete
+            if complete:  # what comes now, and whenever it likes, is the end of the connection
+                return await receive()
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    message = await receive()
+            except TimeoutError as error:
+                raise HttpFault(
+                    BODY_TOO_SLOW, f"Nothing of the body came for {self._patience_s:g} s."
+                ) from error
+            complete = not message.get("more_body", False)
             read += len(message.get("body", b""))
             if read > self._max_bytes:
                 raise HttpFault(BODY_TOO_LARGE, detail)

@@ -327,6 +327,13 @@ BODY_TOO_LARGE = ProblemKind(
     "The body is larger than any allowed document could make it, so it was not read to its end.",
     {"Connection": "close"},
 )
+BODY_TOO_SLOW = ProblemKind(
+    "body-too-slow",
+    HTTPStatus.REQUEST_TIMEOUT,
+    "The body did not arrive",
+    "Nothing of the announced body came for a while, so the connection is closed. Send it again.",
+    {"Connection": "close"},
+)
 UNSUPPORTED_MEDIA_TYPE = ProblemKind(
     "unsupported-media-type",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -364,6 +371,7 @@ ALL_KINDS: tuple[ProblemKind, ...] = (
     *_BY_HTTP_STATUS.values(),
     MALFORMED_JSON,
     NOT_READY,
+    BODY_TOO_SLOW,
     INTERNAL_ERROR,
 )
 
@@ -467,7 +475,8 @@ def documented(*kinds: type[ServiceError] | ProblemKind) -> dict[int | str, dict
     Every operation may also end in `INTERNAL_ERROR`. (Any: FastAPI's own type for OpenAPI parts.)
     """
     by_status: dict[int | str, dict[str, Any]] = {}
-    for given in (*kinds, INTERNAL_ERROR):
+    slow = (BODY_TOO_SLOW,) if BODY_TOO_LARGE in kinds else ()  # both where a body is read
+    for given in (*kinds, *slow, INTERNAL_ERROR):
         kind = given if isinstance(given, ProblemKind) else PROBLEMS[given]
         response = by_status.setdefault(
             int(kind.status),

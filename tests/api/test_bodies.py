@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.api.bodies import BodyLimit
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}
@@ -113,6 +114,7 @@ def _converse(
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
+        "scheme": "http",
         "method": "POST",
         "path": "/v1/predictions",
         "raw_path": b"/v1/predictions",
@@ -135,3 +137,34 @@ def _converse(
     asyncio.run(service.app(scope, receive, send))
     body = b"".join(message.get("body", b"") for message in answered)
     return answered[0]["status"], json.loads(body)
+
+
+def test_a_client_that_stops_in_its_body_is_refused(service: Service) -> None:
+    async def dripping() -> AsyncIterator[bytes]:
+        yield b'{"document":'
+        await asyncio.sleep(60)
+
+    app = BodyLimit(service.app, max_bytes=1_000, patience_s=0.05)
+    service.app = app
+    response = service.post(
+        "/v1/predictions",
+        by="client",
+        content=dripping(),
+        headers={"Content-Type": "application/json"},
+    )
+    assert_problem(response, 408, "body-too-slow")
+    assert response.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize("depth", [200, 100_000])
+def test_a_deeply_nested_body_is_refused(service: Service, depth: int) -> None:
+    nested = b"[" * depth + b"]" * depth
+    content = b'{"document": {"text": "x"}, "metadata": {"a": ' + nested + b"}}"
+    response = service.post(
+        "/v1/predictions",
+        by="client",
+        content=content,
+        headers={"Content-Type": "application/json"},
+    )
+    assert response.status_code in {400, 413, 422}
+    assert response.headers["content-type"] == "application/problem+json"

@@ -1,0 +1,216 @@
+"""What surrounds a server fails: a clear answer, nothing lost, nothing twice, and on it goes."""
+
+import contextlib
+import resource
+import shutil
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from service import wiring
+from service.db import migrate
+from service.db.engine import sqlite_path
+from service.domain.people import SYSTEM, Role
+from service.settings import Settings
+from tests.database import LocalPostgres, NoPostgres, find_binaries, run_server
+from tests.system.conftest import Installation, Server
+from tests.trained import Artifacts
+
+pytestmark = pytest.mark.system
+
+
+def predict(client: httpx.Client, number: int) -> httpx.Response:
+    return client.post(
+        "/v1/predictions",
+        json={"document": {"id": f"note-{number}", "text": "orbit rocket " + "judge " * 200}},
+        headers={"Idempotency-Key": f"note-{number}"},
+    )
+
+
+def assert_each_stored_once(installation: Installation, client: httpx.Client, count: int) -> None:
+    """Send everything again; then each document has one prediction, task or message, audit row."""
+    ids = {number: predict(client, number) for number in range(count)}
+    assert {response.status_code for response in ids.values()} == {201}
+    engine = installation.application.engine
+    with engine.connect() as connection:
+        for table in ("predictions", "idempotency_keys"):
+            query = f"SELECT count(*) FROM {table}"
+            assert connection.exec_driver_sql(query).scalar_one() == count
+        followers = sum(
+            connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+            for table in ("review_tasks", "outbox_messages")
+        )
+        audited = connection.exec_driver_sql(
+            "SELECT count(*) FROM audit_events WHERE action = 'prediction.created'"
+        ).scalar_one()
+    assert (followers, audited) == (count, count)
+    assert len({response.json()["id"] for response in ids.values()}) == count
+
+
+@pytest.fixture
+def on_own_postgres(
+    artifacts: Artifacts, tmp_path: Path
+) -> Iterator[tuple[Installation, LocalPostgres]]:
+    """Return an installation on a PostgreSQL server that nobody else uses."""
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(run_server(find_binaries()))
+        except NoPostgres as reason:
+            pytest.skip(str(reason))
+        url = server.make().render_as_string(hide_password=False)
+        settings = Settings(data_dir=tmp_path / "data", database_url=url)
+        installed = Installation(settings, tmp_path, application=wiring.build(settings))
+        migrate.upgrade(installed.application.engine)
+        verbs = installed.application.verbs
+        verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+        installed.key("client", Role.CLIENT)
+        yield installed, server
+        for process in installed.servers:
+            if process.process.poll() is None:
+                process.kill()
+        installed.application.close()
+
+
+@pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
+    on_own_postgres: tuple[Installation, LocalPostgres], seconds: float
+) -> None:
+    installation, postgres = on_own_postgres
+    server = installation.serve()
+    with server.client("client") as client:
+        assert [predict(client, number).status_code for number in range(3)] == [201] * 3
+        postgres.stop()
+        gone_at, number = time.monotonic(), 3
+        while time.monotonic() - gone_at < seconds or number < 6:
+            refused = predict(client, number)
+            number += 1
+            assert refused.status_code == 503, refused.text
+            assert refused.json()["type"] == "/problems/storage-unavailable"
+            assert int(refused.headers["retry-after"]) > 0
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 503
+            time.sleep(0.2)
+        assert server.process.poll() is None
+        postgres.start()
+        deadline = time.monotonic() + 30
+        while client.get("/readyz").status_code != 200:  # by itself
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert_each_stored_once(installation, client, number)
+    server.stop()
+    assert server.process.returncode == 0
+
+
+@pytest.fixture
+def on_sqlite(sqlite_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator[Installation]:
+    settings = Settings(data_dir=tmp_path / "data", database_url=sqlite_url)
+    installed = Installation(settings, tmp_path, application=wiring.build(settings))
+    verbs = installed.application.verbs
+    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+    for role in (Role.CLIENT, Role.ADMIN):
+        installed.key(role.value, role)
+    yield installed
+    for server in installed.servers:
+        if server.process.poll() is None:
+            server.kill()
+    installed.application.close()
+
+
+def test_a_full_disk_is_told_and_what_was_accepted_is_kept(on_sqlite: Installation) -> None:
+    server = on_sqlite.serve()
+    path = sqlite_path(on_sqlite.application.engine)
+    log = path.with_name(f"{path.name}-wal")
+    with server.client("client") as client:
+        assert predict(client, 0).status_code == 201
+        # No file of the server may grow from here, as on a disk without room.
+        room = log.stat().st_size + 60_000
+        _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (room, hard))
+        number, accepted = 1, [0]
+        while (response := predict(client, number)).status_code == 201:
+            accepted.append(number)
+            number += 1
+            assert number < 200
+        assert response.status_code == 503, response.text
+        assert response.json()["type"] == "/problems/storage-unavailable"
+        assert int(response.headers["retry-after"]) > 0
+        assert predict(client, accepted[-1]).status_code == 201  # stored, and can be read
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        assert_each_stored_once(on_sqlite, client, number + 1)
+    server.stop()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -> None:
+    first = on_sqlite.serve()
+    shutil.rmtree(on_sqlite.settings.data_dir / "artifacts")
+    with first.client("client") as client:
+        assert predict(client, 0).status_code == 201
+        assert client.get("/readyz").status_code == 200
+        late = Server(on_sqlite, on_sqlite.folder / "late.log")
+        on_sqlite.servers.append(late)
+        deadline = time.monotonic() + 60
+        while "Setwise listens on " not in late.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        late.url = next(
+            line.removeprefix("Setwise listens on ")
+            for line in late.log.read_text().splitlines()
+            if line.startswith("Setwise listens on ")
+        )
+        with late.client("client") as unlucky:
+            refused = predict(unlucky, 1)
+            assert refused.status_code == 503
+            assert refused.json()["type"] == "/problems/model-unavailable"
+            assert unlucky.get("/readyz").status_code == 503
+            assert "model.failed" in late.log.read_text()
+        assert predict(client, 1).status_code == 201
+
+
+def test_clients_that_stall_keep_nobody_waiting(on_sqlite: Installation) -> None:
+    server = on_sqlite.serve()
+    address = urlsplit(server.url)
+    assert address.hostname is not None
+    place = (address.hostname, address.port or 80)
+    secret = on_sqlite.secrets["client"]
+    head = (
+        f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+        'Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n{"document":'
+    ).encode()
+    with contextlib.ExitStack() as stack, server.client("client") as client:
+        for number in range(100):
+            stalled = stack.enter_context(socket.create_connection(place, timeout=10))
+            stalled.sendall(head if number % 2 else head[:40])
+        for number in range(10):
+            started = time.monotonic()
+            assert predict(client, number).status_code == 201
+            assert time.monotonic() - started < 5
+    with server.client("client") as client:
+        assert_each_stored_once(on_sqlite, client, 10)
+
+
+def test_a_server_that_is_stopped_finishes_what_it_began(on_sqlite: Installation) -> None:
+    server = on_sqlite.serve()
+    address = urlsplit(server.url)
+    body = b'{"document": {"id": "note-0", "text": "orbit rocket"}}'
+    head = (
+        f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {on_sqlite.secrets['client']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    assert address.hostname is not None
+    with socket.create_connection((address.hostname, address.port or 80), timeout=30) as slow:
+        slow.sendall(head + body[:10])
+        time.sleep(0.3)
+        server.process.terminate()
+        time.sleep(0.3)
+        slow.sendall(body[10:])
+        assert slow.recv(12) == b"HTTP/1.1 201"
+    assert server.process.wait(60) == 0
