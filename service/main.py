@@ -140,7 +140,9 @@ def serving(application: "Application") -> FastAPI:
     return create_app(
         application.edge,
         lifespan=application.running,
-        dashboard=pages(application.verbs, application.edge.sessions),
+        dashboard=pages(
+            application.verbs, application.edge.sessions, provider=application.edge.provider
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.security.ciphers import read_keys
+from service.security.oidc import read_roles
 
 PREFIX = "SETWISE_"
 
@@ -75,6 +76,10 @@ class Settings(BaseSettings):
     otlp_endpoint : str
         OpenTelemetry collector that takes spans by OTLP over HTTP, such as
         ``http://collector:4318``; none unless set.
+    oidc_issuer, oidc_client_id, oidc_client_secret : str, str, SecretStr or None
+        OpenID Connect provider with which people sign in, and how it knows this service.
+    oidc_role_claim, oidc_roles : str
+        Claim of its token that names groups, and which group has which role: ``coders=reviewer``.
     trusted_proxies : str
         Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
         ``X-Forwarded-Proto`` are believed.
@@ -114,6 +119,11 @@ class Settings(BaseSettings):
     session_longest_s: Annotated[float, Field(gt=0, le=30 * 86_400)] = 43_200.0
     key_rate_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     open_metrics: bool = True
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: SecretStr | None = None
+    oidc_role_claim: str = "groups"
+    oidc_roles: str = ""
     public_url: str = ""
     otlp_endpoint: str = ""
     trusted_proxies: str = ""
@@ -137,6 +147,21 @@ class Settings(BaseSettings):
     def _usable_keys(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None:
             read_keys(value.get_secret_value())
+        return value
+
+    @field_validator("oidc_roles")
+    @classmethod
+    def _known_roles(cls, value: str) -> str:
+        read_roles(value)
+        return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _safe_issuer(cls, value: str) -> str:
+        host = urlsplit(value).hostname
+        local = host in {"localhost", "127.0.0.1", "::1"}
+        if value and (not host or not value.startswith(("https://", "http://" if local else " "))):
+            raise ValueError("takes an https address, such as https://id.example/realms/main")
         return value
 
     @field_validator("public_url")

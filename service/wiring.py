@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import importlib.util
 import os
 import random
 import secrets
@@ -42,6 +43,7 @@ from service.jobs.worker import JobVerbs, Worker
 from service.security.ciphers import TextCipher, read_keys
 from service.security.cookies import SessionCookies
 from service.security.limits import KeyLimits
+from service.security.oidc import OpenIdConnect, Provider, read_roles
 from service.security.passwords import Argon2Passwords
 from service.settings import PREFIX, BadSetting, Settings
 from service.telemetry import Metrics
@@ -333,6 +335,12 @@ def verbs(
             rule=sessions,
             **office,
         ),
+        sign_in_externally=people.SignInExternally(
+            digest=tokens,
+            new_token=lambda: secrets.token_urlsafe(32),
+            rule=sessions,
+            **office,
+        ),
         open_session=people.OpenSession(begin, clock, tokens, sessions),
         sign_out=people.SignOut(digest=tokens, **office),
         list_events=audit.ListEvents(begin),
@@ -385,6 +393,7 @@ def edge(
             public_url=settings.public_url,
             longest_s=settings.session_longest_s,
         ),
+        provider=_provider(settings),
         limits=KeyLimits(settings.key_rate_per_minute),
         https=settings.public_url.startswith("https:"),
         open_metrics=settings.open_metrics,
@@ -493,6 +502,31 @@ def _database_check(engine: Engine) -> Callable[[], str | None]:
         return None if status.ok else unmigrated(status)
 
     return check
+
+
+def _provider(settings: Settings) -> OpenIdConnect | None:
+    if not settings.oidc_issuer:
+        return None
+    needed = {
+        "OIDC_CLIENT_ID": settings.oidc_client_id,
+        "OIDC_ROLES": settings.oidc_roles,
+        "PUBLIC_URL": settings.public_url,
+    }
+    for name, given in needed.items():
+        if not given:
+            raise BadSetting(f"{PREFIX}{name}: is needed with {PREFIX}OIDC_ISSUER")
+    if any(importlib.util.find_spec(name) is None for name in ("httpx", "joserfc")):
+        raise BadSetting(f"{PREFIX}OIDC_ISSUER: install the extra setwise[oidc] first")
+    secret = settings.oidc_client_secret
+    return OpenIdConnect(
+        Provider(
+            settings.oidc_issuer,
+            settings.oidc_client_id,
+            secret.get_secret_value() if secret else None,
+            settings.oidc_role_claim,
+            read_roles(settings.oidc_roles),
+        )
+    )
 
 
 def _days(count: int) -> timedelta | None:

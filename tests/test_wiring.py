@@ -68,6 +68,22 @@ def test_a_data_folder_that_cannot_be_used_is_a_bad_setting(tmp_path: Path) -> N
         wiring.build(_settings(tmp_path / "file"))
 
 
+@pytest.mark.parametrize("missing", ["oidc_client_id", "oidc_roles", "public_url"])
+def test_an_identity_provider_needs_the_rest_of_its_settings(tmp_path: Path, missing: str) -> None:
+    given = {
+        "oidc_issuer": "https://id.example",
+        "oidc_client_id": "setwise",
+        "oidc_roles": "coders=reviewer",
+        "public_url": "https://setwise.example",
+    }
+    built = wiring.build(Settings(data_dir=tmp_path, **given))
+    assert built.edge.provider is not None
+    assert built.edge.https
+    built.close()
+    with pytest.raises(BadSetting, match=f"SETWISE_{missing.upper()}: is needed"):
+        wiring.build(Settings(data_dir=tmp_path, **given | {missing: ""}))
+
+
 def test_a_bad_address_of_the_database_is_a_bad_setting(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="SETWISE_DATABASE_URL"):
         wiring.build(_settings(tmp_path, "sqlite://"))

@@ -21,6 +21,7 @@ from service.domain.predictions import Prediction
 from service.security.cookies import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
 from service.security.headers import RATE_HEADERS
 from service.security.limits import KeyLimits
+from service.security.oidc import OpenIdConnect
 from service.telemetry import Metrics
 from service.tracing import Tracing
 from service.use_cases.predict import Submission
@@ -92,6 +93,8 @@ class Edge:
         what is wrong with it, or None.
     new_id : callable
         Makes request ids.
+    provider : OpenIdConnect or None
+        Identity provider with which people sign in.
     https : bool
         Browsers reach the service by TLS only.
     open_metrics : bool
@@ -109,6 +112,7 @@ class Edge:
     checks: Mapping[str, Callable[[], str | None]]
     new_id: Callable[[], str]
     max_body_bytes: int
+    provider: OpenIdConnect | None = None
     https: bool = False
     open_metrics: bool = True
     max_upload_bytes: int = 1_000_000_000

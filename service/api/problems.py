@@ -88,6 +88,13 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "Nothing was done. Wait as many seconds as `Retry-After` says, then go on more slowly.",
         {"Retry-After": "1"},
     ),
+    errors.ProviderUnavailable: ProblemKind(
+        "provider-unavailable",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "The identity provider does not answer",
+        "People cannot sign in with it at the moment; those who are signed in go on working.",
+        _LATER,
+    ),
     errors.ForgedRequest: ProblemKind(
         "forged-request",
         HTTPStatus.FORBIDDEN,

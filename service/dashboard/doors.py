@@ -18,7 +18,7 @@ from service.security.cookies import SessionCookies, Visit, address_of
 from service.use_cases.verbs import Verbs
 
 
-def doors(verbs: Verbs, visitors: Visitors) -> APIRouter:
+def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRouter:
     """Return the routes of the pages at the door."""
     router = APIRouter(route_class=Page)
     cookies = visitors.cookies
@@ -29,7 +29,7 @@ def doors(verbs: Verbs, visitors: Visitors) -> APIRouter:
         try:
             cookies.visit(request)
         except Unauthenticated:
-            return _form(cookies, request, back=local(next))
+            return _form(cookies, request, back=local(next), external=external)
         return go(local(next))
 
     @router.post(LOGIN)
@@ -44,10 +44,12 @@ def doors(verbs: Verbs, visitors: Visitors) -> APIRouter:
         cookies.check_form(request, csrf)
         try:
             _, token = verbs.sign_in(
-                login, password, address=address_of(request), request_id=_request_id(request)
+                login, password, address=address_of(request), request_id=request_id_of(request)
             )
         except (WrongPassword, TooManyRequests) as error:
-            return _form(cookies, request, back=local(back), login=login, error=error)
+            return _form(
+                cookies, request, back=local(back), login=login, error=error, external=external
+            )
         answer = go(local(back))
         cookies.begin(request, answer, token)
         return answer
@@ -57,7 +59,7 @@ def doors(verbs: Verbs, visitors: Visitors) -> APIRouter:
         request: Request, visit: Annotated[Visit, Depends(visitors.who_sends())]
     ) -> Response:
         """End the session."""
-        verbs.sign_out(visit.token, address=visit.caller.address, request_id=_request_id(request))
+        verbs.sign_out(visit.token, address=visit.caller.address, request_id=request_id_of(request))
         answer = go(LOGIN)
         cookies.end(request, answer)
         return answer
@@ -87,7 +89,7 @@ def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
         if wrong is None:
             try:
                 verbs.change_own_password(
-                    visit.caller, visit.session, old, new, request_id=_request_id(request)
+                    visit.caller, visit.session, old, new, request_id=request_id_of(request)
                 )
             except (WrongPassword, InvalidRequest) as error:
                 wrong = _words(error)
@@ -106,6 +108,7 @@ def _form(
     back: str,
     login: str = "",
     error: ServiceError | None = None,
+    external: bool = False,
 ) -> Response:
     status = HTTPStatus.OK
     bound = Response()
@@ -115,7 +118,13 @@ def _form(
         status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
     answer = page(
         "login.html",
-        {"csrf": token, "back": back, "login": login, "error": error and error.detail},
+        {
+            "csrf": token,
+            "back": back,
+            "login": login,
+            "error": error and error.detail,
+            "external": external,
+        },
         status=status,
     )
     answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
@@ -129,6 +138,7 @@ def _words(error: ServiceError) -> str:
     return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
 
 
-def _request_id(request: Request) -> str | None:
+def request_id_of(request: Request) -> str | None:
+    """Return the id under which a request is logged."""
     request_id: str | None = request.scope.get("state", {}).get("request_id")
     return request_id

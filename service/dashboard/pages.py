@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.doors import accounts, doors
+from service.dashboard.external import external_doors
 from service.dashboard.rendering import SECURITY_HEADERS, Page, assets, page
 from service.dashboard.sessions import Visitors
 from service.domain.people import SYSTEM
@@ -16,6 +17,7 @@ from service.domain.predictions import Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.versions import ModelVersion
 from service.security.cookies import SessionCookies, Visit
+from service.security.oidc import OpenIdConnect
 from service.use_cases.report import Counts
 from service.use_cases.verbs import Verbs
 
@@ -30,7 +32,11 @@ Clock = Callable[[], datetime]
 
 
 def pages(
-    verbs: Verbs, cookies: SessionCookies, *, now: Clock = lambda: datetime.now(UTC)
+    verbs: Verbs,
+    cookies: SessionCookies,
+    *,
+    provider: OpenIdConnect | None = None,
+    now: Clock = lambda: datetime.now(UTC),
 ) -> APIRouter:
     """Return the routes of the pages.
 
@@ -40,13 +46,17 @@ def pages(
         What the pages show comes from the same verbs as the API.
     cookies : SessionCookies
         Knows who is signed in.
+    provider : OpenIdConnect or None
+        Identity provider with which people sign in.
     now : callable
         Gives the time that a page is made, in UTC.
     """
     visitors = Visitors(cookies)
     router = APIRouter(route_class=Page)
-    router.include_router(doors(verbs, visitors))
+    router.include_router(doors(verbs, visitors, external=provider is not None))
     router.include_router(accounts(verbs, visitors))
+    if provider is not None:
+        router.include_router(external_doors(verbs, visitors, provider))
 
     @router.get("/")
     def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:

@@ -37,6 +37,8 @@ SECURITY_HEADERS = {
 _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
     (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request was not sent from here"),
     (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
+    (errors.Unauthenticated, HTTPStatus.FORBIDDEN, "You could not be signed in"),
+    (errors.ProviderUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Signing in is not possible now"),
     (errors.NotFound, HTTPStatus.NOT_FOUND, "There is nothing here"),
     (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "It has changed since you read it"),
     (errors.Conflict, HTTPStatus.CONFLICT, "This cannot be done now"),

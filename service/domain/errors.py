@@ -60,6 +60,10 @@ class TooManyRequests(ServiceError):
         self.retry_after_s = retry_after_s
 
 
+class ProviderUnavailable(ServiceError):
+    """The identity provider does not answer, or not as it should."""
+
+
 class ForgedRequest(ServiceError):
     """A browser sent the request without its user's doing: it comes from another site."""
 

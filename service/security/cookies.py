@@ -28,6 +28,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _SESSION = "setwise-session"
 _FORM = "setwise-form"
 _FORM_LIFE_S = 3_600
+_AWAY = "setwise-away"
+_AWAY_LIFE_S = 600
 
 
 class _OpenSession(Protocol):
@@ -126,6 +128,25 @@ class SessionCookies:
             raise ForgedRequest(
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
+
+    # A sign-in with an identity provider is remembered by the browser while it is away.
+
+    def remember(self, request: HTTPConnection, response: Response, value: str) -> None:
+        """Let the browser keep ``value`` for some minutes; nobody can change it."""
+        body = base64.urlsafe_b64encode(_bytes(value)).decode()
+        kept = f"{body}.{self._proof('away', body)}"
+        self._set(request, response, _AWAY, kept, _AWAY_LIFE_S)
+
+    def recall(self, request: HTTPConnection) -> str | None:
+        """Return what the browser kept; None if there is nothing, or nothing of ours."""
+        body, _, proof = request.cookies.get(self._name(request, _AWAY), "").partition(".")
+        if not hmac.compare_digest(_bytes(proof), _bytes(self._proof("away", body))):
+            return None
+        return base64.urlsafe_b64decode(body).decode()
+
+    def forget(self, request: HTTPConnection, response: Response) -> None:
+        """Let the browser forget what it kept."""
+        self._set(request, response, _AWAY, "", 0)
 
     def secure(self, request: HTTPConnection) -> bool:
         """Tell whether the browser speaks TLS, to us or to the proxy in front of us."""

@@ -19,6 +19,7 @@ from service.domain.accounts import (
 )
 from service.domain.errors import (
     FieldFault,
+    Forbidden,
     InvalidRequest,
     LastAdmin,
     PersonNotFound,
@@ -28,7 +29,7 @@ from service.domain.errors import (
 )
 from service.domain.history import Event
 from service.domain.identity import is_id
-from service.domain.people import Caller, Permission, Role
+from service.domain.people import SYSTEM, Caller, Permission, Role
 from service.domain.text import text_faults
 from service.use_cases.ports import Begin, Clock, NewId, Passwords, UnitOfWork
 
@@ -442,6 +443,82 @@ class SignIn(Entrance):
         with self.begin() as transaction:
             self._note(transaction, stranger, "session.refused", subject, request_id)
             transaction.commit()
+
+
+@dataclass(frozen=True)
+class ExternalIdentity:
+    """Somebody for whom an identity provider vouches.
+
+    Attributes
+    ----------
+    id : str
+        Issuer and subject: who it is, whatever else changes.
+    role : Role or None
+        What the groups of the person give them here; None for nothing.
+    """
+
+    id: str
+    login: str
+    name: str
+    role: Role | None
+
+
+@dataclass(frozen=True)
+class SignInExternally(Entrance):
+    """Begin a session for whoever an identity provider vouches for.
+
+    The provider decides about name and role at each sign-in; an administrator here can still
+    disable the account. Somebody who comes for the first time gets an account.
+    """
+
+    def __call__(
+        self,
+        identity: ExternalIdentity,
+        *,
+        address: str | None = None,
+        request_id: str | None = None,
+    ) -> tuple[SignedIn, str]:
+        """Return the session and its token; raises `Forbidden` for whom there is no role."""
+        if identity.role is None:
+            raise Forbidden("No group of yours has a role here; ask an administrator.")
+        name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "somebody"
+        with self.begin() as transaction:
+            person = transaction.people.by_external_id(identity.id)
+            if person is None:
+                person = self._newcomer(transaction, identity, name, identity.role, request_id)
+            elif person.disabled:
+                raise Forbidden("This account is disabled; ask an administrator.")
+            elif (person.name, person.role) != (name, identity.role):
+                if person.role is not identity.role:
+                    transaction.sessions.delete_of(person.id)
+                person = replace(person, name=name, role=identity.role)
+                transaction.people.save(person)
+                detail = {"name": name, "role": identity.role.value}
+                self._note(transaction, SYSTEM, "person.changed", person.id, request_id, **detail)
+            entered = self.enter(transaction, person, address=address, request_id=request_id)
+            transaction.commit()
+        return entered
+
+    def _newcomer(
+        self,
+        transaction: UnitOfWork,
+        identity: ExternalIdentity,
+        name: str,
+        role: Role,
+        request_id: str | None,
+    ) -> Person:
+        person_id = self.new_id()
+        login = login_of(identity.login)
+        # Somebody who signs in with a password may have the name; it is theirs.
+        if list(login_faults(login, "")) or transaction.people.by_login(login) is not None:
+            login = f"external-{person_id}"
+        person = Person(
+            person_id, login, name, role, created_at=self.now(), external_id=identity.id
+        )
+        transaction.people.add(person)
+        detail = {"login": login, "name": name, "role": role.value}
+        self._note(transaction, SYSTEM, "person.created", person.id, request_id, **detail)
+        return person
 
 
 @dataclass(frozen=True)

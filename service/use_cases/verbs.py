@@ -43,6 +43,7 @@ from service.use_cases.people import (
     OpenSession,
     SetPassword,
     SignIn,
+    SignInExternally,
     SignOut,
 )
 from service.use_cases.predict import (
@@ -141,6 +142,7 @@ class Verbs:
     set_password: SetPassword
     change_own_password: ChangeOwnPassword
     sign_in: SignIn
+    sign_in_externally: SignInExternally
     open_session: OpenSession
     sign_out: SignOut
     list_events: ListEvents
