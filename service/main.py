@@ -72,6 +72,7 @@ def create_app(
         docs_url=None,  # their scripts come from elsewhere; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
         webhooks=webhooks.outgoing,
     )
     problems.install(app)

@@ -697,11 +697,11 @@ class FakeHistory(_Repository):
 
     def _verdict(self, prediction_id: str) -> bool | None:
         reported = FakeOutcomes(self.contents).of(prediction_id)
-        reviewed = [
-            one for one in FakeReviews(self.contents).annotations_of(prediction_id) if one.settles
-        ]
-        said = reported[-1:] or reviewed[-1:]
-        return said[0].agreed if said else None
+        if reported:
+            return reported[-1].agreed
+        said = FakeReviews(self.contents).annotations_of(prediction_id)
+        settled = [one.agreed for one in said if one.settles]
+        return all(settled) if settled else None
 
     def _beside(
         self, items: Iterable[Said], span: Span, after: str | None, limit: int

@@ -1,0 +1,170 @@
+"""What an integrator does with the OpenAPI document alone: generate a client, try every call."""
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from service.main import create_app
+from tests.system.conftest import SETWISE, Installation, Server
+from tests.trained import documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+BINARY = ("x-ndjson", "jsonl", "gzip", "zip")
+EXAMPLES = 15
+"""Requests drawn for each call."""
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Generate a client from what ``setwise openapi`` prints; returns its package."""
+    subprocess.run([SETWISE, "openapi", "--out", tmp_path / "openapi.json"], check=True)
+    overrides = {f"application/{name}": "application/octet-stream" for name in BINARY}
+    overrides["text/csv"] = "application/octet-stream"
+    config = {"content_type_overrides": overrides, "post_hooks": []}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    package = f"generated_{tmp_path.name.replace('-', '_')}"
+    done = subprocess.run(
+        [
+            *(SETWISE.with_name("openapi-python-client"), "generate", "--meta", "none"),
+            *("--path", "openapi.json", "--config", "config.json", "--output-path", package),
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "WARNING" not in done.stdout + done.stderr  # nothing was left out
+    monkeypatch.syspath_prepend(tmp_path)
+    yield package
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        del sys.modules[name]
+
+
+def use(
+    module: Callable[[str], Any], models: Any, types: Any, billing: Any, lead: Any, reviewer: Any
+) -> None:
+    """Predict, read, page, report, review, score a file and count, by generated functions."""
+    made = []
+    for document in documents(20, seed=41):
+        body = models.PredictionRequest(
+            document=models.DocumentIn(id=document["id"], text=document["text"])
+        )
+        one = module("api.predictions.predict").sync(client=billing, body=body)
+        assert isinstance(one, models.Prediction)
+        made.append(one)
+    read = module("api.predictions.get_prediction").sync(made[0].id, client=billing)
+    assert read == made[0]
+    page = module("api.predictions.list_predictions").sync(client=lead, limit=5)
+    assert [one.id for one in page.items] == [one.id for one in made[:-6:-1]]
+    outcome = module("api.predictions.report_outcome").sync(
+        made[0].id,
+        client=billing,
+        body=models.OutcomeRequest(labels=made[0].labels, source="billing"),
+    )
+    assert outcome.agreed
+    claimed = module("api.reviews.claim_review").sync_detailed(client=reviewer)
+    done = module("api.reviews.complete_review").sync(
+        claimed.parsed.id,
+        client=reviewer,
+        body=models.CompletionRequest(labels=claimed.parsed.candidates[0].labels),
+        if_match=claimed.headers["etag"],
+    )
+    assert done.agreed
+    missing = module("api.predictions.get_prediction").sync("nonsense", client=billing)
+    assert isinstance(missing, models.Problem)
+    assert missing.type_ == "/problems/prediction-not-found"
+    content = b'{"text": "the judge and the verdict"}\n'
+    job = module("api.jobs.score_file").sync(
+        client=billing, body=types.File(payload=content, mime_type="application/x-ndjson")
+    )
+    deadline = time.monotonic() + 60
+    while job.state not in {"succeeded", "failed"}:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        job = module("api.jobs.get_job").sync(job.id, client=billing)
+    assert job.state == "succeeded"
+    summary = module("api.reports.summary").sync(client=lead)
+    assert summary.predictions == 21
+
+
+def test_a_generated_client_calls_a_running_service(
+    installation: Installation, client: str
+) -> None:
+    installation.fix_threshold(0.7)
+    server = installation.serve()
+
+    def module(name: str) -> Any:
+        return importlib.import_module(f"{client}.{name}")
+
+    models, types = module("models"), module("types")
+    roles = ("client", "lead", "reviewer")
+    callers = [
+        module("client").AuthenticatedClient(base_url=server.url, token=installation.secrets[role])
+        for role in roles
+    ]
+    with callers[0] as billing, callers[1] as lead, callers[2] as reviewer:
+        use(module, models, types, billing, lead, reviewer)
+
+
+@schemathesis.serializer(*(f"application/{name}" for name in BINARY))
+def as_it_is(_: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+SCHEMA = schemathesis.openapi.from_dict(create_app().openapi())
+
+
+def fuzz(server: Server, secret: str, operation: Any) -> None:
+    """Draw requests for one call, good and bad ones, and check every answer."""
+
+    @given(case=operation.as_strategy())
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    def check(case: Any) -> None:
+        headers = {"Authorization": f"Bearer {secret}"}
+        response = case.call(base_url=server.url, headers=headers, timeout=30)
+        case.validate_response(response, checks=CHECKS)
+
+    check()
+
+
+def test_no_drawn_request_ends_in_a_fault_or_an_undocumented_answer(
+    installation: Installation,
+) -> None:
+    server = installation.serve()
+    names = set()
+    for result in SCHEMA.get_all_operations():
+        operation = result.ok()
+        names.add(operation.label)
+        fuzz(server, installation.secrets["admin"], operation)
+    assert len(names) == sum(map(len, create_app().openapi()["paths"].values()))
+    assert "request.failed" not in server.log.read_text()
