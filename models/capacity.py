@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 
-BYTES_PER_SCORE = 16
-"""Bytes that cross-fitting takes for each document and label: a raw score in single and a
-probability in double precision, and what metrics sort. Measured with ``bench_scale.py``."""
+BYTES_PER_SCORE = 12
+"""Bytes that cross-fitting cannot do without for each document and label: a raw score in single and
+a probability in double precision. All else comes in parts of a few thousand documents."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
@@ -32,7 +32,7 @@ def check_room(n_documents: int, n_labels: int, available: int | None = None) ->
     >>> check_room(1_000_000, 10_000, available=2**34)
     Traceback (most recent call last):
     ...
-    ValueError: 1,000,000 documents and 10,000 labels need 160 GB of memory for their scores; \
+    ValueError: 1,000,000 documents and 10,000 labels need 120 GB of memory for their scores; \
 17 GB are free. Train on fewer documents, or on the labels that matter
     """
     room = available_memory() if available is None else available
