@@ -1,0 +1,104 @@
+"""Whether a server's memory stays flat under load.
+
+One process on an SQLite file takes predictions (and every tenth caller batches) for as long as is
+asked; its resident memory (RSS) is read every few seconds. The first fifth is warm-up. The slope of
+a least-squares line through the rest, with its standard error, is the answer; memory that only
+moves about has a slope within a few standard errors of zero.
+
+Run it with ``python benchmarks/soak_service.py [--minutes 5] [--concurrency 16]``; an hour is
+``--minutes 60``. It ends with status 1 if memory grows by more than ``--most`` MB an hour beyond
+what its error explains.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench_service import Server, _artifact, _load, _setwise
+
+Floats = NDArray[np.float64]
+
+EVERY_S = 2.0
+WARM_UP_SHARE = 0.2
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="setwise-soak-") as name:
+        folder = Path(name)
+        artifact, texts = _artifact(folder)
+        url = f"sqlite:///{folder / 'soak.db'}"
+        with _setwise(folder / "data", url, artifact, texts) as (server, _):
+            seconds, megabytes, answered = asyncio.run(
+                _soak(server, 60 * options.minutes, options.concurrency)
+            )
+        size = sum(path.stat().st_size for path in folder.glob("soak.db*")) / 1e6
+    kept = seconds >= WARM_UP_SHARE * seconds[-1]
+    slope, error = _slope(seconds[kept] / 3600, megabytes[kept])
+    print(f"{answered} predictions in {seconds[-1] / 60:.1f} min; database {size:.0f} MB")
+    print(
+        f"RSS {megabytes[kept][0]:.1f} MB after the warm-up, {megabytes[-1]:.1f} MB at the end, "
+        f"at most {megabytes.max():.1f} MB"
+    )
+    print(f"slope {slope:+.1f} ± {error:.1f} MB an hour ({kept.sum()} readings)")
+    return int(slope - 3 * error > options.most)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--most", type=float, default=20.0, help="tolerated growth, MB an hour")
+    return parser.parse_args()
+
+
+async def _soak(server: Server, duration_s: float, concurrency: int) -> tuple[Floats, Floats, int]:
+    readings: list[tuple[float, float]] = []
+    started = time.monotonic()
+
+    async def watch() -> None:
+        while True:
+            readings.append((time.monotonic() - started, _resident_mb(server.process_id)))
+            await asyncio.sleep(EVERY_S)
+
+    watching = asyncio.create_task(watch())
+    singles = _load(server, duration_s, concurrency)
+    batches = Server("batches", server.process_id, server.port, server.batches)
+    measured, batched = await asyncio.gather(singles, _load(batches, duration_s, 1))
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+    answered = round((measured.per_second + 256 * batched.per_second) * duration_s)
+    times, sizes = np.array(readings).T
+    return times, sizes, answered
+
+
+def _resident_mb(process_id: int) -> float:
+    status = Path(f"/proc/{process_id}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(line.split()[1]) / 1024
+
+
+def _slope(
+    x: Floats,
+    y: Floats,
+) -> tuple[float, float]:
+    """Return the slope of the least-squares line and its standard error."""
+    centred = x - x.mean()
+    spread = float((centred**2).sum())
+    slope = float((centred * y).sum() / spread)
+    residuals = y - y.mean() - slope * centred
+    return slope, float(np.sqrt((residuals**2).sum() / max(len(x) - 2, 1) / spread))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
