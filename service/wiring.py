@@ -38,6 +38,7 @@ from service.inference.store import FolderOrObjectStore
 from service.jobs.courier import Courier, DeliveryVerbs
 from service.jobs.files import FolderOrObjectFiles
 from service.jobs.handlers import tasks
+from service.jobs.sealed_files import SealedFiles
 from service.jobs.sender import HttpSender
 from service.jobs.worker import JobVerbs, Worker
 from service.security.ciphers import TextCipher, read_keys
@@ -169,7 +170,10 @@ def build(settings: Settings) -> Application:
     pepper = _pepper(settings)
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
     shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
-    files = FolderOrObjectFiles(settings.files_url)
+    files: Files = FolderOrObjectFiles(settings.files_url)
+    cipher = _cipher(settings)
+    if cipher is not None:
+        files = SealedFiles(files, cipher)
     lease_clock = database_clock(engine)
     metrics, spans = Metrics(), _tracing(settings)
     finished = verbs(

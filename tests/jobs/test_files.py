@@ -5,15 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from service.domain.errors import StorageUnavailable
 from service.jobs.files import FolderOrObjectFiles
+from service.jobs.sealed_files import FRAME_BYTES, SealedFiles
+from service.security.ciphers import TextCipher
 from service.use_cases.files import Files
 from tests.fake_files import FakeFiles
 
+CIPHER = TextCipher([bytes(range(32))])
 
-@pytest.fixture(params=["fake", "folder", "object store"])
+
+@pytest.fixture(params=["fake", "folder", "object store", "sealed"])
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     if request.param == "fake":
         return FakeFiles()
+    if request.param == "sealed":
+        return SealedFiles(FolderOrObjectFiles(str(tmp_path / "files")), CIPHER)
     folder = str(tmp_path / "files")
     return FolderOrObjectFiles(folder if request.param == "folder" else f"memory://{folder}")
 
@@ -60,3 +67,46 @@ def test_a_file_that_was_not_finished_is_not_there(files: Files) -> None:
 def test_only_the_owner_may_read_what_lies_in_a_folder(tmp_path: Path) -> None:
     write(FolderOrObjectFiles(str(tmp_path)), "a", b"x")
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+SECRET = b"the patient said\n" * 20_000
+
+
+def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
+    plain = FakeFiles()
+    sealed = SealedFiles(plain, CIPHER)
+    write(sealed, "jobs/1/upload/documents", SECRET[:7], SECRET[7:])
+    stored = plain.stored["jobs/1/upload/documents"]
+    assert len(SECRET) > 3 * FRAME_BYTES
+    assert b"patient" not in stored
+    with sealed.open("jobs/1/upload/documents") as file:
+        assert file.read(2) == b"th"
+        file.seek(0)
+        assert file.readline() == b"the patient said\n"
+        assert file.tell() == 17
+        assert b"the patient said\n" + file.read() == SECRET
+
+
+def test_a_file_from_before_there_was_a_key_is_read() -> None:
+    plain = FakeFiles({"a": b"old"})
+    with SealedFiles(plain, CIPHER).open("a") as file:
+        assert file.read() == b"old"
+
+
+@pytest.mark.parametrize("fault", ["cut off", "exchanged", "moved", "other key"])
+def test_a_sealed_file_that_was_tampered_with_is_not_read(fault: str) -> None:
+    plain = FakeFiles()
+    write(SealedFiles(plain, CIPHER), "a", SECRET)
+    lines = plain.stored["a"].splitlines(keepends=True)
+    cipher, name = CIPHER, "a"
+    if fault == "cut off":
+        plain.stored["a"] = b"".join(lines[:-1])
+    elif fault == "exchanged":
+        plain.stored["a"] = b"".join([lines[1], lines[0], *lines[2:]])
+    elif fault == "moved":
+        name = "b"
+        plain.stored["b"] = plain.stored["a"]
+    else:
+        cipher = TextCipher([bytes(32)])
+    with SealedFiles(plain, cipher).open(name) as file, pytest.raises(StorageUnavailable):
+        file.read()
