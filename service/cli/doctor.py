@@ -140,6 +140,7 @@ def _database(
         "model": lambda: _model(begin, store),
         "keys": lambda: _keys(begin),
         "pepper": lambda: _pepper(begin, settings),
+        "encryption": lambda: _encryption(engine),
         "jobs": lambda: _jobs(engine),
         "deliveries": lambda: _deliveries(engine),
     }
@@ -268,6 +269,18 @@ def _pepper(begin: "Begin", settings: "Settings") -> Finding:
             f"chmod 600 {path}",
         )
     return Finding("pepper", Verdict.OK, f"{path}, mode {mode:o}")
+
+
+def _encryption(engine: "Engine") -> Finding:
+    from service.db import encryption
+    from service.db.types import cipher_of
+
+    fault = encryption.missing_keys(engine)
+    if fault is not None:
+        return Finding("encryption", Verdict.FAULT, fault, "add the key to SETWISE_ENCRYPTION_KEYS")
+    cipher = cipher_of(engine.dialect)
+    seen = f"under key {cipher.sealing_id}" if cipher else "off: texts are stored as they are"
+    return Finding("encryption", Verdict.OK, seen)
 
 
 def _jobs(engine: "Engine") -> Finding:

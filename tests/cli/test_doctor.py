@@ -46,8 +46,8 @@ def test_a_sound_installation_is_found_sound(
     assert {check["verdict"] for check in checks.values()} <= {"ok", "warning"}, checks
     assert status == 0
     assert list(checks) == [
-        "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper", "jobs",
-        "deliveries",
+        "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper",
+        "encryption", "jobs", "deliveries",
     ]  # fmt: skip
     with pytest.raises(SystemExit):
         main(["doctor"])
@@ -100,6 +100,10 @@ def _revoked(data: Path, url: str) -> None:
     _change(url, "UPDATE api_keys SET revoked_at = '2026-01-01 00:00:00.000000'")
 
 
+def _sealed(data: Path, url: str) -> None:
+    _change(url, "INSERT INTO encryption_keys VALUES ('0a1b2c3d', '2026-01-01 00:00:00.000000')")
+
+
 def _from_the_future(data: Path, url: str) -> None:
     _change(
         url,
@@ -129,6 +133,7 @@ def _change(url: str, statement: str) -> None:
         (_overdue, "jobs", "warning", "is a worker running?"),
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
+        (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],
 )
 def test_each_fault_is_named_with_its_cure(
