@@ -54,7 +54,8 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else data / "reuters21578"
     if not folder.is_dir():
         sys.exit(f"no data at {folder}: give a folder or set SETWISE_TEST_DATA")
-    options = TrainingOptions(seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    options = TrainingOptions(preset="paper", seed=seed)
     train = read_dataset(folder, "train")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # labels that only the test part has

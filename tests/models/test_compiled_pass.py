@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from models import training
 from models.confidence.calibrators import BoostedSets, IsotonicSets, TreeSets
 from models.sets.features import SetFeatures
 from models.sets.sources import MarginalCandidates
 from models.training import TrainingOptions, train
 from tests.models.corpora import dataset, texts, vectors
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_documents():
+    """Let labels be refined, as with more documents than are needed here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "MIN_DOCUMENTS_REFINED", 200)
+        yield
+
 
 CALIBRATORS = ["boosted-squared", "boosted-logistic", "group-softmax", "tree"]
 
@@ -68,6 +78,7 @@ def voted(request):
 
 def test_presets_get_what_the_parts_give_them(voted):
     assert compiled(voted) is not None
+    assert (voted.stack is None) == (voted.manifest["training"]["preset"] == "fast")
     new = vectors(seed=1, n=600).X
     assert_same(voted.predict(new), voted.predict_by_parts(new))
     for row in range(3):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models import training
 from models.artifacts import save
 from models.corpus.datasets import Dataset
 from models.predictor import SetPredictor
@@ -13,7 +14,7 @@ from models.sets.candidates import RaggedSets
 from models.sets.votes import find_seen_sets, tally
 from models.training import (
     MAX_REFINED,
-    MIN_DOCUMENTS_TREES,
+    MIN_DOCUMENTS_REFINED,
     PRESETS,
     RERANKING_METHODS,
     Extras,
@@ -30,7 +31,9 @@ Voted = tuple[SetPredictor, Dataset]
 @pytest.fixture(scope="module", params=["fast", "best"])
 def voted(request: pytest.FixtureRequest) -> Voted:
     data = corpora.vectors(400)
-    return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)
+        return train(data, TrainingOptions(preset=request.param, n_jobs=1)), data
 
 
 def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Voted) -> None:
@@ -61,21 +64,22 @@ def test_a_document_alone_is_judged_as_in_a_batch(voted: Voted) -> None:
         np.testing.assert_allclose(alone.confidence, together.confidence[start:end], atol=1e-5)
 
 
-def test_a_seed_gives_one_model() -> None:
+def test_a_seed_gives_one_model(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpora.vectors(250)
+    monkeypatch.setattr(training, "MIN_DOCUMENTS_REFINED", data.n)
     first, second = (train(data, TrainingOptions(preset="best", n_jobs=n)) for n in (1, 2))
     assert first.version == second.version
 
 
 def test_the_best_preset_is_the_default() -> None:
     assert TrainingOptions().preset == "best"
-    assert affordable_extras(TrainingOptions(), 1000, 10) == PRESETS["best"]
+    assert affordable_extras(TrainingOptions(), MIN_DOCUMENTS_REFINED, 10) == PRESETS["best"]
 
 
 def test_probabilities_are_refined_where_documents_are_neither_too_few_nor_too_many() -> None:
     best = TrainingOptions()
     plainer = PRESETS["best"]._replace(stacked=False)
-    assert affordable_extras(best, MIN_DOCUMENTS_TREES - 1, 10) == plainer
+    assert affordable_extras(best, MIN_DOCUMENTS_REFINED - 1, 10) == plainer
     with pytest.warns(TrainingWarning, match="too many to refine"):
         assert affordable_extras(best, MAX_REFINED // 10, 11) == plainer
 
