@@ -90,10 +90,10 @@ def choose(votes: SetVotes, voters: tuple[str, ...], rows: Rows) -> SetVotes:
 
 
 def cast_votes(
-    X: csr_array, Y: csr_array, folds: NDArray[np.int64], logits: NDArray[np.float64]
+    X: csr_array, Y: csr_array, folds: NDArray[np.int64], logits: NDArray[np.float32]
 ) -> SetVotes:
     """Return every voter's cross-fitted votes on all documents."""
-    marginals = np.empty_like(logits)
+    marginals = np.empty(Y.shape)
     for fold in range(N_FOLDS):
         inside, outside = folds == fold, folds != fold
         calibrator = LabelCalibrator().fit(logits[outside], Y[np.flatnonzero(outside)])
