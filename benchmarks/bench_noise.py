@@ -26,6 +26,7 @@ from models.confidence.losses import shifted_target
 from models.confidence.reliability import ReliabilityCurve
 from models.confidence.reports import CalibrationReport, report_calibration
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets, choose_robust
+from models.confidence.scoring import score_calibration
 from models.corpus.datasets import Dataset, DataWarning, read_dataset
 from models.predictor import SetPredictor
 from models.sets.features import SetFeatureTable, concatenate_tables
@@ -88,6 +89,7 @@ def ask(rows: Rows, rates: tuple[float, ...], rng: np.random.Generator) -> tuple
 
 def fit_all(rows: Rows, agreed: Floats, alpha: Floats, seed: int, test: Rows) -> dict[str, Floats]:
     """Return the confidence in the test part of every calibrator."""
+    chosen = choose_robust(rows.table, agreed, alpha=alpha, beta=0.0, random_state=seed)
     kinds: dict[str, RobustBoostedSets | RobustLogisticSets] = {
         "forward, logistic": RobustLogisticSets(),
         "forward, boosted": RobustBoostedSets(random_state=seed),
@@ -109,23 +111,30 @@ def fit_all(rows: Rows, agreed: Floats, alpha: Floats, seed: int, test: Rows) ->
     }
     for name, kind in kinds.items():
         found[name] = kind.fit(rows.table, agreed, alpha=alpha, beta=0.0).predict(test.table)
-    chosen = choose_robust(rows.table, agreed, alpha=alpha, beta=0.0, random_state=seed)
     found[f"robust ({chosen.name}, {chosen.effective_rows:.0f} effective rows)"] = (
         chosen.calibrator.predict(test.table)
     )
     return found
 
 
-def show(name: str, confidence: Floats, test: Rows, seed: int) -> CalibrationReport:
-    report = report_calibration(confidence, test.right, random_state=seed)
-    assert isinstance(report, CalibrationReport)  # both test parts are large enough
-    aligned = report.alignment_error
+def show(name: str, confidence: Floats, test: Rows) -> None:
+    scores = score_calibration(confidence, test.right)
     print(
-        f"  {name:46}{report.brier.value:8.4f}{report.biased_alignment_error:10.5f}"
-        f"{aligned.value:10.5f} [{aligned.low:8.5f}, {aligned.high:8.5f}]"
-        f"{report.sharpness.value:8.4f}{report.reliability.p_value:8.3f}"
+        f"  {name:46}{scores.brier:8.4f}{scores.alignment_error:10.5f}{scores.sharpness:8.4f}",
+        flush=True,
     )
-    return report
+
+
+def report(name: str, confidence: Floats, test: Rows, seed: int) -> CalibrationReport:
+    found = report_calibration(confidence, test.right, random_state=seed)
+    assert isinstance(found, CalibrationReport)  # both test parts are large enough
+    aligned = found.alignment_error
+    print(
+        f"  {name}: alignment error debiased {aligned.value:.5f} "
+        f"[{aligned.low:.5f}, {aligned.high:.5f}], p of honesty {found.reliability.p_value:.3f}",
+        flush=True,
+    )
+    return found
 
 
 def draw(curves: dict[tuple[str, str], dict[str, ReliabilityCurve]], path: Path) -> None:
@@ -165,23 +174,21 @@ def main() -> None:
         rows, test = prepare(data / name, seed)
         print(
             f"\n{name}: {len(rows.right)} answers, {len(test.right)} clean test documents, "
-            f"accuracy {test.right.mean():.3f}\n  {'':46}{'Brier':>8}{'aligned':>10}"
-            f"{'debiased':>10} {'90 % interval':>20}{'sharp':>8}{'p':>8}"
+            f"accuracy {test.right.mean():.3f}\n  {'':46}{'Brier':>8}{'aligned':>10}{'sharp':>8}"
         )
         rng = np.random.default_rng(seed)
         clean = RobustBoostedSets(random_state=seed).fit(rows.table, rows.right)
-        show("clean answers, boosted", clean.predict(test.table), test, seed)
+        show("clean answers, boosted", clean.predict(test.table), test)
         for noise, rates in RATES.items():
             print(f" {noise}")
             agreed, alpha = ask(rows, rates, rng)
-            reports = {
-                kind: show(kind, confidence, test, seed)
-                for kind, confidence in fit_all(rows, agreed, alpha, seed, test).items()
-            }
-            kinds = list(reports)
+            found = fit_all(rows, agreed, alpha, seed, test)
+            for kind, confidence in found.items():
+                show(kind, confidence, test)
+            kinds = list(found)
             curves[name, noise] = {
-                "plain": reports[kinds[0]].reliability,
-                "robust": reports[kinds[-1]].reliability,
+                label: report(label, found[kind], test, seed).reliability
+                for label, kind in (("plain", kinds[0]), ("robust", kinds[-1]))
             }
     if len(sys.argv) > 2:
         draw(curves, Path(sys.argv[2]))

@@ -40,6 +40,7 @@ FEW_ROWS = 3000
 
 _STEPS = 500  # of L-BFGS; some fifty are usual
 _STAGE = 15  # trees between two looks at the rows set aside
+_FIRST_TREES = 200
 _LARGEST_STEP = 1.0  # of a leaf, before shrinkage: information may be tiny where gradients are not
 _LEAST_CURVATURE = 1e-6
 _LARGEST_MARGIN = 30.0  # exp stays finite
@@ -269,8 +270,12 @@ class RobustBoostedSets(BoostedSets):
         inside, outside = rows.take(np.flatnonzero(folds == 0)), rows.take(np.flatnonzero(folds))
         self.n_trees_ = min(self.n_trees, _STAGE)
         if inside.weight.sum() > 0 and outside.weight.sum() > 0:
-            self._fit_trees(outside, self.n_trees)
-            self.n_trees_ = self._best_size(inside)
+            # Most ensembles are small; only where the best is nearly all of one is a larger tried.
+            for limit in sorted({min(_FIRST_TREES, self.n_trees), self.n_trees}):
+                self._fit_trees(outside, limit)
+                self.n_trees_ = self._best_size(inside, limit)
+                if self.n_trees_ + 2 * _STAGE < limit:
+                    break
         self._fit_trees(rows, self.n_trees_)
         return self
 
@@ -290,9 +295,9 @@ class RobustBoostedSets(BoostedSets):
         }
         self._boost(start, table, agreed, weight, gradient, n_trees=n_trees)
 
-    def _best_size(self, rows: "_Rows") -> int:
+    def _best_size(self, rows: "_Rows", limit: int) -> int:
         """Return the number of trees at which these rows' answers are likeliest."""
-        sizes = [*range(_STAGE, self.n_trees, _STAGE), self.n_trees]
+        sizes = [*range(_STAGE, limit, _STAGE), limit]
         value = [
             forward_loss(confidence, rows.agreed, rows.alpha, rows.beta, rows.weight)
             for confidence in self.staged_predict(rows.table, sizes)
