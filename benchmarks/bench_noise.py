@@ -161,7 +161,7 @@ def draw(curves: dict[tuple[str, str], dict[str, ReliabilityCurve]], path: Path)
     figure.supxlabel("confidence")
     figure.supylabel("accuracy against clean truth")
     figure.tight_layout()
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def main() -> None:
