@@ -26,6 +26,8 @@ WHY = {
     Reason.BELOW_THRESHOLD: "less confident than the threshold",
     Reason.NO_THRESHOLD: "no threshold in force, so nothing is sent",
     Reason.OUT_OF_DOMAIN: "no word or feature that the model knows",
+    Reason.AUDIT: "confident, but drawn for a check",
+    Reason.RULE: "held back by a rule of the policy",
 }
 
 Clock = Callable[[], datetime]
