@@ -1,16 +1,18 @@
 """Conditional Bernoulli mixtures on a data set: rules, time and memory, shortcuts.
 
-    python benchmarks/bench_mixture.py FOLDER [--part rules|components|sparsity|all] [--seed 0]
+    python benchmarks/bench_mixture.py [FOLDER] [--part rules|components|sparsity|all] [--seed 0]
 
-FOLDER holds ``train`` and ``test`` parts. ``rules`` fits one model and applies every decision rule
-to the test part (thesis, Tables 3.4 to 3.6). ``components`` fits with rising K, each K in a process
-of its own, and reports seconds of CPU, peak memory and microseconds per document of each inference;
-``--plot FILE`` draws the seconds. ``sparsity`` compares separate experts with and without the two
-shortcuts of section 3.5 on validation rows of the training part.
+FOLDER holds ``train`` and ``test`` parts; by default it is BIBTEX in ``SETWISE_TEST_DATA``.
+``rules`` fits one model and applies every decision rule to the test part (thesis, Tables 3.4 to
+3.6). ``components`` fits with rising K, each K in a process of its own, and reports seconds of CPU,
+peak memory and microseconds per document of each inference; ``--plot FILE`` draws the seconds.
+``sparsity`` compares separate experts with and without the two shortcuts of section 3.5 on
+validation rows of the training part.
 """
 
 import argparse
 import multiprocessing
+import os
 import resource
 import sys
 import time
@@ -47,6 +49,11 @@ def make(kind: Kind, n_components: int, seed: int) -> Model:
     if kind == "boosted":
         return BoostedBernoulliMixture(n_components, random_state=seed)
     return ConditionalBernoulliMixture(n_components, experts=kind, random_state=seed)
+
+
+def default_folder() -> Path:
+    """Return the folder of BIBTEX among the data sets for tests."""
+    return Path(os.environ.get("SETWISE_TEST_DATA", "data")) / "bibtex"
 
 
 def read(folder: Path) -> tuple[csr_array, csr_array, csr_array, csr_array]:
@@ -250,13 +257,15 @@ def compare_sparsity(folder: Path, n_components: int, seed: int) -> None:
 def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
     parser.add_argument("--part", choices=["rules", "components", "sparsity", "all"], default="all")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--experts", choices=["shared", "separate", "boosted"], default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    if not given.folder.is_dir():
+        sys.exit(f"no data at {given.folder}: give a folder or set SETWISE_TEST_DATA")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     if given.part in {"rules", "all"}:

@@ -1,6 +1,8 @@
 """What the thesis leaves open about mixtures and reranking, answered on a data set's test part.
 
-    python benchmarks/bench_mixture_reranking.py FOLDER… [--components 50] [--seed 0]
+    python benchmarks/bench_mixture_reranking.py [FOLDER…] [--components 50] [--seed 0]
+
+By default the folders are BIBTEX, Reuters and SCENE in ``SETWISE_TEST_DATA``.
 
 Does reranking help a conditional Bernoulli mixture (CBM); do its candidates help where independent
 labels (BR) are reranked; how badly calibrated is its raw joint? Base models, candidates and
@@ -9,6 +11,7 @@ choose among the candidates and columns. Every reranked row has the same boosted
 """
 
 import argparse
+import os
 import sys
 import warnings
 from dataclasses import replace
@@ -31,8 +34,8 @@ BY_MIXTURE = ("score", "log_score", "cardinality", "log_prior")
 BY_LABELS = ("log_independent", "cardinality", "log_prior")
 BOTH = ("score", "log_score", "log_independent", "cardinality", "log_prior")
 
-# Row of the table: whose candidates, and the columns that rerank them (none: the order of the
-# first column given by the method itself).
+# Row of the table: whose candidates, the column that orders them, and the columns that rerank them
+# instead, if any.
 METHODS: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "BR, best non-empty set": (SOURCE_MARGINALS, "log_independent", ()),
     "CBM": (SOURCE_MIXTURE, "log_score", ()),
@@ -157,10 +160,15 @@ def compare_calibrators(train: Described, test: Described, seed: int) -> None:
 def main() -> None:
     """Print both tables of every data set."""
     parser = argparse.ArgumentParser(description="Mixtures and reranking, measured.")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
+    data = Path(os.environ.get("SETWISE_TEST_DATA", "data"))
+    folders = [data / name for name in ("bibtex", "reuters21578", "scene")]
+    parser.add_argument("folders", type=Path, nargs="*", default=folders, metavar="FOLDER")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    for folder in given.folders:
+        if not folder.is_dir():
+            sys.exit(f"no data at {folder}: give folders or set SETWISE_TEST_DATA")
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     for folder in given.folders:

@@ -17,9 +17,9 @@ from models.corpus.datasets import read_dataset
 from models.corpus.notes import Note, generate_notes, write_jsonl
 from models.training import TrainingOptions, train
 
-N_TRAINING, TRAINING_SEED = 4000, 1
-N_NEW, NEW_SEED = 400, 9
-N_COMPONENTS = 30
+N_TRAINING, TRAINING_SEED = 1500, 1
+N_NEW, NEW_SEED = 200, 9
+N_COMPONENTS = 20
 N_SHOWN = 3
 
 HEAD = f"""# A mixture in words
