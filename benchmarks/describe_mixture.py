@@ -2,7 +2,7 @@
 
     python benchmarks/describe_mixture.py > benchmarks/MIXTURE.md
 
-Trains ``cbm-rerank`` on generated notes and lets ``setwise model explain`` speak: of the components
+Trains ``cbm`` on generated notes and lets ``setwise model explain`` speak: of the components
 and labels, and of some new notes in which a label was brought by others.
 """
 
@@ -17,17 +17,17 @@ from models.corpus.datasets import read_dataset
 from models.corpus.notes import Note, generate_notes, write_jsonl
 from models.training import TrainingOptions, train
 
-N_TRAINING, TRAINING_SEED = 1500, 1
+N_TRAINING, TRAINING_SEED = 3000, 1
 N_NEW, NEW_SEED = 200, 9
-N_COMPONENTS = 20
+N_COMPONENTS = 30
 N_SHOWN = 3
 
 HEAD = f"""# A mixture in words
 
 What a conditional Bernoulli mixture of {N_COMPONENTS} components has learnt from {N_TRAINING:,}
 generated clinical notes, and why it chose the label sets of notes that it had not seen. The notes
-and their codes are made up. Written by `python benchmarks/describe_mixture.py`, which trains
-`cbm-rerank` and calls
+and their codes are made up. Written by `python benchmarks/describe_mixture.py`, which trains `cbm`
+and calls
 
 ```sh
 setwise model explain my-model --markdown
@@ -35,7 +35,8 @@ setwise model explain my-model --document new.jsonl --markdown
 ```
 
 A component is a kind of document. Its share is that of the training documents that belong to it;
-rates are those of its labels inside; terms draw a document to it, with the gate's coefficients.
+its labels are those that tell it from the rest, with their rates inside; terms draw a document to
+it, with the gate's coefficients.
 """
 
 REASONS = """
@@ -56,16 +57,14 @@ def explain(*arguments: str) -> str:
 
 
 def choose_examples(model: Path, folder: Path) -> list[Note]:
-    """Return short new notes, rightly labelled, in which other labels brought one."""
+    """Return short new notes, rightly labelled, in which other labels helped one most."""
     notes = [note for note in generate_notes(N_NEW, seed=NEW_SEED) if len(note.text) < 400]
     write_jsonl(notes, folder / "new.jsonl")
     answer = json.loads(explain(str(model), "--document", str(folder / "new.jsonl"), "--json"))
     telling = [
-        (reason["given_others"] - reason["probability"], note)
+        (max(reason["given_others"] - reason["probability"] for reason in item["reasons"]), note)
         for note, item in zip(notes, answer["items"], strict=True)
         if set(item["labels"]) == set(note.labels) and len(item["labels"]) > 1
-        for reason in item["reasons"]
-        if reason["companions"]
     ]
     telling.sort(key=lambda each: -each[0])
     return list({note.id: note for _, note in telling}.values())[:N_SHOWN]
@@ -78,10 +77,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         write_jsonl(generate_notes(N_TRAINING, seed=TRAINING_SEED), folder / "train.jsonl")
-        options = TrainingOptions(method="cbm-rerank", preset="paper", n_components=N_COMPONENTS)
+        options = TrainingOptions(
+            method="cbm", n_components=N_COMPONENTS, n_folds=2, calibrator="isotonic"
+        )
         train(read_dataset(folder / "train.jsonl"), options).save(folder / "model")
         print(HEAD)
-        print(explain(str(folder / "model"), "--terms", "6", "--markdown"))
+        print(explain(str(folder / "model"), "--terms", "6", "--markdown").rstrip())
         print(REASONS)
         examples = choose_examples(folder / "model", folder)
         for note in examples:

@@ -51,7 +51,7 @@ class LearntComponent(NamedTuple):
     share : float
         Share of the training documents that belong to it.
     labels : tuple of LabelRate
-        Its most frequent labels.
+        The labels that tell it from the rest.
     terms : tuple of Term
         Features that draw a document to it, with the gate's coefficients; behind a kernel with
         the deviations by which their means inside exceed those of all documents.
@@ -139,7 +139,7 @@ class PartOfComponent(NamedTuple):
     share : float
         Share of the set's probability that comes from it.
     labels : tuple of LabelRate
-        Its most frequent labels in training.
+        The labels that tell it from the rest, in training.
     """
 
     component: int

@@ -344,9 +344,13 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             contrast = (weights - weights.mean(axis=0)) * self.typical_
         else:
             weights = contrast = self.contrast_
+        # Labels that are frequent everywhere say little of a component: those come first whose
+        # presence tells it from the rest, by their part in the divergence from the overall rates.
+        overall = np.maximum(self.share_ @ self.rates_, 1e-12)
+        telling = self.rates_ * np.log(np.maximum(self.rates_, 1e-12) / overall)
         summaries = []
         for k in np.argsort(-self.share_, kind="stable"):
-            labels = np.argsort(-self.rates_[k], kind="stable")[:n_labels]
+            labels = np.argsort(-telling[k], kind="stable")[:n_labels]
             features = np.argsort(-contrast[k], kind="stable")[:n_features]
             summaries.append(
                 ComponentSummary(

@@ -126,7 +126,7 @@ class ComponentSummary:
     share : float
         Share of the training documents that belong to it.
     labels : tuple of (label, rate)
-        Its most frequent labels and their rates inside it.
+        The labels that tell it from the rest, with their rates inside it.
     features : tuple of (feature, coefficient)
         Features that draw a document to it most, with the gate's coefficients; behind a kernel
         with the deviations by which their means inside exceed those of all documents.

@@ -50,8 +50,7 @@ def test_a_mixture_is_shown_component_by_component(mixture, capsys):
     assert len(rows) >= len(shown["components"]) >= 2
     for component in shown["components"]:
         assert 0.0 <= component["share"] <= 1.0
-        rates = [each["rate"] for each in component["labels"]]
-        assert rates == sorted(rates, reverse=True)
+        assert all(0.0 <= each["rate"] <= 1.0 for each in component["labels"])
     assert [label["label"] for label in shown["labels"]] == list(LABELS)
 
 

@@ -13,6 +13,7 @@ import structlog
 from models.predictor import SetPredictor
 from models.sets.decider import SetDecider
 from models.sets.decisions import SharedThreshold
+from models.training import TrainingOptions, train
 from service.domain.comparison import Shadow
 from service.domain.errors import (
     InvalidRequest,
@@ -29,6 +30,7 @@ from service.inference.registry import (
     ModelRegistry,
 )
 from tests.fakes import START, FakeDatabase, FakeIds
+from tests.models.corpora import texts
 from tests.trained import Artifacts
 
 
@@ -224,6 +226,22 @@ def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose
     assert scored.confidence <= plain.confidence
     others = [candidate.confidence for candidate in scored.candidates[1:]]
     assert others == sorted(others, reverse=True)
+
+
+@pytest.mark.parametrize("method", ["cbm", "cbm-rerank"])
+def test_mixtures_serve_what_they_predict(method: str, tmp_path: Path) -> None:
+    options = TrainingOptions(
+        method=method, n_components=3, n_folds=2, calibrator="isotonic", alpha=1e-3, preset="fast"
+    )
+    train(texts(), options).save(tmp_path / "model")
+    predictor = SetPredictor.load(tmp_path / "model")
+    served = LoadedPredictor(predictor)
+    served.warm_up()
+    asked = ["note insulin glucose", "note stone kidney rash itch"]
+    expected = predictor.predict_texts(asked)
+    for row, one in enumerate(served.score([Document(text=text) for text in asked])):
+        assert one.labels == expected.ranked(row)[0].labels
+        assert one.confidence == expected.top_confidence()[row]
 
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:

@@ -261,6 +261,15 @@ def test_components_are_described_by_their_labels_and_features() -> None:
     assert found in ({0: 0, 2: 1, 3: 2}, {1: 0, 2: 1, 3: 2})
 
 
+def test_a_component_is_described_by_what_tells_it_from_the_rest() -> None:
+    """Label 3 is everywhere and says nothing of a component, however frequent."""
+    X = np.repeat(np.eye(2), 60, axis=0)
+    Y = np.repeat([[1, 0, 0, 1], [0, 0, 1, 1]], 60, axis=0)
+    model = ConditionalBernoulliMixture(2, alpha=1e-3, random_state=0).fit(X, Y)
+    about = model.describe_components(n_labels=1)
+    assert {component.labels[0][0] for component in about} == {0, 2}
+
+
 def crossed(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Labels that depend on the product of two measurements: no linear score finds them."""
     X = np.random.default_rng(seed).normal(size=(n, 3))
