@@ -43,7 +43,9 @@ REASONS = """
 ## Why a label is there
 
 Under a mixture labels depend on each other even given the document. A label may be unlikely by
-itself and still belong to the most probable set, because labels that it goes with are likely.
+itself and still belong to the most probable set, because labels that it goes with are likely. These
+notes name nearly every label that they carry, so that little is left for other labels to bring: the
+joint and the product of the marginals hardly differ.
 """
 
 
@@ -98,7 +100,8 @@ def main() -> None:
                 "--markdown",
             )
             title, rest = told.split("\n", 1)
-            print(f"{title}\n\n> {note.text}\n{rest}")
+            quoted = "\n".join(f"> {line}".rstrip() for line in note.text.splitlines())
+            print(f"{title}\n\n{quoted}\n{rest.rstrip()}\n")
 
 
 if __name__ == "__main__":
