@@ -141,7 +141,7 @@ class Export:
         if wanted.what is Exported.ANNOTATIONS:
             caller.require(Permission.REPORT)
         elif wanted.what is Exported.AUDIT_EVENTS:
-            caller.require(Permission.ADMINISTER)
+            caller.require(Permission.READ_AUDIT_TRAIL)
         else:
             client_id = visible_to(caller)
         wanted.check()

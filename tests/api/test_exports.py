@@ -19,6 +19,13 @@ def test_an_export_streams_what_the_caller_may_see(service: Service) -> None:
     assert rest.text.startswith("id,document_id,labels,")
 
 
+def test_an_auditor_takes_the_audit_trail_along(service: Service) -> None:
+    service.predict("0.1")
+    response = service.get("/v1/exports/audit-events", by="auditor")
+    assert response.status_code == 200
+    assert "prediction.created" in response.text
+
+
 def test_refusals_are_problems(service: Service) -> None:
     get = service.get
     assert_problem(get("/v1/exports/audit-events", by="lead"), 403, "forbidden")
