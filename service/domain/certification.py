@@ -49,6 +49,16 @@ class Certification:
     requested_by: str
     created_at: datetime
 
+    def at_least(self, floor: float | None) -> float | None:
+        """Return the lowest proved threshold that respects a floor of confidence, if any does.
+
+        What lies above a floor need not be as good as what lies above the threshold.
+        """
+        proved = self.evidence.get("proved", ())
+        if floor is None or self.threshold is None or not isinstance(proved, list):
+            return self.threshold
+        return min((each for each in proved if each >= floor), default=None)
+
     def covers(self, target_accuracy: float, risk: float) -> bool:
         """Tell whether it proves as much as is asked for."""
         return (

@@ -144,9 +144,10 @@ def _certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
     for proof in transaction.certifications.proved(scorer):
-        if proof.covers(policy.target_accuracy, policy.risk):
+        threshold = proof.at_least(policy.confidence_floor)
+        if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
             return replace(
-                policy, threshold=proof.threshold, certificate_id=proof.id, certified_for=scorer
+                policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )
     return policy
 

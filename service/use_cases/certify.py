@@ -179,8 +179,9 @@ class Certify:
         )
         with self.begin() as transaction:
             transaction.certifications.add(made)
-            if made.threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
-                self._put_into_force(transaction, policy, made)
+            threshold = made.at_least(policy.confidence_floor)
+            if threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
+                self._put_into_force(transaction, policy, made, threshold)
             transaction.audit_trail.add(
                 Event.by(
                     SYSTEM,
@@ -201,7 +202,11 @@ class Certify:
         return made
 
     def _put_into_force(
-        self, transaction: UnitOfWork, policy: RoutingPolicy, made: Certification
+        self,
+        transaction: UnitOfWork,
+        policy: RoutingPolicy,
+        made: Certification,
+        threshold: float,
     ) -> None:
         in_force = transaction.policies.current()
         if in_force.version != policy.version:
@@ -209,7 +214,7 @@ class Certify:
         certified = replace(
             policy,
             version=self.new_id(),
-            threshold=made.threshold,
+            threshold=threshold,
             certificate_id=made.id,
             certified_for=made.scorer,
             created_at=made.created_at,
@@ -222,19 +227,23 @@ def _answer(question: _Question) -> Mapping[str, object]:
     """Return the evidence, as `models.confidence.certificates` writes it, and where it is from."""
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
+    # What the policy never sends has no part in the proof.
+    floor = policy.confidence_floor or 0.0
+    audits = [audit for audit in gathered.audits if audit.confidence >= floor]
     found = certify_adjudicated(
-        question.predicted,
-        [audit.confidence for audit in gathered.audits],
-        [bool(audit.wrong) for audit in gathered.audits],
+        [confidence for confidence in question.predicted if confidence >= floor],
+        [audit.confidence for audit in audits],
+        [bool(audit.wrong) for audit in audits],
         miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, MISS_RISK * risk),
         reread_rate=question.reread_rate,
         target=policy.target_accuracy,
         risk=risk,
-        excluded=gathered.excluded,
+        excluded={**gathered.excluded, "below the floor": len(gathered.audits) - len(audits)},
     )
     return {
         **found.to_json(),
         "certified": isinstance(found, Certificate),
+        "proved": [*found.proved] if isinstance(found, Certificate) else [],
         "reread_rate": question.reread_rate,
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,

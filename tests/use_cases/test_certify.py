@@ -155,6 +155,7 @@ def test_what_nobody_has_read_is_left_out_and_counted(loop: Loop) -> None:
         "not yet read": drawn,
         "drawn at a higher rate": 0,
         "same document again": 0,
+        "below the floor": 0,
     }
 
 
@@ -255,6 +256,19 @@ def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> Non
     loop.predict(*["0.9"] * 60)
     loop.read()
     assert loop.certify.if_due() is None, "all that is asked for is proved"
+
+
+def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> None:
+    loop.plan(confidence_floor=0.92)
+    loop.predict(*["0.9"] * 40, *["0.95"] * 40)
+    loop.read()
+    made = loop.certify(ADMIN.id)
+    assert made.threshold == 0.95
+    assert made.evidence["excluded"]["below the floor"] > 0
+    for floor, threshold in ((0.92, 0.95), (0.97, None), (0.5, 0.95)):
+        loop.plan(confidence_floor=floor)
+        with loop.begin(read_only=True) as transaction:
+            assert transaction.policies.current().threshold == threshold
 
 
 def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
