@@ -15,7 +15,7 @@ from service.security.oidc import read_roles
 
 PREFIX = "SETWISE_"
 
-_OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_POSTGRES")
+_OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_")
 """Variables that the tests read, not the service."""
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400)]

@@ -11,6 +11,7 @@ from service.db.predictions import to_prediction
 from service.db.tables import SHADOWING, model_comparisons, model_shadows, predictions
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import ShadowTaken
+from service.domain.identity import is_id
 from service.domain.predictions import Decision, Prediction, Reason
 from service.use_cases.ports import Page
 
@@ -34,6 +35,8 @@ class SqlComparisons:
         return None if found is None else Shadow(**found)
 
     def end_shadow(self, model_id: str, now: datetime) -> bool:
+        if not is_id(model_id):
+            return False
         column = model_shadows.c
         ended = self._connection.execute(
             update(model_shadows).where(SHADOWING, column.model_id == model_id).values(ended_at=now)

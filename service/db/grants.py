@@ -14,6 +14,7 @@ HISTORY = {
     "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
     "outcomes": (),
+    "certifications": (),
     "audit_events": (),
     "routing_policies": (),
     "model_activations": (),

@@ -22,7 +22,7 @@ def first_id_at(instant: datetime) -> str:
 
     >>> from datetime import UTC
     >>> first_id_at(datetime(2026, 1, 2, tzinfo=UTC))
-    '019b7bf0-a400-7000-8000-000000000000'
+    '019b7c01-0400-7000-8000-000000000000'
     """
     milliseconds = f"{int(instant.timestamp() * 1_000):012x}"
     return f"{milliseconds[:8]}-{milliseconds[8:]}-7000-8000-000000000000"

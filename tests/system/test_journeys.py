@@ -72,7 +72,8 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
     assert stored == {prediction["id"]: prediction for prediction in predictions}
     with server.client() as anyone:
         assert 'setwise_reviews{state="waiting"} 0.0' in anyone.get("/metrics").text
-        assert anyone.get("/").status_code == 200
+        assert anyone.get("/").headers["location"].startswith("/login")
+        assert anyone.get("/login").status_code == 200
     log = server.log.read_text()
     assert not any(str(document["text"]) in log for document in sample)
 

@@ -39,6 +39,7 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         Reason.ABOVE_THRESHOLD: 1,
         Reason.BELOW_THRESHOLD: 4,
         Reason.AUDIT: 0,
+        Reason.RULE: 0,
         Reason.NO_THRESHOLD: 0,
         Reason.OUT_OF_DOMAIN: 1,
     }

@@ -16,6 +16,7 @@ from models.sets.features import (
     concatenate_tables,
 )
 from models.sets.search import k_best_sets
+from models.sets.voters import VOTERS
 from models.sets.votes import SetVotes, find_seen_sets
 
 Y = csr_array(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8))
@@ -131,7 +132,7 @@ def test_every_group_gives_the_columns_it_names(name):
     candidates, _ = described([[0.8, 0.3, 0.1]])
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
-    votes = SetVotes(seen, ("neighbours", "linear", "smooth"), np.repeat(weights, 3, axis=0))
+    votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
     evidence = Evidence(X[:1], np.zeros((1, 3)), np.full((1, 3), 0.5), votes)
     columns = group.transform(evidence, candidates)
     assert columns.shape == (len(candidates), len(group.names))
