@@ -3,6 +3,7 @@
 # ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost take seconds to import, and most commands
 # that put the service together load no model
 
+import lzma
 import shutil
 import zipfile
 import zlib
@@ -157,6 +158,20 @@ class FolderOrObjectStore:
             shutil.rmtree(incoming, ignore_errors=True)
 
 
+_UNREADABLE = (
+    zipfile.BadZipFile,  # damaged, and noticed
+    ValueError,  # its directory points before its beginning
+    RuntimeError,  # encrypted; or packed by a method that Python lacks (NotImplementedError)
+    EOFError,  # cut short
+    zlib.error,  # damaged inside what DEFLATE packed
+    lzma.LZMAError,  # inside what LZMA packed; bzip2 raises an OSError without a number
+    FileExistsError,  # one name is a file's and a folder's
+    NotADirectoryError,
+    IsADirectoryError,
+)
+"""What unpacking raises for a bad archive."""
+
+
 def _unpack(archive: BinaryIO, folder: Path) -> None:
     """Unpack plain files, and nothing that leads out of ``folder`` or fills the disk."""
     folder.mkdir(parents=True)
@@ -174,7 +189,11 @@ def _unpack(archive: BinaryIO, folder: Path) -> None:
                 # Links are written as the plain files that they are in the archive.
                 with packed.open(member) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+    except _UNREADABLE as error:
+        raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # the disk's fault, not the file's
+            raise
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
 
 

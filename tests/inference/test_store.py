@@ -179,6 +179,25 @@ def files_of(folder: Path, prefix: str) -> list[tuple[str, bytes]]:
     ]
 
 
+def spoiled(method: int, *bytes_: tuple[int, int]) -> io.BytesIO:
+    """Return an archive of one file, packed by ``method``, with other bytes at some places."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as packed:
+        packed.writestr("manifest.json", bytes(range(256)) * 8)
+    content = bytearray(file.getvalue())
+    for place, value in bytes_:
+        content[place] = value
+    return io.BytesIO(bytes(content))
+
+
+# Places in such an archive: the local header and the name come first; the entry in the directory,
+# of 46 bytes and the name, and the end of the directory, of 22, come last.
+DATA = 30 + len("manifest.json")
+ENTRY = -(46 + len("manifest.json") + 22)
+FLAGS, METHOD, DIRECTORY_PLACE = ENTRY + 8, ENTRY + 10, -4
+PACKED_SIZE, SIZE = ENTRY + 22, ENTRY + 26
+
+
 @pytest.mark.parametrize("prefix", ["", "my-model/"])
 def test_an_artifact_may_come_as_a_zip_file(
     tmp_path: Path, artifacts: Artifacts, prefix: str
@@ -198,8 +217,30 @@ def test_an_artifact_may_come_as_a_zip_file(
         zipped(("/tmp/evil", b"x")),
         zipped(("readme.txt", b"x")),
         zipped(*[(str(number), b"") for number in range(1_001)]),
+        zipped(("model", b"x"), ("model/manifest.json", b"x")),
+        zipped(("model", b"x"), ("model/deep/manifest.json", b"x")),
+        zipped(("model/manifest.json", b"x"), ("model", b"x")),
+        spoiled(zipfile.ZIP_STORED, (DATA, 7)),
+        spoiled(zipfile.ZIP_DEFLATED, (DATA, 255)),
+        spoiled(zipfile.ZIP_BZIP2, (DATA, 255)),
+        spoiled(zipfile.ZIP_LZMA, (DATA + 20, 255)),
+        spoiled(zipfile.ZIP_STORED, (FLAGS, 1)),
+        spoiled(zipfile.ZIP_STORED, (METHOD, 99)),
+        spoiled(zipfile.ZIP_STORED, (PACKED_SIZE, 9), (SIZE, 9)),
+        spoiled(zipfile.ZIP_STORED, (DIRECTORY_PLACE, 9)),
     ],
-    ids=["text", "empty", "climbs out", "absolute", "no artifact", "too many"],
+    ids=[
+        *["text", "empty", "climbs out", "absolute", "no artifact", "too many"],
+        *["file as folder", "file as deep folder", "folder as file", "damaged", "damaged deflate"],
+        *[
+            "damaged bzip2",
+            "damaged lzma",
+            "encrypted",
+            "unknown method",
+            "cut short",
+            "directory misplaced",
+        ],
+    ],
 )
 def test_what_is_no_artifact_in_a_zip_file_is_refused(tmp_path: Path, archive: io.BytesIO) -> None:
     store = _store(str(tmp_path / "store"), tmp_path)
