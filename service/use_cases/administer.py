@@ -14,7 +14,6 @@ from service.domain.errors import (
     StaleVersion,
     Unauthenticated,
 )
-from service.domain.history import Event
 from service.domain.people import (
     PREFIX_LENGTH,
     ApiKey,
@@ -28,43 +27,14 @@ from service.domain.routing import PolicyChange, RoutingPolicy, ThresholdMode
 from service.domain.text import text_faults
 from service.domain.versions import ModelVersion
 from service.use_cases.people import refuse_last_admin
-from service.use_cases.ports import ArtifactStore, Begin, Clock, ModelLoader, NewId, UnitOfWork
+from service.use_cases.ports import ArtifactStore, Begin, Clock, ModelLoader, UnitOfWork
+from service.use_cases.recording import Recorded
 
 LONGEST_KEY_NAME = 100
 MOST_PER_MINUTE = 1_000_000
 
 Digest = Callable[[str], bytes]
 """What is stored of a secret; see `service.domain.people.KeyDigest`."""
-
-
-@dataclass(frozen=True)
-class Office:
-    """What every change needs."""
-
-    begin: Begin
-    now: Clock
-    new_id: NewId
-
-    def _note(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        action: str,
-        subject: str,
-        request_id: str | None,
-        **detail: object,
-    ) -> None:
-        transaction.audit_trail.add(
-            Event.by(
-                caller,
-                action,
-                subject,
-                id=self.new_id(),
-                at=self.now(),
-                request_id=request_id,
-                **detail,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -81,7 +51,7 @@ class GetPolicy:
 
 
 @dataclass(frozen=True)
-class ChangePolicy(Office):
+class ChangePolicy(Recorded):
     """Replace the routing policy; predictions made before keep the version that decided them."""
 
     def __call__(
@@ -153,7 +123,7 @@ def _certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
 
 
 @dataclass(frozen=True)
-class AddModel(Office):
+class AddModel(Recorded):
     """Register a verified artifact; it does not serve before it is activated."""
 
     store: ArtifactStore
@@ -208,7 +178,7 @@ class ListModels:
 
 
 @dataclass(frozen=True)
-class ActivateModel(Office):
+class ActivateModel(Recorded):
     """Let a registered model serve in place of the present one."""
 
     loader: ModelLoader
@@ -258,7 +228,7 @@ class ActivateModel(Office):
 
 
 @dataclass(frozen=True)
-class CreateKey(Office):
+class CreateKey(Recorded):
     """Make an API key; its secret is shown once and cannot be found again.
 
     Attributes
@@ -348,7 +318,7 @@ class ListKeys:
 
 
 @dataclass(frozen=True)
-class RevokeKey(Office):
+class RevokeKey(Recorded):
     """Take an API key out of use, for good."""
 
     def __call__(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:

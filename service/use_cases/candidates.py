@@ -18,7 +18,7 @@ from service.domain.people import Caller, Permission
 from service.domain.predictions import Prediction, ScoredSet
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
-from service.use_cases.administer import ActivateModel, Office
+from service.use_cases.administer import ActivateModel
 from service.use_cases.paging import check_page
 from service.use_cases.ports import (
     Begin,
@@ -30,6 +30,7 @@ from service.use_cases.ports import (
     Predictor,
     UnitOfWork,
 )
+from service.use_cases.recording import Recorded
 from service.use_cases.score import Progress
 
 COMPARE = "compare"
@@ -56,7 +57,7 @@ class VerifyModel:
 
 
 @dataclass(frozen=True)
-class RollBackModel(Office):
+class RollBackModel(Recorded):
     """Let the model serve again that served before the present one."""
 
     activate: ActivateModel
@@ -80,7 +81,7 @@ class RollBackModel(Office):
 
 
 @dataclass(frozen=True)
-class BeginShadow(Office):
+class BeginShadow(Recorded):
     """Let a model score live traffic without deciding anything."""
 
     loader: ModelLoader
@@ -114,7 +115,7 @@ class BeginShadow(Office):
 
 
 @dataclass(frozen=True)
-class EndShadow(Office):
+class EndShadow(Recorded):
     """Let a model score live traffic no longer; what it said is kept."""
 
     loader: ModelLoader
@@ -211,7 +212,7 @@ class GetComparison:
 
 
 @dataclass(frozen=True)
-class SubmitCompare(Office):
+class SubmitCompare(Recorded):
     """Have a model score recent documents again in the background."""
 
     def __call__(

@@ -27,11 +27,11 @@ from service.domain.errors import (
     Unauthenticated,
     WrongPassword,
 )
-from service.domain.history import Event
 from service.domain.identity import is_id
 from service.domain.people import SYSTEM, Caller, Permission, Role
 from service.domain.text import text_faults
-from service.use_cases.ports import Begin, Clock, NewId, Passwords, UnitOfWork
+from service.use_cases.ports import Begin, Clock, Passwords, UnitOfWork
+from service.use_cases.recording import Recorded
 
 LONGEST_NAME = 100
 
@@ -54,36 +54,7 @@ class SignedIn:
 
 
 @dataclass(frozen=True)
-class _Register:
-    """What every change of an account needs."""
-
-    begin: Begin
-    now: Clock
-    new_id: NewId
-
-    def _note(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        action: str,
-        subject: str,
-        request_id: str | None,
-        **detail: object,
-    ) -> None:
-        event = Event.by(
-            caller,
-            action,
-            subject,
-            id=self.new_id(),
-            at=self.now(),
-            request_id=request_id,
-            **detail,
-        )
-        transaction.audit_trail.add(event)
-
-
-@dataclass(frozen=True)
-class CreatePerson(_Register):
+class CreatePerson(Recorded):
     """Let somebody sign in."""
 
     passwords: Passwords
@@ -164,7 +135,7 @@ class ListPeople:
 
 
 @dataclass(frozen=True)
-class ChangePerson(_Register):
+class ChangePerson(Recorded):
     """Change somebody's name or role, or whether they may sign in. Sessions end with it."""
 
     def __call__(
@@ -263,7 +234,7 @@ def found(transaction: UnitOfWork, who: str, *, for_update: bool = False) -> Per
 
 
 @dataclass(frozen=True)
-class SetPassword(_Register):
+class SetPassword(Recorded):
     """Give somebody another password; all their sessions end."""
 
     passwords: Passwords
@@ -296,7 +267,7 @@ def accepted(passwords: Passwords, person: Person, password: str) -> str:
 
 
 @dataclass(frozen=True)
-class ChangeOwnPassword(_Register):
+class ChangeOwnPassword(Recorded):
     """Let somebody who knows their password take another; their other sessions end."""
 
     passwords: Passwords
@@ -325,7 +296,7 @@ class ChangeOwnPassword(_Register):
 
 
 @dataclass(frozen=True)
-class Entrance(_Register):
+class Entrance(Recorded):
     """What every way in needs.
 
     Attributes
@@ -547,7 +518,7 @@ class OpenSession:
 
 
 @dataclass(frozen=True)
-class SignOut(_Register):
+class SignOut(Recorded):
     """End a session."""
 
     digest: Digest

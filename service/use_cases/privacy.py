@@ -6,11 +6,10 @@ from datetime import datetime, timedelta
 
 from service.domain.accounts import Person
 from service.domain.errors import FieldFault, InvalidRequest
-from service.domain.history import Event
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.predictions import Decision
 from service.use_cases.people import administers, found, refuse_last_admin
-from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
+from service.use_cases.recording import Recorded
 
 AT_ONCE = 500
 """Documents of one transaction, so that nobody waits for long."""
@@ -19,36 +18,7 @@ ERASED = "erased person"
 
 
 @dataclass(frozen=True)
-class _Archive:
-    """What every removal needs."""
-
-    begin: Begin
-    now: Clock
-    new_id: NewId
-
-    def _note(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        action: str,
-        subject: str,
-        request_id: str | None,
-        **detail: object,
-    ) -> None:
-        event = Event.by(
-            caller,
-            action,
-            subject,
-            id=self.new_id(),
-            at=self.now(),
-            request_id=request_id,
-            **detail,
-        )
-        transaction.audit_trail.add(event)
-
-
-@dataclass(frozen=True)
-class PurgeTexts(_Archive):
+class PurgeTexts(Recorded):
     """Take texts away whose time is over. Labels, numbers and the audit trail stay.
 
     Documents that wait for a person keep their text until the person is done.
@@ -107,7 +77,7 @@ class PurgeTexts(_Archive):
 
 
 @dataclass(frozen=True)
-class EraseDocument(_Archive):
+class EraseDocument(Recorded):
     """Forget a document at somebody's request, at once, even if a review of it is not done.
 
     Its text, features, metadata, comments and its own id go; what was predicted stays as numbers
@@ -132,7 +102,7 @@ class EraseDocument(_Archive):
 
 
 @dataclass(frozen=True)
-class ErasePerson(_Archive):
+class ErasePerson(Recorded):
     """Forget somebody who signed in: login, name and password go, and they are shut out.
 
     What they decided stays under an id that stands for nobody. The audit trail, which nothing can

@@ -21,10 +21,10 @@ from service.domain.errors import (
     StaleVersion,
     WebhookNotFound,
 )
-from service.domain.history import Event
 from service.domain.people import Caller, Permission
 from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Clock, NewId, Page, UnitOfWork
+from service.use_cases.ports import Begin, Page, UnitOfWork
+from service.use_cases.recording import Recorded
 
 SECRET_GRACE = timedelta(hours=24)
 """How long a replaced secret signs beside the new one."""
@@ -33,12 +33,8 @@ _REPLAYED_PER_ROUND = 500
 
 
 @dataclass(frozen=True)
-class _Desk:
+class _Desk(Recorded):
     """What every change needs."""
-
-    begin: Begin
-    now: Clock
-    new_id: NewId
 
     def _load(
         self, transaction: UnitOfWork, endpoint_id: str, expected_version: int | None = None
@@ -52,27 +48,6 @@ class _Desk:
                 "read it again and repeat the change."
             )
         return endpoint
-
-    def _note(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        action: str,
-        subject: str,
-        request_id: str | None,
-        **detail: object,
-    ) -> None:
-        transaction.audit_trail.add(
-            Event.by(
-                caller,
-                action,
-                subject,
-                id=self.new_id(),
-                at=self.now(),
-                request_id=request_id,
-                **detail,
-            )
-        )
 
 
 @dataclass(frozen=True)
