@@ -214,13 +214,12 @@ def _free_port() -> int:
         return port
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """Return a server for this session; with several workers, each has its own."""
-    given = os.environ.get("SETWISE_TEST_POSTGRES_URL")
-    if given:
-        yield PostgresServer(make_url(given).set(drivername="postgresql+psycopg"))
-        return
+@contextmanager
+def server_or_skip() -> Iterator[LocalPostgres]:
+    """Run a throw-away server, or skip: not every developer's machine has a PostgreSQL.
+
+    The build server sets ``SETWISE_REQUIRE_POSTGRES`` so that a missing one fails there.
+    """
     with ExitStack() as stack:
         try:
             server = stack.enter_context(run_server(find_binaries()))
@@ -228,6 +227,17 @@ def postgres_server() -> Iterator[PostgresServer]:
             if os.environ.get("SETWISE_REQUIRE_POSTGRES"):
                 pytest.fail(str(reason))
             pytest.skip(str(reason))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Return a server for this session; with several workers, each has its own."""
+    given = os.environ.get("SETWISE_TEST_POSTGRES_URL")
+    if given:
+        yield PostgresServer(make_url(given).set(drivername="postgresql+psycopg"))
+        return
+    with server_or_skip() as server:
         yield server
 
 

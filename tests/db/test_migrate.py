@@ -232,7 +232,7 @@ def upgrade():
     {upgrade}
 
 def downgrade():
-    raise NotImplementedError
+    raise NotImplementedError  # the tests that add this migration only go up
 """
 
 

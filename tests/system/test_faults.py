@@ -18,7 +18,7 @@ from service.db import migrate
 from service.db.engine import sqlite_path
 from service.domain.people import SYSTEM, Role
 from service.settings import Settings
-from tests.database import LocalPostgres, NoPostgres, find_binaries, run_server
+from tests.database import LocalPostgres, server_or_skip
 from tests.system.conftest import Installation, Server
 from tests.trained import Artifacts
 
@@ -58,11 +58,7 @@ def on_own_postgres(
     artifacts: Artifacts, tmp_path: Path
 ) -> Iterator[tuple[Installation, LocalPostgres]]:
     """Return an installation on a PostgreSQL server that nobody else uses."""
-    with contextlib.ExitStack() as stack:
-        try:
-            server = stack.enter_context(run_server(find_binaries()))
-        except NoPostgres as reason:
-            pytest.skip(str(reason))
+    with server_or_skip() as server:
         url = server.make().render_as_string(hide_password=False)
         settings = Settings(data_dir=tmp_path / "data", database_url=url)
         installed = Installation(settings, tmp_path, application=wiring.build(settings))

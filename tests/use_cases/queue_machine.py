@@ -47,6 +47,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def open(self) -> tuple[Begin, Callable[[], None]]:
         """Return a fresh database and what closes it."""
+        # Each database's subclass says how; Hypothesis' metaclass would not heed `abstractmethod`.
         raise NotImplementedError
 
     def __init__(self) -> None:
