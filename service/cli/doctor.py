@@ -158,14 +158,9 @@ def _checked(name: str, check: Callable[[], Finding]) -> Finding:
 
 
 def _writable(engine: "Engine") -> Finding:
-    from sqlalchemy import delete, false
+    from service.db.inspection import try_to_write
 
-    from service.db.tables import jobs
-
-    # Takes every lock and right that a write needs, and touches no row.
-    with engine.connect() as connection, connection.begin() as transaction:
-        connection.execute(delete(jobs).where(false()))
-        transaction.rollback()
+    try_to_write(engine)
     return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
 
 
@@ -284,23 +279,15 @@ def _encryption(engine: "Engine") -> Finding:
 
 
 def _jobs(engine: "Engine") -> Finding:
-    from sqlalchemy import func, select
+    from service.db.inspection import first_due
 
-    from service.db.tables import QUEUED, jobs
-
-    with engine.connect() as connection:
-        due = connection.execute(select(func.min(jobs.c.due_at)).where(QUEUED)).scalar_one()
-    return _waiting("jobs", due)
+    return _waiting("jobs", first_due(engine).jobs)
 
 
 def _deliveries(engine: "Engine") -> Finding:
-    from sqlalchemy import func, select
+    from service.db.inspection import first_due
 
-    from service.db.tables import PENDING, deliveries
-
-    with engine.connect() as connection:
-        due = connection.execute(select(func.min(deliveries.c.due_at)).where(PENDING)).scalar_one()
-    return _waiting("deliveries", due)
+    return _waiting("deliveries", first_due(engine).deliveries)
 
 
 def _waiting(name: str, due: datetime | None) -> Finding:

@@ -8,12 +8,12 @@ from models.confidence.thresholds import MissRate, certify_adjudicated, risk_of_
 from service.domain.audits import Lottery
 from service.domain.certification import Certification, Gathered, Scorer, gather
 from service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
-from service.domain.history import Event
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.work import Job
 from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Clock, JobFilter, NewId, Page, UnitOfWork
+from service.use_cases.ports import Begin, JobFilter, Page, UnitOfWork
+from service.use_cases.recording import Recorded
 
 CERTIFICATION = "certification"
 """The kind of job; one at a time."""
@@ -29,12 +29,8 @@ MISS_RISK = 0.1
 
 
 @dataclass(frozen=True)
-class RequestCertification:
+class RequestCertification(Recorded):
     """Ask for a certification in the background."""
-
-    begin: Begin
-    now: Clock
-    new_id: NewId
 
     def __call__(self, caller: Caller, *, request_id: str | None = None) -> Job:
         """Return the job: the one that waits or runs already, if there is one."""
@@ -55,17 +51,7 @@ class RequestCertification:
                 wanted = JobFilter(kind=CERTIFICATION)
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
-            transaction.audit_trail.add(
-                Event.by(
-                    caller,
-                    "job.requested",
-                    job.id,
-                    id=self.new_id(),
-                    at=now,
-                    request_id=request_id,
-                    kind=CERTIFICATION,
-                )
-            )
+            self._note(transaction, caller, "job.requested", job.id, request_id, kind=CERTIFICATION)
             transaction.commit()
         return job
 
@@ -83,7 +69,7 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class Certify:
+class Certify(Recorded):
     """Prove a threshold for the model that serves, from adjudicated audits.
 
     The audits of all attempts for one model are the same ones and more, so the attempts share the
@@ -96,9 +82,6 @@ class Certify:
         Tells which audits were to be read again.
     """
 
-    begin: Begin
-    now: Clock
-    new_id: NewId
     lottery: Lottery
 
     def __call__(self, requested_by: str = SYSTEM.id) -> Certification:
@@ -182,21 +165,19 @@ class Certify:
             threshold = made.at_least(policy.confidence_floor)
             if threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
                 self._put_into_force(transaction, policy, made, threshold)
-            transaction.audit_trail.add(
-                Event.by(
-                    SYSTEM,
-                    "policy.certified" if proved else "policy.not_certified",
-                    made.id,
-                    id=self.new_id(),
-                    at=made.created_at,
-                    requested_by=requested_by,
-                    threshold=made.threshold,
-                    reason=made.reason,
-                    further_audits=made.further_audits,
-                    attempt=made.attempt,
-                    model_version=made.scorer.model_version,
-                    calibrator_version=made.scorer.calibrator_version,
-                )
+            self._note(
+                transaction,
+                SYSTEM,
+                "policy.certified" if proved else "policy.not_certified",
+                made.id,
+                None,
+                requested_by=requested_by,
+                threshold=made.threshold,
+                reason=made.reason,
+                further_audits=made.further_audits,
+                attempt=made.attempt,
+                model_version=made.scorer.model_version,
+                calibrator_version=made.scorer.calibrator_version,
             )
             transaction.commit()
         return made
