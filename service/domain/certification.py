@@ -87,15 +87,17 @@ class AuditedPrediction(NamedTuple):
 
     @property
     def wrong(self) -> bool | None:
-        """Whether the prediction is wrong; None while nobody has read it.
+        """Whether the prediction is wrong; None while that is not read to the end.
 
         A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
-        the model.
+        the model. So would counting an agreement before the lead who is to read it again has.
         """
         for one in self.annotations:
             if one.kind is ReviewKind.ADJUDICATION:
                 return not one.agreed
-        return None if self.audit is None else not self.audit.agreed
+        if self.audit is None or (self.audit.agreed and not self.audit.settles):
+            return None
+        return not self.audit.agreed
 
 
 class Gathered(NamedTuple):

@@ -126,7 +126,8 @@ class Certify(Recorded):
         drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
         plans = {one.version: one.audits for one in drawn_by}
         reread_rate = min(
-            (plan.gold_reread_rate for plan in (*plans.values(), policy.audits)), default=0.0
+            (plan.gold_reread_rate for plan in plans.values()),
+            default=policy.audits.gold_reread_rate,
         )
         return _Question(
             policy=policy,

@@ -272,7 +272,8 @@ class CompleteReview(_Desk):
     def _reread(self, transaction: UnitOfWork, task: ReviewTask) -> bool:
         prediction = task.prediction
         draws = self.lottery(prediction.client_id, prediction.name)
-        return transaction.policies.current().audits.rereads(draws)
+        # By the policy that drew the audit, whatever holds by now: certificates rest on that share.
+        return transaction.policies.get(prediction.policy_version).audits.rereads(draws)
 
     def _tell(
         self,

@@ -145,6 +145,25 @@ def test_a_contradiction_that_waits_for_a_lead_counts_against_the_model(loop: Lo
     assert loop.certify(ADMIN.id).threshold == 0.9
 
 
+def test_an_agreement_counts_once_the_lead_who_reads_it_again_has(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.settle(ANN)
+    early = loop.certify(ADMIN.id)
+    assert (early.reason, early.evidence["n_audits"]) == ("no-audits", 0)
+    loop.settle(LEAD)
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_audits_are_read_again_by_the_policy_that_drew_them(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.plan(AuditPlan(certification_rate=0.5))
+    loop.settle(ANN)
+    assert loop.settle(LEAD) > 0
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
 def test_what_nobody_has_read_is_left_out_and_counted(loop: Loop) -> None:
     loop.plan()
     made = loop.predict(*["0.9"] * 20)
