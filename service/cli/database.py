@@ -63,12 +63,15 @@ def check() -> None:
 
 @commands.command()
 def reencrypt() -> None:
-    """Encrypt what is stored under the first of SETWISE_ENCRYPTION_KEYS; then drop the others."""
+    """Encrypt what the database holds under the first of SETWISE_ENCRYPTION_KEYS."""
     from service.db import encryption
 
     with application() as built, progress("reencrypt") as report:
         sealed = encryption.reseal(built.engine, report)
-    say(f"{sealed} values encrypted anew; every other key may be taken away now")
+    say(
+        f"{sealed} values encrypted anew; take the other keys away once files of jobs that were "
+        "written under them are swept (SETWISE_JOB_FILES_DAYS)"
+    )
 
 
 @contextmanager
