@@ -17,6 +17,8 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
+from service.dashboard.glossary import GLOSSARY
+from service.dashboard.navigation import places_for
 from service.dashboard.sessions import LOGIN, SignInFirst
 from service.domain import errors
 from service.domain.errors import ServiceError, Unauthenticated
@@ -118,7 +120,7 @@ def page(
     values : mapping
         What the template names. ``now`` is the present time unless given.
     visit : Visit or None
-        Who reads it; their name and a way to sign out stand in the header.
+        Who reads it; their places, their name and a way to sign out stand in the header.
     """
     given = {"now": datetime.now(UTC), **(values or {}), "visit": visit}
     return Response(
@@ -164,6 +166,8 @@ def templates() -> Environment:
     environment.filters["thousands"] = lambda number: f"{number:,}"
     environment.filters["share"] = _share
     environment.globals["static"] = lambda name: assets()[name].address
+    environment.globals["places_for"] = places_for
+    environment.globals["meaning_of"] = GLOSSARY.__getitem__
     return environment
 
 
