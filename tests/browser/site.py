@@ -1,0 +1,156 @@
+"""A whole service with some history, served on a port of its own, for real browsers."""
+
+import shutil
+import socket
+import threading
+import time
+from pathlib import Path
+from random import Random
+
+import uvicorn
+
+from service import main, wiring
+from service.db import migrate
+from service.domain.audits import AuditPlan
+from service.domain.delivery import EndpointChange
+from service.domain.people import SYSTEM, Caller, Role
+from service.domain.predictions import Document
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from service.use_cases.verbs import Verbs
+from tests.trained import LABELS, Artifacts, documents
+
+PASSWORD = "correct horse battery"
+PEOPLE = {
+    "reviewer": "Rosa Reyes",
+    "lead": "Lena Lind",
+    "admin": "Ada Ames",
+    "auditor": "Otto Orr",
+}
+"""Login name, which is the role too, and what others see."""
+
+N_DOCUMENTS, N_REVIEWED = 120, 40
+SOURCES = ("clinic", "mail", "upload")
+PATIENCE_S = 60.0
+
+
+def prepare(folder: Path, artifacts: Artifacts) -> Path:
+    """Make an installation: two models, people, keys, documents, reviews, a webhook."""
+    application = wiring.build(_settings(folder))
+    migrate.upgrade(application.engine)
+    verbs = application.verbs
+    served = verbs.add_model(SYSTEM, str(artifacts.text))
+    verbs.add_model(SYSTEM, str(artifacts.other_text))
+    verbs.activate_model(SYSTEM, served.id)
+    for login, name in PEOPLE.items():
+        verbs.create_person(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
+    verbs.change_policy(
+        SYSTEM,
+        PolicyChange(
+            target_accuracy=0.9,
+            risk=0.1,
+            auto_send=True,
+            threshold_mode=ThresholdMode.FIXED,
+            threshold=0.7,
+            audits=AuditPlan(certification_rate=0.1, training_rate=0.05, overlap_rate=0.1),
+            rules=[{"kind": "label", "label": "storm", "name": "storms are read"}],
+        ),
+        None,
+    )
+    verbs.add_webhook(SYSTEM, EndpointChange("http://127.0.0.1:9/hooks", "nobody listens there"))
+    application.registry.start()
+    try:
+        _fill(verbs)
+    finally:
+        application.registry.stop()
+        application.close()
+    return folder
+
+
+def _settings(folder: Path) -> Settings:
+    return Settings(
+        data_dir=folder,
+        model_poll_s=0.2,
+        job_poll_s=0.2,
+        key_cache_s=0.0,
+        webhook_allow_private=True,
+        log_level="warning",
+    )
+
+
+def _fill(verbs: Verbs) -> None:
+    """Let documents come in, and two people review some, not always rightly."""
+    client = verbs.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
+    truth = {}
+    draw = Random(7)
+    for made in documents(N_DOCUMENTS, seed=11):
+        document = Document(
+            str(made["id"]), str(made["text"]), metadata={"source": draw.choice(SOURCES)}
+        )
+        truth[document.id] = list(made["labels"])
+        verbs.predict(client, document)
+    people = {person.login: person for person in verbs.list_people(SYSTEM)}
+    callers = [
+        Caller(people[login].id, people[login].name, people[login].role)
+        for login in ("reviewer", "lead")
+    ]
+    for turn in range(N_REVIEWED):
+        caller = callers[turn % 2]
+        task = verbs.claim_review(caller)
+        if task is None:
+            return
+        labels = truth[task.prediction.document.id]
+        if draw.random() < 0.1:
+            labels = sorted({*labels, draw.choice(sorted(LABELS))})
+        verbs.complete_review(caller, task.id, labels, None, task.version)
+
+
+class Site:
+    """A running service, in a thread of the tests.
+
+    Attributes
+    ----------
+    url : str
+        Where it listens, such as ``http://127.0.0.1:40001``.
+    verbs : Verbs
+        What the service itself calls, to look behind the pages and to arrange things.
+    """
+
+    def __init__(self, folder: Path, **changed: object) -> None:
+        settings = Settings.model_validate(_settings(folder).model_dump() | changed)
+        self.application = wiring.build(settings)
+        self.verbs = self.application.verbs
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        config = uvicorn.Config(main.serving(self.application), log_config=None, access_log=False)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="site"
+        )
+        self._thread.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._server.started:
+            assert self._thread.is_alive(), "the server ended at once"
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.02)
+
+    def caller(self, login: str) -> Caller:
+        """Return one of the people as whoever calls a verb."""
+        found = next(one for one in self.verbs.list_people(SYSTEM) if one.login == login)
+        return Caller(found.id, found.name, found.role)
+
+    def token(self, login: str) -> str:
+        """Sign somebody in and return what their browser keeps."""
+        return self.verbs.sign_in(login, PASSWORD)[1]
+
+    def stop(self) -> None:
+        """End the service."""
+        self._server.should_exit = True
+        self._thread.join(PATIENCE_S)
+        self._socket.close()
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """Return a copy of an installation that has not been served yet."""
+    shutil.copytree(folder, to)
+    return to

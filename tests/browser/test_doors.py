@@ -1,0 +1,62 @@
+"""The first pages that anybody sees, in a real browser."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import executable
+from tests.browser.site import PASSWORD, PEOPLE
+from tests.browser.watching import Faults, assert_accessible, violations
+
+
+@pytest.mark.parametrize("login", sorted(PEOPLE))
+def test_everybody_signs_in_with_the_keyboard_and_out_again(page: Page, login: str) -> None:
+    page.goto("/account")
+    expect(page).to_have_url("/login?next=%2Faccount")
+    page.keyboard.type(login)  # the field has the focus
+    page.keyboard.press("Tab")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(PEOPLE[login])
+    page.get_by_role("button", name="Sign out").click()
+    expect(page).to_have_url("/login")
+
+
+def test_a_wrong_password_is_told_and_the_name_kept(page: Page, faults: Faults) -> None:
+    faults.expect("status of 403")
+    page.goto("/login")
+    page.get_by_label("Login name").fill("admin")
+    page.get_by_label("Password").fill("guessed")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("wrong")
+    expect(page.get_by_label("Login name")).to_have_value("admin")
+    expect(page.get_by_label("Password")).to_be_focused()
+
+
+@pytest.mark.parametrize("path", ["/", "/account", "/docs", "/problems"])
+def test_pages_have_no_violation(sign_in: Callable[..., Page], path: str) -> None:
+    assert_accessible(sign_in("lead", path))
+
+
+def test_the_door_has_no_violation(page: Page) -> None:
+    page.goto("/login")
+    assert_accessible(page)
+
+
+def test_complaints_and_violations_are_noticed(page: Page, faults: Faults) -> None:
+    page.goto("/login")
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=\"/none.png\">')")
+    page.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<p style=\"color: #eee\">faint</p>')"
+    )
+    page.evaluate("setTimeout(() => { throw new Error('thrown') })")
+    page.wait_for_timeout(300)
+    assert any("image-alt" in line for line in violations(page))
+    for part in ("404", "Content Security Policy", "thrown"):
+        faults.expect(part)
+
+
+def test_the_browser_is_the_systems_where_it_has_one() -> None:
+    found = executable()
+    assert found is None or found.startswith("/")

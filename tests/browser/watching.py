@@ -1,0 +1,82 @@
+"""What a real browser complains of, and what its accessibility rules find."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request
+
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "resultTypes": ["violations"],
+}
+DESKTOP = {"width": 1280, "height": 900}
+TABLET = {"width": 820, "height": 1180}
+ZOOMED = {"width": 640, "height": 450}
+"""What 200 % leaves of a desktop."""
+
+LOOKS = (("light", DESKTOP), ("dark", DESKTOP), ("light", ZOOMED))
+
+
+@dataclass
+class Faults:
+    """Collects console errors, which include refused content, page errors and failed requests."""
+
+    seen: list[str] = field(default_factory=list)
+    _expected: list[str] = field(default_factory=list)
+
+    def watch(self, context: BrowserContext) -> None:
+        """Listen to every page of a context."""
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self.seen.append(f"page error: {error.error}"))
+        context.on("requestfailed", self._failed)
+
+    def expect(self, part: str) -> None:
+        """Allow complaints that contain ``part``, and demand at least one."""
+        self._expected.append(part)
+
+    def check(self) -> None:
+        """Fail if there was a complaint that nobody expected, or an expected one is missing."""
+        surprising = [
+            said for said in self.seen if not any(part in said for part in self._expected)
+        ]
+        assert not surprising, "the browser complained:\n" + "\n".join(surprising)
+        missing = [part for part in self._expected if not any(part in said for said in self.seen)]
+        assert not missing, f"the browser did not complain of {missing}"
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            where = message.location.get("url", "")
+            self.seen.append(f"console: {message.text} ({where})")
+
+    def _failed(self, request: Request) -> None:
+        # Leaving a page ends what it was still loading; nothing failed then.
+        if request.failure != "net::ERR_ABORTED":
+            self.seen.append(f"request failed: {request.method} {request.url}: {request.failure}")
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe-core finds on a page as it looks now, a line each."""
+    found: list[dict[str, Any]] = Axe().run(page, options=RULES).response["violations"]
+    return [
+        f"{rule['id']} ({rule['impact']}): {' '.join(map(str, node['target']))}: "
+        f"{node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"]
+    ]
+
+
+def assert_accessible(page: Page) -> None:
+    """Check a page in light, in dark and at 200 % zoom, where nothing may scroll sideways."""
+    found = []
+    for scheme, size in LOOKS:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size(size)
+        look = f"{page.url}, {scheme}, {size['width']} px wide"
+        found += [f"{look}: {line}" for line in violations(page)]
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        if wide > 0:
+            found.append(f"{look}: {wide} px stick out to the right")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(DESKTOP)
+    assert not found, "\n".join(found)
