@@ -1,27 +1,17 @@
 """Fitted predictors on disk: a folder of arrays and JSON under one checked manifest.
 
-Each part of a predictor has a ``.json`` file of settings and, where it has arrays, a
-``.safetensors`` file; boosted trees are a file that XGBoost itself can open. ``manifest.json``
-lists every file with its size and SHA-256 and carries a digest of itself. Reading executes
-nothing, and compiled code sees no array before its type, shape and indices are checked. The digests
-find damage and mix-ups; they are no signature against somebody who writes a manifest of his own.
+Each part of a predictor has files of its own, as `models.sealed_folder` writes them; boosted trees
+are a file that XGBoost itself can open. Compiled code sees no array before its type, shape and
+indices are checked.
 """
 
-import hashlib
-import json
 import os
-import re
-import secrets
-import shutil
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from models.base.binary_relevance import BinaryRelevance
@@ -39,6 +29,20 @@ from models.confidence.label_stack import LabelStack
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.corpus.text import TextVectorizer
 from models.predictor import Kind, SetPredictor
+from models.sealed_folder import (
+    MANIFEST,
+    ArtifactError,
+    Part,
+    Parts,
+    digest_of,
+    listing,
+    read_files,
+    read_manifest,
+    sealed,
+    serialize,
+    sha256,
+    write_folder,
+)
 from models.sets.decider import Decider, SetDecider
 from models.sets.evidence import CandidateSource
 from models.sets.features import Arrays, SetFeatures
@@ -51,9 +55,6 @@ from models.state import check_labels, checked_array
 
 FORMAT = "setwise-artifact"
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-_MAX_MANIFEST_BYTES = 64 * 2**20  # a hundred thousand long label names fit
-_FILE_NAME = re.compile(r"[a-z_]+(\.xgboost)?\.(json|safetensors)")
 
 # What the manifest says of how the model was made, carried along unread.
 _INFORMATION = (
@@ -84,17 +85,6 @@ _SOURCES: dict[str, type[CandidateSource]] = {
     "voted": VotedCandidates,
 }
 
-Built = TypeVar("Built")
-
-
-class ArtifactError(ValueError):
-    """A folder is not an intact artifact of a format this release reads, or cannot become one."""
-
-
-class _Part(NamedTuple):
-    arrays: Mapping[str, NDArray[Any]]
-    settings: dict[str, Any]
-
 
 def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False) -> None:
     """Write a predictor to a folder, all of it or nothing.
@@ -122,23 +112,7 @@ def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False
     replaced = _check_target(target, overwrite=overwrite)
     files = _serialize(predictor)
     files[MANIFEST] = _manifest_bytes(predictor, files)
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}"
-    try:
-        temporary.mkdir()
-        for name, content in files.items():
-            _write(temporary / name, content)
-        _sync(temporary)
-        if replaced:
-            retired = target.parent / f".{target.name}.{secrets.token_hex(6)}"
-            target.rename(retired)
-            temporary.rename(target)
-            shutil.rmtree(retired)
-        else:
-            temporary.rename(target)
-        _sync(target.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    write_folder(target, files, replaced=replaced)
 
 
 def load(folder: str | Path) -> SetPredictor:
@@ -162,7 +136,7 @@ def load(folder: str | Path) -> SetPredictor:
     """
     root = Path(folder)
     manifest, files = _read(root)
-    return _assemble(manifest, _Parts(root, files))
+    return _assemble(manifest, Parts(root, files))
 
 
 def verify_artifact(folder: str | Path) -> dict[str, Any]:
@@ -189,7 +163,7 @@ def content_versions(predictor: SetPredictor) -> tuple[str, str]:
     tuple of two str
         12 hexadecimal digits each; equal content gives equal digests.
     """
-    return _versions({name: _sha256(content) for name, content in _serialize(predictor).items()})
+    return _versions({name: sha256(content) for name, content in _serialize(predictor).items()})
 
 
 # Writing
@@ -197,19 +171,10 @@ def content_versions(predictor: SetPredictor) -> tuple[str, str]:
 
 def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
     """Return the content of every file but the manifest."""
-    files: dict[str, bytes] = {}
-    for name, (arrays, settings) in _parts(predictor).items():
-        own = {key: value for key, value in settings.items() if key != "xgboost"}
-        files[f"{name}.json"] = _canonical(own)
-        if "xgboost" in settings:
-            files[f"{name}.xgboost.json"] = _canonical(settings["xgboost"])
-        if arrays:
-            contiguous = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
-            files[f"{name}.safetensors"] = safetensors.numpy.save(contiguous)
-    return files
+    return serialize(_parts(predictor))
 
 
-def _parts(predictor: SetPredictor) -> dict[str, _Part]:
+def _parts(predictor: SetPredictor) -> dict[str, Part]:
     calibrator = predictor.calibrator
     kinds = [name for name, kind in _SET_CALIBRATORS.items() if type(calibrator) is kind]
     sources = [name for name, kind in _SOURCES.items() if type(predictor.source) is kind]
@@ -225,46 +190,48 @@ def _parts(predictor: SetPredictor) -> dict[str, _Part]:
     }
     parts = {
         "base": _base_part(predictor.base),
-        "label_calibrator": _Part(*predictor.label_calibrator.get_state()),
+        "label_calibrator": Part(*predictor.label_calibrator.get_state()),
         "source": _source_part(predictor.source, sources[0]),
-        "set_features": _Part(*predictor.features.get_state()),
+        "set_features": Part(*predictor.features.get_state()),
     }
     arrays, settings = calibrator.get_state()
-    parts[_CALIBRATOR_PART] = _Part(arrays, {"kind": kinds[0], **settings})
+    parts[_CALIBRATOR_PART] = Part(arrays, {"kind": kinds[0], **settings})
     if predictor.voters is not None:
-        parts["voters"] = _Part(*predictor.voters.get_state())
+        parts["voters"] = Part(*predictor.voters.get_state())
     if predictor.stack is not None:
-        parts["label_stack"] = _Part(*predictor.stack.get_state())
+        parts["label_stack"] = Part(*predictor.stack.get_state())
     if predictor.decider is not None:
         parts["decider"] = _decider_part(predictor.decider)
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
-        parts["vectorizer"] = _Part(*predictor.vectorizer.get_state())
-    parts["model"] = _Part({"seen": predictor.seen.astype(np.uint8)}, model)
+        parts["vectorizer"] = Part(*predictor.vectorizer.get_state())
+    parts["model"] = Part({"seen": predictor.seen.astype(np.uint8)}, model)
     return parts
 
 
-def _base_part(base: BinaryRelevance) -> _Part:
+def _base_part(base: BinaryRelevance) -> Part:
     arrays, settings = base.get_state()
     # Threads belong to the machine: the same model fitted on another one has the same version.
-    return _Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
+    return Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
 
 
-def _source_part(source: CandidateSource, kind: str) -> _Part:
+def _source_part(source: CandidateSource, kind: str) -> Part:
     arrays, settings = source.get_state()
-    return _Part(arrays, {"kind": kind, **settings})
+    return Part(arrays, {"kind": kind, **settings})
 
 
-def _decider_part(decider: Decider) -> _Part:
+def _decider_part(decider: Decider) -> Part:
     arrays, settings = decider.get_state()
     kind = "support" if isinstance(decider, SupportDecider) else "candidates"
-    return _Part(arrays, {"kind": kind, **settings})
+    return Part(arrays, {"kind": kind, **settings})
 
 
 def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
-    digests = {name: _sha256(content) for name, content in files.items()}
-    version, calibrator_version = _versions(digests)
+    listed = listing(files)
+    version, calibrator_version = _versions(
+        {name: str(one["sha256"]) for name, one in listed.items()}
+    )
     document = {
         **{key: predictor.manifest[key] for key in _INFORMATION if key in predictor.manifest},
         "format": FORMAT,
@@ -273,39 +240,16 @@ def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> byte
         "label_names": list(predictor.label_names),
         "version": version,
         "calibrator_version": calibrator_version,
-        "files": {
-            name: {"bytes": len(files[name]), "sha256": digest} for name, digest in digests.items()
-        },
+        "files": listed,
     }
-    return _sealed(document)
-
-
-def _sealed(document: Mapping[str, Any]) -> bytes:
-    """Return the manifest with a digest of everything else in it."""
-    seal = _sha256(_canonical(document))
-    return _canonical({**document, "manifest_sha256": seal})
-
-
-def _canonical(document: object) -> bytes:
-    """Return the one JSON text of a document: equal documents, equal bytes."""
-    text = json.dumps(
-        document, ensure_ascii=False, allow_nan=False, sort_keys=True, indent=1, default=_plain
-    )
-    return text.encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a setting of type {type(value).__name__} does not fit JSON")
+    return sealed(document)
 
 
 def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
     of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
 
     def combined(names: set[str]) -> str:
-        lines = "".join(f"{name} {digests[name]}\n" for name in sorted(names))
-        return _sha256(lines.encode())[:12]
+        return digest_of({name: digests[name] for name in names})
 
     return combined(set(digests) - of_calibrator), combined(of_calibrator)
 
@@ -321,7 +265,7 @@ def _check_target(target: Path, *, overwrite: bool) -> bool:
     if not overwrite:
         raise ArtifactError(f"{target}: is not empty; choose another folder")
     try:
-        _parse_manifest(target)
+        read_manifest(target, FORMAT, FORMAT_VERSION)
     except ArtifactError as fault:
         raise ArtifactError(
             f"{target}: is neither empty nor an artifact; choose another folder"
@@ -329,155 +273,17 @@ def _check_target(target: Path, *, overwrite: bool) -> bool:
     return True
 
 
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 # Reading
 
 
 def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the manifest and the content of every file, all checked."""
-    manifest = _parse_manifest(root)
-    listed = manifest["files"]
-    present = {entry.name for entry in os.scandir(root)}
-    for name in sorted(set(listed) - present):
-        raise ArtifactError(f"{root / name}: missing; the manifest lists it")
-    for name in sorted(present - set(listed) - {MANIFEST}):
-        raise ArtifactError(f"{root / name}: not part of the artifact; remove it")
-    files = {name: _read_file(root / name, entry["bytes"]) for name, entry in listed.items()}
-    for name, entry in listed.items():
-        if _sha256(files[name]) != entry["sha256"]:
-            raise ArtifactError(f"{root / name}: damaged; its checksum differs from the manifest's")
-    digests = {name: entry["sha256"] for name, entry in listed.items()}
+    manifest = read_manifest(root, FORMAT, FORMAT_VERSION)
+    files = read_files(root, manifest)
+    digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
     if _versions(digests) != (manifest.get("version"), manifest.get("calibrator_version")):
         raise ArtifactError(f"{root / MANIFEST}: its versions are not those of its files")
     return manifest, files
-
-
-def _parse_manifest(root: Path) -> dict[str, Any]:
-    path = root / MANIFEST
-    if not root.is_dir():
-        raise ArtifactError(f"{root}: is no folder; name the folder that training wrote")
-    if not os.path.lexists(path):
-        raise ArtifactError(f"{path}: missing; this folder is no artifact")
-    raw = _read_file(path, None)
-    document = _parse_json(path, raw)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ArtifactError(f"{path}: is not the manifest of a setwise artifact")
-    if document.get("format_version") != FORMAT_VERSION:
-        raise ArtifactError(
-            f"{path}: has format version {document.get('format_version')!r}, this release reads "
-            f"{FORMAT_VERSION}; train again or use the release that wrote it"
-        )
-    body = {key: value for key, value in document.items() if key != "manifest_sha256"}
-    if raw != _sealed(body):
-        raise ArtifactError(f"{path}: damaged; it does not match its own checksum")
-    _check_listing(path, document.get("files"))
-    return document
-
-
-def _check_listing(path: Path, listing: object) -> None:
-    if not isinstance(listing, dict) or not listing:
-        raise ArtifactError(f"{path}: lists no files")
-    for name, entry in listing.items():
-        if not _FILE_NAME.fullmatch(name) or name == MANIFEST:
-            raise ArtifactError(f"{path}: lists {name!r}, which is no name of an artifact's file")
-        sound = (
-            isinstance(entry, dict)
-            and isinstance(entry.get("bytes"), int)
-            and isinstance(entry.get("sha256"), str)
-        )
-        if not sound:
-            raise ArtifactError(f"{path}: lists {name!r} without size and checksum")
-
-
-def _read_file(path: Path, size: int | None) -> bytes:
-    """Read a regular file, following no link; ``size`` is what the manifest says."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as fault:
-        reason = "is a link" if path.is_symlink() else fault.strerror
-        raise ArtifactError(f"{path}: cannot be read: {reason}") from fault
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ArtifactError(f"{path}: is no regular file")
-        if size is None and status.st_size > _MAX_MANIFEST_BYTES:
-            raise ArtifactError(f"{path}: is too large for a manifest ({status.st_size} bytes)")
-        if size is not None and status.st_size != size:
-            raise ArtifactError(f"{path}: has {status.st_size} bytes instead of {size}")
-        return file.read()
-
-
-def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # whatever JSON holds
-    try:
-        return json.loads(raw.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as fault:
-        raise ArtifactError(f"{path}: is not valid JSON: {fault}") from fault
-
-
-class _Parts:
-    """The checked files of an artifact, handed out part by part."""
-
-    def __init__(self, root: Path, files: Mapping[str, bytes]) -> None:
-        self.root = root
-        self._files = files
-        self._unread = set(files)
-
-    def build(self, name: str, make: Callable[[Arrays, dict[str, Any]], Built]) -> Built:
-        """Make a part from its arrays and settings; whatever does not fit is refused by name."""
-        settings = self._document(f"{name}.json")
-        if f"{name}.xgboost.json" in self._files:
-            settings["xgboost"] = self._document(f"{name}.xgboost.json")
-        arrays = self._arrays(f"{name}.safetensors")
-        try:
-            return make(arrays, settings)
-        except KeyError as fault:
-            raise ArtifactError(f"{self.root}: part {name!r} lacks {fault}") from fault
-        except (ValueError, TypeError, IndexError, AttributeError) as fault:
-            raise ArtifactError(f"{self.root}: part {name!r} does not fit: {fault}") from fault
-
-    def finish(self) -> None:
-        """Refuse files that no part asked for."""
-        for name in sorted(self._unread):
-            raise ArtifactError(f"{self.root / name}: belongs to no part of this model")
-
-    def _document(self, name: str) -> dict[str, Any]:
-        path = self.root / name
-        if name not in self._files:
-            raise ArtifactError(f"{path}: missing; the model needs it")
-        self._unread.discard(name)
-        document = _parse_json(path, self._files[name])
-        if not isinstance(document, dict):
-            raise ArtifactError(f"{path}: holds no JSON object")
-        return document
-
-    def _arrays(self, name: str) -> Arrays:
-        if name not in self._files:
-            return {}
-        self._unread.discard(name)
-        try:
-            stored = safetensors.numpy.load(self._files[name])
-        except safetensors.SafetensorError as fault:
-            raise ArtifactError(f"{self.root / name}: is no safetensors file: {fault}") from fault
-        # Copies: compiled code would be compiled anew for arrays that are read-only.
-        return {key: np.array(value) for key, value in stored.items()}
 
 
 class _Outline(NamedTuple):
@@ -493,7 +299,7 @@ class _Outline(NamedTuple):
     has_decider: bool
 
 
-def _assemble(manifest: Mapping[str, Any], parts: _Parts) -> SetPredictor:
+def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
     outline = parts.build("model", partial(_outline, manifest))
     vectorizer: TextVectorizer | None = None
     feature_names = outline.feature_names

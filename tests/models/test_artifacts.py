@@ -13,10 +13,11 @@ import pytest
 import safetensors.numpy
 import xgboost
 
-from models import artifacts
-from models.artifacts import MANIFEST, ArtifactError, _sealed, _versions, save, verify_artifact
+from models import sealed_folder
+from models.artifacts import MANIFEST, ArtifactError, _versions, save, verify_artifact
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.predictor import SetPredictor
+from models.sealed_folder import sealed
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
@@ -180,7 +181,7 @@ def test_a_missing_parent_is_refused(of_vectors, tmp_path):
 @pytest.mark.parametrize("nth", [0, 3, 7])
 def test_a_failure_while_writing_leaves_nothing_behind(of_vectors, tmp_path, monkeypatch, nth):
     written = []
-    genuine = artifacts._write
+    genuine = sealed_folder._write
 
     def failing(path, content):
         if len(written) == nth:
@@ -188,7 +189,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(of_vectors, tmp_path, mon
         written.append(path)
         genuine(path, content)
 
-    monkeypatch.setattr(artifacts, "_write", failing)
+    monkeypatch.setattr(sealed_folder, "_write", failing)
     with pytest.raises(OSError, match="disk full"):
         of_vectors.save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
@@ -198,7 +199,7 @@ def test_a_failure_while_replacing_leaves_the_old_model(of_vectors, of_texts, fo
     def failing(path, content):
         raise OSError("disk full")
 
-    monkeypatch.setattr(artifacts, "_write", failing)
+    monkeypatch.setattr(sealed_folder, "_write", failing)
     with pytest.raises(OSError, match="disk full"):
         save(of_texts, folder, overwrite=True)
     assert SetPredictor.load(folder).version == of_vectors.version
@@ -316,7 +317,7 @@ def reseal(folder, change):
     change(manifest)
     digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
     manifest["version"], manifest["calibrator_version"] = _versions(digests)
-    (folder / MANIFEST).write_bytes(_sealed(manifest))
+    (folder / MANIFEST).write_bytes(sealed(manifest))
 
 
 def replace(folder, name, content):
@@ -345,14 +346,14 @@ def test_listings_without_size_or_checksum_are_refused(folder, entry):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     del manifest["manifest_sha256"]
     manifest["files"]["base.json"] = entry
-    (folder / MANIFEST).write_bytes(_sealed(manifest))
+    (folder / MANIFEST).write_bytes(sealed(manifest))
     assert_refused(folder, "without size and checksum")
 
 
 def test_versions_that_are_not_the_files_are_refused(folder):
     manifest = json.loads((folder / MANIFEST).read_bytes())
     del manifest["manifest_sha256"]
-    (folder / MANIFEST).write_bytes(_sealed({**manifest, "version": "0" * 12}))
+    (folder / MANIFEST).write_bytes(sealed({**manifest, "version": "0" * 12}))
     assert_refused(folder, "its versions are not those of its files")
 
 
