@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from models.compilation import keep_compiled_code
 
 if TYPE_CHECKING:
-    from models.artifacts import ArtifactError, verify_artifact
+    from models.artifacts import verify_artifact
     from models.corpus.datasets import DataError, Dataset, DataWarning, read_dataset
     from models.metrics import Metrics, evaluate_predictions
     from models.predictor import RankedSet, SetPredictions, SetPredictor, UnknownFeatures
+    from models.sealed_folder import ArtifactError
     from models.training import TrainingOptions, TrainingWarning, train
 
 _HOME = {
-    "ArtifactError": "models.artifacts",
+    "ArtifactError": "models.sealed_folder",
     "DataError": "models.corpus.datasets",
     "DataWarning": "models.corpus.datasets",
     "Dataset": "models.corpus.datasets",

@@ -149,7 +149,8 @@ def _part(report: Report, start: float, end: float) -> Report:
 
 def _trained(folder: Path, report: Report) -> Path:
     """Return the folder of the demo's model, fitted unless an intact one is there."""
-    from models.artifacts import ArtifactError, save, verify_artifact
+    from models.artifacts import save, verify_artifact
+    from models.sealed_folder import ArtifactError
 
     target = folder / "model"
     if target.exists():

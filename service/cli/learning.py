@@ -133,7 +133,7 @@ def _training_table(summary: dict[str, object]) -> "Table":
 
 def _check_target(out: Path, *, force: bool) -> None:
     """Refuse, before any work, a target that must not be replaced or cannot be written."""
-    from models.artifacts import MANIFEST
+    from models.sealed_folder import MANIFEST
 
     if out.is_dir() and any(out.iterdir()):
         if not (out / MANIFEST).is_file():

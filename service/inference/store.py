@@ -202,8 +202,8 @@ def _not_an_artifact(why: str) -> InvalidRequest:
 
 
 def _verified(folder: str | Path) -> "SetPredictor":
-    from models.artifacts import ArtifactError
     from models.predictor import SetPredictor
+    from models.sealed_folder import ArtifactError
 
     try:
         return SetPredictor.load(folder)

@@ -14,10 +14,10 @@ import safetensors.numpy
 import xgboost
 
 from models import sealed_folder
-from models.artifacts import MANIFEST, ArtifactError, _versions, save, verify_artifact
+from models.artifacts import _versions, save, verify_artifact
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.predictor import SetPredictor
-from models.sealed_folder import sealed
+from models.sealed_folder import MANIFEST, ArtifactError, sealed
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 

@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pytest
 
-from models.artifacts import ArtifactError, load, save
+from models.artifacts import load, save
 from models.deciding import _fit_support, fit_decider
 from models.metrics import count_agreement
+from models.sealed_folder import ArtifactError
 from models.sets.candidates import SOURCE_RULE
 from models.sets.decider import SetDecider
 from models.sets.decisions import LabelMajority
