@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.base.binary_relevance import BinaryRelevance, Weights, score_rows
 from models.base.scaling import weight_rows
+from models.compiled_judge import Judge, judge_sets
 from models.compiled_votes import (
     MARGIN_COLUMNS,
     VOTE_COLUMNS,
@@ -24,12 +25,8 @@ from models.compiled_votes import (
     refine_labels,
     unit_space,
 )
-from models.confidence.calibrators import BoostedSets, TreeSets
-from models.confidence.group_softmax import SoftmaxSets, share_certainty
 from models.confidence.label_calibrator import LabelCalibrator, calibrate_rows
 from models.confidence.label_stack import LabelStack
-from models.confidence.leaf_masks import LeafMasks, sum_masked
-from models.confidence.robust import RobustBoostedSets
 from models.sets.candidates import (
     SOURCE_MARGINALS,
     CandidateSets,
@@ -49,10 +46,6 @@ from models.sets.voters import SetVoters
 # Votes are dense: with a few thousand sets and voters so many documents stay in a few megabytes.
 _ROWS_AT_ONCE = 256
 _PAPER_COLUMNS = 4
-
-# How margins become confidences.
-_CLIPPED, _LOGISTIC, _SOFTMAX = 0, 1, 2
-_LINKS = {"squared": _CLIPPED, "logistic": _LOGISTIC, "softmax": _SOFTMAX}
 
 
 class _LabelStage(NamedTuple):
@@ -78,9 +71,7 @@ class _SetStage(NamedTuple):
     counts: NDArray[np.float64]
     slots: NDArray[np.int64]
     total: float
-    masks: LeafMasks
-    base_margin: float
-    link: int  # of `_LINKS`
+    judge: Judge
     by_confidence: bool
 
 
@@ -146,8 +137,8 @@ class CompiledPass:
     def of(cls, parts: Parts) -> Self | None:
         """Compile a predictor's parts, or return None where one of them is of another kind.
 
-        It takes candidates from the marginals and from voters, the features of the presets, and
-        boosted trees.
+        It takes candidates from the marginals and from voters, and the features and set
+        calibrators of the presets.
         """
         set_stage = _flat_sets(parts)
         if set_stage is None:
@@ -229,17 +220,15 @@ def _flat_sets(parts: Parts) -> _SetStage | None:
     if parts.voters is not None:
         wanted += [MarginFeatures, *(GROUPS[name] for name in parts.voters.names)]
         kind = VotedCandidates
-    groups, calibrator = parts.reranker.features.groups_, parts.reranker.calibrator
+    groups = parts.reranker.features.groups_
     # Subclasses may decide otherwise: only what is known exactly is replaced.
     if [type(group) for group in groups] != wanted or type(parts.source) is not kind:
         return None
-    if type(calibrator) not in {BoostedSets, TreeSets, SoftmaxSets, RobustBoostedSets}:
+    judge = Judge.of(parts.reranker.calibrator)
+    if judge is None:
         return None
     source = cast("MarginalCandidates | VotedCandidates", parts.source)
     counts = cast("PriorFeatures", groups[1]).counts_
-    boosted = cast("BoostedSets", calibrator)
-    if boosted.trees_.masks is None:
-        return None
     n_labels = len(parts.base.intercept_)
     k, n_flips = search_size(n_labels, source.k, allow_empty=source.allow_empty_)
     return _SetStage(
@@ -250,9 +239,7 @@ def _flat_sets(parts: Parts) -> _SetStage | None:
         counts.counts,
         counts.slots,
         max(counts.total, 1.0),
-        boosted.trees_.masks,
-        float(boosted.trees_.base_margin),
-        _LINKS[boosted.objective],
+        judge,
         parts.reranker.by_confidence,
     )
 
@@ -323,35 +310,15 @@ def _known(
 
 @njit(cache=True, nogil=True)
 def _fill_paper_columns(
-    sets: RaggedSets, log_score: NDArray[np.float64], judge: _SetStage, dense: NDArray[np.float32]
+    sets: RaggedSets, log_score: NDArray[np.float64], judging: _SetStage, dense: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
     """Fill the columns of `ScoreFeatures` and `PriorFeatures`, the first ones."""
-    counts = count_sets(sets, judge.known, judge.counts, judge.slots)
+    counts = count_sets(sets, judging.known, judging.counts, judging.slots)
     for s in range(len(log_score)):
         dense[s, 0] = np.exp(log_score[s])
         dense[s, 1] = log_score[s]
         dense[s, 2] = sets.indptr[s + 1] - sets.indptr[s]
-        dense[s, 3] = np.log1p(10_000 * (counts[s] / judge.total))
-
-
-@njit(cache=True, nogil=True)
-def _confidence(
-    doc_indptr: NDArray[np.int64],
-    sets: RaggedSets,
-    dense: NDArray[np.float32],
-    judge: _SetStage,
-) -> NDArray[np.float64]:  # pragma: no cover - compiled
-    """Let the trees decide."""
-    margin = sum_masked(judge.masks, judge.base_margin, dense, sets)
-    if judge.link == _SOFTMAX:
-        share_certainty(margin, doc_indptr)
-        return margin
-    for s in range(len(margin)):
-        if judge.link == _LOGISTIC:
-            margin[s] = 1.0 / (1.0 + np.exp(-min(max(margin[s], -30.0), 30.0)))
-        else:
-            margin[s] = min(max(margin[s], 0.0), 1.0)
-    return margin
+        dense[s, 3] = np.log1p(10_000 * (counts[s] / judging.total))
 
 
 @njit(cache=True, nogil=True)
@@ -390,7 +357,7 @@ def _flat(raw: _Raw) -> _Flat:  # pragma: no cover - compiled
 def _pass(
     rows: Rows,
     stage: _LabelStage,
-    judge: _SetStage,
+    judging: _SetStage,
 ) -> _Flat:  # pragma: no cover - compiled
     """Predict with candidates of the marginals and the features of the paper."""
     indptr, indices, values = rows
@@ -399,23 +366,23 @@ def _pass(
     finite = bool(np.isfinite(weighted).all())
     marginals = _marginals(indptr, indices, weighted, finite, stage)
     set_indptr, labels, log_score, _ = search_rows(
-        marginals, judge.k, judge.n_flips, judge.allow_empty
+        marginals, judging.k, judging.n_flips, judging.allow_empty
     )
     sets = RaggedSets(set_indptr, labels)
     dense = np.empty((len(log_score), _PAPER_COLUMNS), dtype=np.float32)
-    _fill_paper_columns(sets, log_score, judge, dense)
-    doc_indptr = np.arange(n + 1) * judge.k
+    _fill_paper_columns(sets, log_score, judging, dense)
+    doc_indptr = np.arange(n + 1) * judging.k
     raw = _Raw(
         finite,
         doc_indptr,
         sets,
         log_score,
         np.full(len(log_score), SOURCE_MARGINALS, dtype=np.uint8),
-        _confidence(doc_indptr, sets, dense, judge),
+        judge_sets(doc_indptr, sets, dense, judging.judge),
         marginals,
         _known(indptr, indices, values, stage.seen),
     )
-    return _flat(_ranked(raw) if judge.by_confidence else raw)
+    return _flat(_ranked(raw) if judging.by_confidence else raw)
 
 
 @njit(cache=True, nogil=True)
@@ -423,7 +390,7 @@ def _voted_pass(
     rows: Rows,
     stage: _LabelStage,
     voting: VoteStage,
-    judge: _SetStage,
+    judging: _SetStage,
 ) -> _Flat:  # pragma: no cover - compiled
     """Predict with candidates of marginals and voters, and the features of both."""
     indptr, indices, values = rows
@@ -437,18 +404,20 @@ def _voted_pass(
     votes = cast_votes(documents, marginals, voting)
     if voting.stack.n_likely > 0:
         refine_labels(marginals, votes, voting)
-    set_indptr, labels, _, _ = search_rows(marginals, judge.k, judge.n_flips, judge.allow_empty)
+    set_indptr, labels, _, _ = search_rows(
+        marginals, judging.k, judging.n_flips, judging.allow_empty
+    )
     doc_indptr, sets, source = add_voted(
-        np.arange(n + 1) * judge.k,
+        np.arange(n + 1) * judging.k,
         RaggedSets(set_indptr, labels),
-        np.full(n * judge.k, SOURCE_MARGINALS, dtype=np.uint8),
+        np.full(n * judging.k, SOURCE_MARGINALS, dtype=np.uint8),
         votes,
         voting,
     )
     log_score = independent_scores(marginals, doc_indptr, sets)
     width = _PAPER_COLUMNS + MARGIN_COLUMNS + VOTE_COLUMNS * len(votes)
     dense = np.empty((len(log_score), width), dtype=np.float32)
-    _fill_paper_columns(sets, log_score, judge, dense)
+    _fill_paper_columns(sets, log_score, judging, dense)
     fill_voted_columns(doc_indptr, sets, log_score, marginals, votes, voting.seen, dense)
     raw = _Raw(
         finite,
@@ -456,8 +425,8 @@ def _voted_pass(
         sets,
         log_score,
         source,
-        _confidence(doc_indptr, sets, dense, judge),
+        judge_sets(doc_indptr, sets, dense, judging.judge),
         marginals,
         _known(indptr, indices, values, stage.seen),
     )
-    return _flat(_ranked(raw) if judge.by_confidence else raw)
+    return _flat(_ranked(raw) if judging.by_confidence else raw)

@@ -56,6 +56,19 @@ class LeafMasks(NamedTuple):
     leaf: NDArray[np.float32]
 
 
+NO_TREES = LeafMasks(
+    np.zeros(1, np.int64),
+    np.zeros(0, np.float32),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.uint64),
+    np.zeros(1, np.int64),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.uint64),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.float32),
+)
+
+
 def mask_leaves(
     root: NDArray[np.int32],
     feature: NDArray[np.int32],
