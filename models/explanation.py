@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 
 from models.base.mixture_explanation import LabelReason, SetExplanation
 from models.predictor import RankedSet, SetPredictions, SetPredictor, UnknownFeatures
+from models.sets.candidates import RaggedSets
+from models.sets.features import PriorFeatures
 from models.sets.mixture_candidates import MixtureCandidates
 
 
@@ -249,6 +251,78 @@ def explain_rows(
             yield _by_mixture(predictor.label_names, ranked, why, terms, names)
         else:
             yield _by_candidates(predictions, i, ranked, chosen, terms)
+
+
+def weigh_terms(
+    predictor: SetPredictor, row: csr_array, labels: Sequence[str], *, n_terms: int = 24
+) -> list[tuple[Term, ...]]:
+    """Return what speaks for and against labels in one document.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    row : csr_array of shape (1, n_features)
+        As `document_row` makes it.
+    labels : sequence of str
+        Of the predictor's `label_names`.
+    n_terms : int
+        Features named per label at most.
+
+    Returns
+    -------
+    list of tuple of Term
+        For each label the features of the document with what they add to the label's log-odds by
+        itself, largest in absolute value first; a negative weight speaks against the label.
+
+    Raises
+    ------
+    ValueError
+        If a label is unknown.
+    """
+    column = {name: place for place, name in enumerate(predictor.label_names)}
+    unknown = [label for label in labels if label not in column]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is not a label of the model")
+    if not labels:
+        return []
+    rows = predictor.base.weighting_.transform(row)
+    features = rows.indices[rows.indptr[0] : rows.indptr[1]]
+    added = _contributions(csr_array(predictor.base.coef_), [column[one] for one in labels], rows, 0)
+    weighed = []
+    for weights in added:
+        order = np.argsort(-np.abs(weights), kind="stable")[:n_terms]
+        weighed.append(
+            tuple(
+                Term(predictor.feature_names[int(features[k])], float(weights[k]))
+                for k in order
+                if weights[k] != 0.0
+            )
+        )
+    return weighed
+
+
+def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bool]:
+    """Tell of label sets whether a training document has exactly these labels.
+
+    A label that the predictor does not know makes a set unseen. True for every set where the
+    predictor keeps no count of its training sets.
+    """
+    groups = (group for group in predictor.features.groups_ if isinstance(group, PriorFeatures))
+    counted = next(groups, None)
+    if counted is None:
+        return [True] * len(sets)
+    column = {name: place for place, name in enumerate(predictor.label_names)}
+    known = [sorted(column.get(label, -1) for label in labels) for labels in sets]
+    # Column -1 stands for a label that no training document can have.
+    rows = [row if row[:1] != [-1] else [] for row in known]
+    wanted = RaggedSets(
+        np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        np.array([label for row in rows for label in row], dtype=np.int32),
+    )
+    counts = counted.counts_.lookup_sets(wanted)
+    return [
+        bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, known, strict=True)
+    ]
 
 
 def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -> csr_array:

@@ -49,6 +49,8 @@ class Settings(BaseSettings):
         people reviewed; 0 for ever.
     max_text_bytes : int
         Largest text of one document, in bytes of UTF-8.
+    undo_s : float
+        How long a reviewer may take the last decision back; nobody is told of it before.
     lease_s, leases_per_reviewer : float, int
         How long a claimed review task is kept, and how many one reviewer may hold.
     key_cache_s : float
@@ -108,6 +110,7 @@ class Settings(BaseSettings):
     max_text_bytes: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
     lease_s: PositiveSeconds = 900.0
     leases_per_reviewer: Annotated[int, Field(ge=1, le=1_000)] = 10
+    undo_s: Annotated[float, Field(ge=0, le=600)] = 20.0
     key_cache_s: Annotated[float, Field(ge=0, le=60)] = 3.0
     model_poll_s: PositiveSeconds = 1.0
     job_poll_s: PositiveSeconds = 1.0

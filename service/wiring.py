@@ -54,7 +54,10 @@ from service.use_cases import (
     audit,
     candidates,
     certify,
+    check,
+    decide,
     deliver,
+    explain,
     export,
     forecast,
     labels,
@@ -261,6 +264,8 @@ def verbs(
     record = candidates.RecordComparisons(begin, clock, ids)
     exporting = export.Export(**office)
     lottery = Lottery(_derived(pepper, "audits"))
+    complete = review.CompleteReview(predictors=predictors, lottery=lottery, **desk)
+    settle = decide.SettleDecisions(begin, lease_clock, complete)
     one = predict.Predict(
         predictors=predictors,
         lottery=lottery,
@@ -282,7 +287,19 @@ def verbs(
         extend_lease=review.ExtendLease(lease=lease, **desk),
         release_review=review.ReleaseReview(**desk),
         skip_review=review.SkipReview(**desk),
-        complete_review=review.CompleteReview(predictors=predictors, lottery=lottery, **desk),
+        complete_review=complete,
+        decide_review=decide.DecideReview(
+            complete=complete,
+            settle=settle,
+            window=timedelta(seconds=settings.undo_s),
+            lease=lease,
+            **desk,
+        ),
+        undo_decision=decide.UndoDecision(lease=lease, **desk),
+        settle_decisions=settle,
+        my_reviews=decide.MyReviews(begin, lease_clock),
+        check_sets=check.CheckSets(begin, predictors),
+        explain_labels=explain.ExplainLabels(predictors),
         get_review=review.GetReview(begin),
         list_reviews=review.ListReviews(begin),
         expire_leases=review.ExpireLeases(**desk),

@@ -37,6 +37,7 @@ from service.domain.predictions import (
     Prediction,
     Reason,
     ScoredSet,
+    TermWeight,
 )
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy, first_policy
@@ -123,6 +124,15 @@ class FakePredictor:
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         self.scored += len(documents)
         return [self._score(document.text or "") for document in documents]
+
+    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
+        """Say that training documents have at most two labels."""
+        return [len(labels) <= 2 for labels in sets]
+
+    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
+        """Say that the first word speaks for every label and the last one against it."""
+        words = (document.text or "").split()
+        return [(TermWeight(words[0], 1.5), TermWeight(words[-1], -0.5)) for _ in labels]
 
     @staticmethod
     def _score(text: str) -> ScoredSet:
@@ -336,7 +346,8 @@ class FakeReviews(_Repository):
 
     def _reads(self, reviewer: str, prediction_id: str, now: datetime) -> bool:
         return any(one.reviewer == reviewer for one in self.annotations_of(prediction_id)) or any(
-            task.lease.holder == reviewer and task.lease.expires_at > now
+            task.lease.holder == reviewer
+            and (task.lease.expires_at > now or task.decision is not None)
             for task in self.contents.reviews.values()
             if task.prediction.id == prediction_id and task.lease
         )
@@ -348,8 +359,35 @@ class FakeReviews(_Repository):
         self.contents.reviews[task.id] = task
 
     def held_by(self, reviewer: str, now: datetime) -> int:
-        leases = (task.lease for task in self.contents.reviews.values() if task.lease)
-        return sum(lease.holder == reviewer and lease.expires_at > now for lease in leases)
+        return len(self.leased_to(reviewer, now))
+
+    def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
+        held = [
+            (task.lease.claimed_at, task.id, task)
+            for task in self.contents.reviews.values()
+            if task.lease is not None
+            and task.lease.holder == reviewer
+            and task.lease.expires_at > now
+            and task.decision is None
+        ]
+        return [task for *_, task in sorted(held, key=lambda one: one[:2])]
+
+    def decided(
+        self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
+    ) -> list[str]:
+        found = [
+            (task.decision.settles_at, task.id)
+            for task in self.contents.reviews.values()
+            if task.decision is not None
+            and task.lease is not None
+            and reviewer in {None, task.lease.holder}
+            and (before is None or task.decision.settles_at <= before)
+        ]
+        return [task_id for _, task_id in sorted(found)[:limit]]
+
+    def settled_by(self, reviewer: str, since: datetime) -> int:
+        said = self.contents.annotations.values()
+        return sum(one.reviewer == reviewer and one.created_at >= since for one in said)
 
     def page(
         self, *, state: ReviewState | None, reason: Reason | None, after: str | None, limit: int
@@ -379,7 +417,7 @@ class FakeReviews(_Repository):
         silent = [
             task
             for task in self.contents.reviews.values()
-            if task.lease is not None and task.lease.expires_at <= now
+            if task.lease is not None and task.lease.expires_at <= now and task.decision is None
         ]
         expired = [task.expired() for task in sorted(silent, key=lambda task: task.id)[:limit]]
         self.contents.reviews.update({task.id: task for task in expired})

@@ -50,7 +50,11 @@ class LabelSetCounts:
 
     def lookup(self, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return each candidate's count, 0 for a set never seen; shape (n_sets,)."""
-        return count_sets(candidates.sets, self.sets, self.counts, self.slots)
+        return self.lookup_sets(candidates.sets)
+
+    def lookup_sets(self, sets: RaggedSets) -> NDArray[np.float64]:
+        """Return the count of each set, labels ascending; 0 for one never seen."""
+        return count_sets(sets, self.sets, self.counts, self.slots)
 
 
 _FNV_PRIME = np.uint64(0x100000001B3)

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     RowMapping,
+    and_,
     exists,
     func,
     insert,
@@ -20,12 +21,21 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from service.db.bulk import RowInsert
 from service.db.predictions import to_prediction
-from service.db.tables import LEASED, OPEN, annotations, predictions, review_skips, review_tasks
+from service.db.tables import (
+    DECIDED,
+    LEASED,
+    OPEN,
+    annotations,
+    predictions,
+    review_skips,
+    review_tasks,
+)
 from service.domain.errors import StaleVersion
 from service.domain.identity import is_id
 from service.domain.predictions import Prediction, Reason
 from service.domain.reviews import (
     Annotation,
+    HeldDecision,
     Lease,
     ReviewKind,
     ReviewState,
@@ -104,7 +114,10 @@ class SqlReviews:
             .where(
                 OPEN,
                 column.escalated.is_(among_escalated),
-                or_(column.state != ReviewState.LEASED.value, _expired(now)),
+                or_(
+                    column.state != ReviewState.LEASED.value,
+                    and_(_expired(now), column.decided_at.is_(None)),
+                ),
                 ~exists().where(
                     review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
                 ),
@@ -115,7 +128,7 @@ class SqlReviews:
                 ~exists().where(
                     siblings.c.prediction_id == column.prediction_id,
                     siblings.c.lease_holder == reviewer,
-                    siblings.c.lease_expires_at > now,
+                    or_(siblings.c.lease_expires_at > now, siblings.c.decided_at.is_not(None)),
                 ),
             )
             .order_by(column.id)
@@ -158,6 +171,7 @@ class SqlReviews:
             LEASED,
             review_tasks.c.lease_holder == reviewer,
             review_tasks.c.lease_expires_at > now,
+            review_tasks.c.decided_at.is_(None),
         )
         return self._connection.execute(query.select_from(review_tasks)).scalar_one()
 
@@ -223,7 +237,7 @@ class SqlReviews:
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
         query = (
-            _WITH_PREDICTION.where(LEASED, _expired(now))
+            _WITH_PREDICTION.where(LEASED, _expired(now), review_tasks.c.decided_at.is_(None))
             .order_by(review_tasks.c.id)
             .limit(limit)
             .with_for_update(of=review_tasks, skip_locked=True)
@@ -233,6 +247,33 @@ class SqlReviews:
         for task in expired:
             self.save(task)
         return expired
+
+    def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
+        column = review_tasks.c
+        query = _WITH_PREDICTION.where(
+            LEASED,
+            column.lease_holder == reviewer,
+            column.lease_expires_at > now,
+            column.decided_at.is_(None),
+        ).order_by(column.lease_claimed_at, column.id)
+        return self._load(self._connection.execute(query).mappings().all())
+
+    def decided(
+        self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
+    ) -> list[str]:
+        column = review_tasks.c
+        query = select(column.id).where(DECIDED).order_by(column.settles_at, column.id).limit(limit)
+        if reviewer is not None:
+            query = query.where(column.lease_holder == reviewer)
+        if before is not None:
+            query = query.where(column.settles_at <= before)
+        return list(self._connection.execute(query).scalars())
+
+    def settled_by(self, reviewer: str, since: datetime) -> int:
+        query = select(func.count()).where(
+            annotations.c.reviewer == reviewer, annotations.c.created_at >= since
+        )
+        return self._connection.execute(query.select_from(annotations)).scalar_one()
 
     def _add_skips(self, task: ReviewTask) -> None:
         if not task.skips:
@@ -285,7 +326,7 @@ def _expired(now: datetime) -> ColumnElement[bool]:
 
 
 def _changing(task: ReviewTask) -> dict[str, object]:
-    lease = task.lease
+    lease, decision = task.lease, task.decision
     return {
         "state": task.state.value,
         "version": task.version,
@@ -293,6 +334,11 @@ def _changing(task: ReviewTask) -> dict[str, object]:
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,
+        "decided_labels": list(decision.labels) if decision else None,
+        "decided_comment": decision.comment if decision else None,
+        "decided_by": decision.by if decision else None,
+        "decided_at": decision.decided_at if decision else None,
+        "settles_at": decision.settles_at if decision else None,
     }
 
 
@@ -316,4 +362,18 @@ def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
         if holder is None
         else Lease(holder, row[column.lease_expires_at], row[column.lease_claimed_at]),
         skips=tuple(skips),
+        decision=_decision(row),
+    )
+
+
+def _decision(row: RowMapping) -> HeldDecision | None:
+    column = review_tasks.c
+    if row[column.decided_at] is None:
+        return None
+    return HeldDecision(
+        labels=tuple(row[column.decided_labels]),
+        comment=row[column.decided_comment],
+        by=row[column.decided_by],
+        decided_at=row[column.decided_at],
+        settles_at=row[column.settles_at],
     )

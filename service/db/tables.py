@@ -66,6 +66,7 @@ KINDS = ("review", "audit", "overlap", "adjudication")
 # an index only where it can see, without knowing parameters, that the query implies its condition.
 OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
 LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
+DECIDED: ColumnElement[bool] = literal_column("settles_at IS NOT NULL")
 QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
 RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
 UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
@@ -329,6 +330,12 @@ review_tasks = Table(
     Column("lease_claimed_at", Instant),
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
+    # What the holder decided and may still take back; empty once it is an annotation.
+    Column("decided_labels", Json),
+    Column("decided_comment", Sealed("review_tasks.decided_comment")),
+    Column("decided_by", Text),
+    Column("decided_at", Instant),
+    Column("settles_at", Instant),
     _one_of("kind", KINDS),
     _one_of("state", ReviewState),
     _check("version_counts", "version >= 1"),
@@ -343,6 +350,7 @@ review_tasks = Table(
     _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
+    _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),
 )
 
 review_skips = Table(

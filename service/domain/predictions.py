@@ -115,6 +115,13 @@ class Marginal(NamedTuple):
     probability: float
 
 
+class TermWeight(NamedTuple):
+    """A term of a document and what it adds to a label's log-odds; negative speaks against it."""
+
+    term: str
+    weight: float
+
+
 class Written(str):
     """Finished JSON, which whoever writes JSON passes on as it is."""
 

@@ -58,6 +58,27 @@ class Skip:
 
 
 @dataclass(frozen=True)
+class HeldDecision:
+    """What the holder of a task decided, kept for a while in which they may take it back.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        In the vocabulary's order.
+    by : str
+        The holder's name, for the audit trail.
+    settles_at : datetime
+        When the decision becomes final by itself.
+    """
+
+    labels: tuple[str, ...]
+    comment: str | None
+    by: str
+    decided_at: datetime
+    settles_at: datetime
+
+
+@dataclass(frozen=True)
 class ReviewTask:
     """A prediction that waits for a person.
 
@@ -65,6 +86,9 @@ class ReviewTask:
     ----------
     version : int
         Grows with every change of state, so it fences off a reviewer whose lease was lost.
+    decision : HeldDecision or None
+        Of a leased task: what its holder decided and may still take back. No lease that ran out
+        takes such a task away from them.
     answers : tuple of tuple of str
         The label sets between which an adjudication decides, whoever gave them; `rival_answers`.
     """
@@ -78,6 +102,7 @@ class ReviewTask:
     lease: Lease | None = None
     skips: tuple[Skip, ...] = ()
     answers: tuple[tuple[str, ...], ...] = ()
+    decision: HeldDecision | None = None
 
     @property
     def escalated(self) -> bool:
@@ -96,7 +121,7 @@ class ReviewTask:
         prediction is not known here.
         """
         free = self.state in {ReviewState.WAITING, ReviewState.SKIPPED} or (
-            self.lease is not None and self.lease.expires_at <= now
+            self.lease is not None and self.lease.expires_at <= now and self.decision is None
         )
         mine = any(skip.reviewer == reviewer for skip in self.skips)
         return free and not mine and (escalated or not self.escalated)
@@ -134,18 +159,60 @@ class ReviewTask:
 
     def completed(self, holder: str, expected_version: int) -> "ReviewTask":
         """Return the task settled by ``holder``, who saw it at ``expected_version``."""
+        self._require_version(expected_version)
+        self._require_holder(holder)
+        return self.settled()
+
+    def decided(
+        self, holder: str, expected_version: int, decision: HeldDecision, duration: timedelta
+    ) -> "ReviewTask":
+        """Return the task with a decision that its holder may take back for a while."""
+        self._require_version(expected_version)
+        lease = self._require_holder(holder)
+        return replace(
+            self,
+            lease=replace(lease, expires_at=decision.decided_at + duration),
+            decision=decision,
+            version=self.version + 1,
+        )
+
+    def reopened(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
+        """Return the task without the decision that ``holder`` takes back."""
+        final = self.state is ReviewState.COMPLETED
+        if final or (self.decision is not None and self.decision.settles_at <= now):
+            raise ReviewAlreadyDecided("The time in which the decision could be undone is over.")
+        if self.decision is None or self.lease is None or self.lease.holder != holder:
+            raise LeaseLost("You have decided nothing here that could be undone.")
+        return replace(
+            self,
+            lease=replace(self.lease, expires_at=now + duration),
+            decision=None,
+            version=self.version + 1,
+        )
+
+    def settled(self) -> "ReviewTask":
+        """Return the task completed."""
+        return replace(
+            self,
+            state=ReviewState.COMPLETED,
+            lease=None,
+            decision=None,
+            version=self.version + 1,
+        )
+
+    def _require_version(self, expected: int) -> None:
         self._require_open()
-        if expected_version != self.version:
+        if expected != self.version:
             raise StaleVersion(
-                f"The task is at version {self.version}, not {expected_version}: it was claimed "
+                f"The task is at version {self.version}, not {expected}: it was claimed "
                 "again or given back since you read it. Claim the next task."
             )
-        self._require_holder(holder)
-        return replace(self, state=ReviewState.COMPLETED, lease=None, version=self.version + 1)
 
     def _require_open(self) -> None:
         if self.state is ReviewState.COMPLETED:
             raise ReviewAlreadyDecided("This task is completed; claim the next one.")
+        if self.decision is not None:
+            raise ReviewAlreadyDecided("This task is decided; undo the decision to change it.")
 
     def _require_holder(self, holder: str) -> Lease:
         self._require_open()

@@ -233,6 +233,22 @@ def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[Fiel
     return tuple(rules), tuple(faults)
 
 
+def constraints_broken(
+    rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata
+) -> tuple[Rule, ...]:
+    """Return the rules on which labels go together that a set breaks, whoever chose it.
+
+    The others only ask for a person to look, who is there already.
+    """
+    found = frozenset(labels)
+    return tuple(
+        rule
+        for rule in rules
+        if isinstance(rule, ExactlyOneRule | AtMostRule | RequiresRule)
+        and rule.holds_back(found, metadata)
+    )
+
+
 def first_broken(rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata) -> Rule | None:
     """Return the first rule that holds a document back, None when none does."""
     if not rules:

@@ -14,7 +14,7 @@ from service.domain.errors import (
     ModelUnavailable,
     ServiceError,
 )
-from service.domain.predictions import Candidate, Document, Marginal, ScoredSet
+from service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
 from service.use_cases.ports import Begin, Predictor
@@ -64,6 +64,40 @@ class LoadedPredictor:
             else self._score_features(documents)
         )
         return self._scored(predictions)
+
+    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
+        """Tell of each label set whether a training document has it; True if that is unknown."""
+        from models.explanation import seen_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        return seen_sets(self._predictor, sets)
+
+    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
+        """Return what the document's terms add to each label, weightiest first.
+
+        Raises
+        ------
+        InvalidRequest
+            If the document cannot be scored or a label is none of the model's.
+        """
+        from models.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
+
+        known = set(self.labels)
+        faults = [
+            FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
+            for place, label in enumerate(labels)
+            if label not in known
+        ]
+        if faults:
+            raise InvalidRequest("Nothing can be said of these labels.", faults)
+        content = document.text if document.text is not None else document.features
+        try:
+            row = document_row(self._predictor, content or {})
+        except ValueError as error:
+            raise InvalidRequest(f"The document cannot be explained: {error}.") from error
+        return [
+            tuple(TermWeight(term.name, term.weight) for term in terms)
+            for terms in weigh_terms(self._predictor, row, labels)
+        ]
 
     def warm_up(self) -> None:
         """Predict once, so that the first client does not wait for code to be compiled."""

@@ -16,6 +16,8 @@ from service.use_cases.verbs import Verbs
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """A claim takes over expired leases by itself; this makes the queue's counts right as well."""
 
+SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
+"""The next decision of the same person settles the one before; this settles the last one."""
 
 CERTIFY_EVERY = timedelta(hours=1)
 """How often the schedule looks whether the audits may prove a threshold by now."""
@@ -29,6 +31,9 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
 
     def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
         return {"expired": verbs.expire_leases()}
+
+    def settle_decisions(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"settled": verbs.settle_decisions()}
 
     def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"swept": verbs.sweep_files()}
@@ -47,6 +52,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
     return {
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
+        "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
         CERTIFICATION: Task(certify, long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),

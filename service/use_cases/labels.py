@@ -1,5 +1,6 @@
 """Find labels by a part of their name."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.people import Caller, Permission
@@ -23,10 +24,11 @@ class SearchLabels:
     def __call__(
         self, caller: Caller, query: str = "", *, offset: int = 0, limit: int = 50
     ) -> LabelMatches:
-        """Return the labels that contain ``query`` in either case.
+        """Return the labels that contain the words of ``query`` in either case.
 
-        A label that equals the query comes first, then those that begin with it, then the others;
-        otherwise the vocabulary's order stands.
+        A label that equals the query comes first, then those that begin with it, those that hold
+        it as it stands, and those that hold all its words; otherwise the vocabulary's order
+        stands.
 
         Raises
         ------
@@ -35,19 +37,22 @@ class SearchLabels:
         """
         caller.require(Permission.READ_QUEUE)
         wanted = query.strip().casefold()
+        words = wanted.split()
         ranked = [
             (place, label)
             for label in self.predictors.active().labels
-            if (place := _place(label.casefold(), wanted)) is not None
+            if (place := _place(label.casefold(), wanted, words)) is not None
         ]
         ranked.sort(key=lambda match: match[0])  # stable, so the vocabulary's order stays
         chosen = ranked[offset : offset + limit]
         return LabelMatches(tuple(label for _, label in chosen), len(ranked))
 
 
-def _place(label: str, wanted: str) -> int | None:
+def _place(label: str, wanted: str, words: Sequence[str]) -> int | None:
     if label == wanted:
         return 0
     if label.startswith(wanted):
         return 1
-    return 2 if wanted in label else None
+    if wanted in label:
+        return 2
+    return 3 if len(words) > 1 and all(word in label for word in words) else None

@@ -19,7 +19,14 @@ from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
-from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from service.domain.predictions import (
+    Decision,
+    Document,
+    Prediction,
+    Reason,
+    ScoredSet,
+    TermWeight,
+)
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.versions import ModelVersion
@@ -62,6 +69,17 @@ class Predictor(Protocol):
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together; raises `InvalidRequest` where one cannot be scored."""
+
+    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
+        """Tell of each label set whether a training document has it; True if that is unknown."""
+
+    def explain(
+        self, document: Document, labels: Sequence[str]
+    ) -> list[tuple[TermWeight, ...]]:
+        """Return what the document's terms add to each label, weightiest first.
+
+        Raises `InvalidRequest` where the document cannot be scored or a label is unknown.
+        """
 
 
 class PredictorSource(Protocol):
@@ -182,10 +200,21 @@ class Reviews(Protocol):
         """List what people said of one prediction, oldest first."""
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
-        """Return up to ``limit`` tasks whose lease has run out to the queue.
+        """Return up to ``limit`` tasks whose lease has run out to the queue, but no decided ones.
 
         Gives the changed tasks, oldest first.
         """
+
+    def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
+        """List what ``reviewer`` holds and has not decided, first claimed first."""
+
+    def decided(
+        self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
+    ) -> list[str]:
+        """List tasks whose decision could be taken back until now, or ``before``; oldest first."""
+
+    def settled_by(self, reviewer: str, since: datetime) -> int:
+        """Count the annotations that ``reviewer`` made since."""
 
 
 class OutcomeRaced(Exception):

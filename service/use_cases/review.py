@@ -43,7 +43,7 @@ _EXPIRED_PER_TRANSACTION = 100
 
 
 @dataclass(frozen=True)
-class _Desk:
+class Desk:
     """What every verb on a task needs."""
 
     begin: Begin
@@ -80,7 +80,7 @@ class _Desk:
 
 
 @dataclass(frozen=True)
-class ClaimReview(_Desk):
+class ClaimReview(Desk):
     """Lease the next task to the caller; never the same task to two people at once."""
 
     lease: timedelta = LEASE
@@ -122,7 +122,7 @@ class ClaimReview(_Desk):
 
 
 @dataclass(frozen=True)
-class ExtendLease(_Desk):
+class ExtendLease(Desk):
     """Keep a claimed task for longer."""
 
     lease: timedelta = LEASE
@@ -142,7 +142,7 @@ class ExtendLease(_Desk):
 
 
 @dataclass(frozen=True)
-class ReleaseReview(_Desk):
+class ReleaseReview(Desk):
     """Give a claimed task back to the queue."""
 
     def __call__(
@@ -159,7 +159,7 @@ class ReleaseReview(_Desk):
 
 
 @dataclass(frozen=True)
-class SkipReview(_Desk):
+class SkipReview(Desk):
     """Pass a claimed task on to somebody else, with a reason."""
 
     def __call__(
@@ -186,7 +186,7 @@ class SkipReview(_Desk):
 
 
 @dataclass(frozen=True)
-class CompleteReview(_Desk):
+class CompleteReview(Desk):
     """Settle a claimed task with the label set that is right.
 
     An ordinary review settles the document. So does an audit that agrees with the model, unless it
@@ -238,35 +238,57 @@ class CompleteReview(_Desk):
         with self.begin() as transaction:
             task = self._load(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
-            if before is not None and _repeats(before, caller, labels, comment):
+            if before is not None and repeats(before, caller, labels, comment):
                 return before
-            completed = task.completed(caller.id, expected_version)
-            others = transaction.reviews.annotations_of(task.prediction.id)
-            annotation = self._annotation(task, caller, labels, comment)
-            adjudicated = calls_for_adjudication(
-                annotation, others, reread=self._reread(transaction, task)
-            )
-            annotation = replace(annotation, settles=_settles(annotation, adjudicated=adjudicated))
-            transaction.reviews.save(completed)
-            transaction.reviews.annotate(annotation)
-            if annotation.settles:
-                self._tell(transaction, task.prediction, annotation, others)
-            if adjudicated:
-                transaction.reviews.add(self._adjudication(task.prediction, [*others, annotation]))
-            self._note(
+            task.completed(caller.id, expected_version)
+            annotation = self.settle(
                 transaction,
+                task,
                 caller,
-                "review.completed",
-                completed,
-                request_id,
-                annotation_id=annotation.id,
-                kind=annotation.kind.value,
-                agreed=annotation.agreed,
-                chosen_rank=annotation.chosen_rank,
-                seconds=annotation.seconds,
-                adjudicated=adjudicated,
+                self.checked(task, labels, comment),
+                comment,
+                request_id=request_id,
             )
             transaction.commit()
+        return annotation
+
+    def settle(
+        self,
+        transaction: UnitOfWork,
+        task: ReviewTask,
+        caller: Caller,
+        labels: Sequence[str],
+        comment: str | None,
+        *,
+        request_id: str | None = None,
+    ) -> Annotation:
+        """Complete a task, which is locked and the caller's, with labels that are checked."""
+        completed = task.settled()
+        others = transaction.reviews.annotations_of(task.prediction.id)
+        annotation = self._annotation(task, caller, labels, comment)
+        adjudicated = calls_for_adjudication(
+            annotation, others, reread=self._reread(transaction, task)
+        )
+        annotation = replace(annotation, settles=_settles(annotation, adjudicated=adjudicated))
+        transaction.reviews.save(completed)
+        transaction.reviews.annotate(annotation)
+        if annotation.settles:
+            self._tell(transaction, task.prediction, annotation, others)
+        if adjudicated:
+            transaction.reviews.add(self._adjudication(task.prediction, [*others, annotation]))
+        self._note(
+            transaction,
+            caller,
+            "review.completed",
+            completed,
+            request_id,
+            annotation_id=annotation.id,
+            kind=annotation.kind.value,
+            agreed=annotation.agreed,
+            chosen_rank=annotation.chosen_rank,
+            seconds=annotation.seconds,
+            adjudicated=adjudicated,
+        )
         return annotation
 
     def _reread(self, transaction: UnitOfWork, task: ReviewTask) -> bool:
@@ -302,15 +324,21 @@ class CompleteReview(_Desk):
             answers=rival_answers(prediction.scored.labels, annotations),
         )
 
-    def _annotation(
-        self, task: ReviewTask, caller: Caller, labels: Sequence[str], comment: str | None
-    ) -> Annotation:
+    def checked(
+        self, task: ReviewTask, labels: Sequence[str], comment: str | None
+    ) -> tuple[str, ...]:
+        """Return the labels in the vocabulary's order; raises `InvalidRequest`."""
         places = self._places(task.prediction)
         faults = list(_label_faults(labels, places))
         if comment is not None:
             faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
         if faults:
             raise InvalidRequest("The review cannot be completed like this.", faults)
+        return tuple(sorted(labels, key=places.__getitem__))
+
+    def _annotation(
+        self, task: ReviewTask, caller: Caller, labels: Sequence[str], comment: str | None
+    ) -> Annotation:
         chosen = set(labels)
         scored = task.prediction.scored
         ranks = (
@@ -318,18 +346,19 @@ class CompleteReview(_Desk):
         )
         now = self.now()
         claimed_at = task.lease.claimed_at if task.lease else now
+        decided_at = task.decision.decided_at if task.decision else now
         return Annotation(
             id=self.new_id(),
             task_id=task.id,
             prediction_id=task.prediction.id,
             reviewer=caller.id,
-            labels=tuple(sorted(chosen, key=places.__getitem__)),
+            labels=tuple(labels),
             comment=comment,
             agreed=chosen == set(scored.labels),
             chosen_rank=None if task.kind.blind else next(ranks, None),
             suggestion_shown=not task.kind.blind,
             # A clock set back in between must not make a duration negative.
-            seconds=max(0.0, (now - claimed_at).total_seconds()),
+            seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
             created_at=now,
             kind=task.kind,
         )
@@ -358,9 +387,10 @@ def _settles(annotation: Annotation, *, adjudicated: bool) -> bool:
             return False
 
 
-def _repeats(
+def repeats(
     before: Annotation, caller: Caller, labels: Sequence[str], comment: str | None
 ) -> bool:
+    """Tell whether the caller says again what is recorded already."""
     return (
         before.reviewer == caller.id
         and set(before.labels) == set(labels)
@@ -418,7 +448,7 @@ class ListReviews:
 
 
 @dataclass(frozen=True)
-class ExpireLeases(_Desk):
+class ExpireLeases(Desk):
     """Return tasks to the queue whose reviewers went silent."""
 
     def __call__(self) -> int:

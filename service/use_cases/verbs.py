@@ -29,7 +29,10 @@ from service.use_cases.certify import (
     ListCertifications,
     RequestCertification,
 )
+from service.use_cases.check import CheckSets
+from service.use_cases.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
 from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
+from service.use_cases.explain import ExplainLabels
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.forecast import PreviewPolicy, ReportAutomation, ReportReliability
 from service.use_cases.labels import SearchLabels
@@ -96,6 +99,12 @@ class Verbs:
     release_review: ReleaseReview
     skip_review: SkipReview
     complete_review: CompleteReview
+    decide_review: DecideReview
+    undo_decision: UndoDecision
+    settle_decisions: SettleDecisions
+    my_reviews: MyReviews
+    check_sets: CheckSets
+    explain_labels: ExplainLabels
     get_review: GetReview
     list_reviews: ListReviews
     expire_leases: ExpireLeases
