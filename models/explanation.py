@@ -287,7 +287,9 @@ def weigh_terms(
         return []
     rows = predictor.base.weighting_.transform(row)
     features = rows.indices[rows.indptr[0] : rows.indptr[1]]
-    added = _contributions(csr_array(predictor.base.coef_), [column[one] for one in labels], rows, 0)
+    added = _contributions(
+        csr_array(predictor.base.coef_), [column[one] for one in labels], rows, 0
+    )
     weighed = []
     for weights in added:
         order = np.argsort(-np.abs(weights), kind="stable")[:n_terms]
@@ -320,9 +322,7 @@ def seen_sets(predictor: SetPredictor, sets: Sequence[Sequence[str]]) -> list[bo
         np.array([label for row in rows for label in row], dtype=np.int32),
     )
     counts = counted.counts_.lookup_sets(wanted)
-    return [
-        bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, known, strict=True)
-    ]
+    return [bool(count > 0) and row[:1] != [-1] for count, row in zip(counts, known, strict=True)]
 
 
 def document_row(predictor: SetPredictor, document: str | Mapping[str, float]) -> csr_array:

@@ -64,6 +64,8 @@ def test_postgresql_is_reached_by_psycopg(monkeypatch: pytest.MonkeyPatch, schem
         ("MAX_TEXT_BYTES", "0"),
         ("LEASE_S", "-5"),
         ("LEASE_S", "nan"),
+        ("UNDO_S", "-1"),
+        ("UNDO_S", "3600"),
         ("KEY_CACHE_S", "3600"),
         ("PEPPER", "hunter2"),
         ("ENCRYPTION_KEYS", "hunter2"),

@@ -73,9 +73,7 @@ class Predictor(Protocol):
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
         """Tell of each label set whether a training document has it; True if that is unknown."""
 
-    def explain(
-        self, document: Document, labels: Sequence[str]
-    ) -> list[tuple[TermWeight, ...]]:
+    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
         """Return what the document's terms add to each label, weightiest first.
 
         Raises `InvalidRequest` where the document cannot be scored or a label is unknown.

@@ -387,9 +387,7 @@ def _settles(annotation: Annotation, *, adjudicated: bool) -> bool:
             return False
 
 
-def repeats(
-    before: Annotation, caller: Caller, labels: Sequence[str], comment: str | None
-) -> bool:
+def repeats(before: Annotation, caller: Caller, labels: Sequence[str], comment: str | None) -> bool:
     """Tell whether the caller says again what is recorded already."""
     return (
         before.reviewer == caller.id

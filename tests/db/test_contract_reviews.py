@@ -8,7 +8,14 @@ import pytest
 from service.domain.errors import StaleVersion
 from service.domain.people import Caller
 from service.domain.predictions import Reason
-from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask, rival_answers
+from service.domain.reviews import (
+    Annotation,
+    HeldDecision,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    rival_answers,
+)
 from service.use_cases.ports import Begin
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, prediction, task
@@ -281,3 +288,71 @@ def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(be
             state=None, reason=audit.prediction.reason, after=None, limit=9
         )
     assert [one.kind for one in blind.items] == [ReviewKind.ADJUDICATION]
+
+
+def decided(of: ReviewTask, minutes: float = 0) -> ReviewTask:
+    """Return Ann's task decided some minutes after the start, for a minute."""
+    at = START + timedelta(minutes=minutes)
+    decision = HeldDecision(("a",), "sûre 👍", "Ann", at, at + timedelta(minutes=1))
+    return of.decided(ANN.id, of.version, decision, QUARTER)
+
+
+def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Begin) -> None:
+    waiting = task()
+    store(begin, waiting)
+    leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
+    held = save(begin, decided(leased))
+    assert read(begin, waiting.id) == held
+    reopened = save(begin, held.reopened(ANN.id, START, QUARTER))
+    assert read(begin, waiting.id) == reopened
+    settled = save(begin, decided(reopened).settled())
+    assert read(begin, waiting.id) == settled
+
+
+def test_a_decided_task_is_never_taken_away(begin: Begin) -> None:
+    first = task()
+    other = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
+    store(begin, first)
+    with begin() as transaction:
+        transaction.reviews.add(other)
+        transaction.commit()
+    held = save(begin, decided(save(begin, first.claimed(ANN.id, START, QUARTER))))
+    late = START + timedelta(days=9)
+    assert next_for(begin, BEN, late) == other
+    assert next_for(begin, ANN, late) is None, "she reads the document already"
+    with begin() as transaction:
+        assert transaction.reviews.expire_leases(late, limit=9) == []
+        assert transaction.reviews.held_by(ANN.id, START) == 0
+    assert read(begin, first.id) == held
+
+
+def test_decisions_are_listed_by_the_end_of_their_window(begin: Begin) -> None:
+    tasks = [task() for _ in range(3)]
+    store(begin, *tasks)
+    leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:2]]
+    last = save(begin, tasks[2].claimed(BEN.id, START, QUARTER))
+    save(begin, decided(leased[0], minutes=5))
+    save(begin, decided(leased[1], minutes=2))
+    with begin(read_only=True) as transaction:
+        reviews = transaction.reviews
+        in_order = [tasks[1].id, tasks[0].id]
+        assert reviews.decided(limit=9) == in_order
+        assert reviews.decided(limit=1) == in_order[:1]
+        assert reviews.decided(reviewer=ANN.id, limit=9) == in_order
+        assert reviews.decided(reviewer=BEN.id, limit=9) == []
+        assert reviews.decided(before=START + timedelta(minutes=3), limit=9) == in_order[:1]
+        assert reviews.leased_to(BEN.id, START) == [last]
+        assert reviews.leased_to(ANN.id, START) == []
+        assert reviews.leased_to(BEN.id, START + QUARTER) == []
+
+
+def test_what_a_reviewer_settled_since_is_counted(begin: Begin) -> None:
+    done = task()
+    store(begin, done)
+    with begin() as transaction:
+        transaction.reviews.annotate(annotation(done))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.settled_by(ANN.id, START) == 1
+        assert transaction.reviews.settled_by(ANN.id, START + timedelta(seconds=1)) == 0
+        assert transaction.reviews.settled_by(BEN.id, START) == 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.rules import first_broken, read_rules
+from service.domain.rules import constraints_broken, first_broken, read_rules
 
 A_OR_B = {"kind": "exactly_one", "labels": ["A", "B"]}
 
@@ -114,3 +114,22 @@ def test_whatever_is_declared_is_a_rule_or_has_a_fault(declared: dict[str, objec
         assert rule.name
         rule.holds_back(frozenset("A"), {"site": 1})
         assert read_rules([rule.declared()]) == (rules, ())
+
+
+def test_only_rules_on_which_labels_go_together_concern_a_person_who_chooses() -> None:
+    declared = [
+        {"kind": "label", "label": "A"},
+        {"kind": "metadata", "field": "site", "values": ["north"]},
+        {"kind": "exactly_one", "labels": ["A", "B"]},
+        {"kind": "at_most", "n": 2},
+        {"kind": "requires", "label": "A", "labels": ["C"]},
+    ]
+    rules, _ = read_rules(declared)
+
+    def broken(*labels: str) -> list[str]:
+        return [rule.kind for rule in constraints_broken(rules, labels, {"site": "north"})]
+
+    assert broken("A", "C") == []
+    assert broken("A") == ["requires"]
+    assert broken("A", "B", "C") == ["exactly_one", "at_most"]
+    assert broken() == ["exactly_one"]

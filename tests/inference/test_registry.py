@@ -31,7 +31,7 @@ from service.inference.registry import (
 )
 from tests.fakes import START, FakeDatabase, FakeIds
 from tests.models.corpora import texts
-from tests.trained import Artifacts
+from tests.trained import Artifacts, documents
 
 
 class Store:
@@ -321,3 +321,20 @@ def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: A
     with pytest.raises(ModelDamaged, match="vanished"):
         world.registry.load(missing)
     assert world.registry.active().labels
+
+
+def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
+    predictor = LoadedPredictor(SetPredictor.load(artifacts.text))
+    made = documents(1, seed=5)[0]
+    document = Document(text=str(made["text"]))
+    label = made["labels"][0]
+    (terms,) = predictor.explain(document, [label])
+    assert terms
+    assert terms[0].weight > 0
+    assert all(word in document.text.lower() for term in terms for word in term.term.split())
+    assert predictor.seen([made["labels"], ["nonsense"]])[1] is False
+    with pytest.raises(InvalidRequest) as refused:
+        predictor.explain(document, [label, "nonsense"])
+    assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
+    with pytest.raises(InvalidRequest, match="vectors"):
+        LoadedPredictor(SetPredictor.load(artifacts.vectors)).explain(document, [])

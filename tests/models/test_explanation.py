@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from models.base.bernoulli_mixture import ComponentWarning
-from models.explanation import describe_model, document_row, explain_rows
+from models.explanation import (
+    describe_model,
+    document_row,
+    explain_rows,
+    seen_sets,
+    weigh_terms,
+)
 from models.predictor import UnknownFeatures
 from models.training import METHODS, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, texts
@@ -146,3 +152,34 @@ def test_documents_that_the_model_cannot_read_are_refused():
         document_row(of_vectors, "a lake")
     with pytest.raises(UnknownFeatures, match="'moon'"):
         document_row(of_vectors, {"moon": 1.0})
+
+
+def test_terms_for_and_against_add_up_to_the_labels_log_odds(predictor):
+    X = pictures(seed=1).X[:20]
+    logits = predictor.base.decision_function(X)
+    for row in range(20):
+        weighed = weigh_terms(predictor, X[row : row + 1], NAMES)
+        for label, terms in enumerate(weighed):
+            expected = logits[row, label] - predictor.base.intercept_[label]
+            assert sum(term.weight for term in terms) == pytest.approx(expected, abs=1e-5)
+            sizes = [abs(term.weight) for term in terms]
+            assert sizes == sorted(sizes, reverse=True)
+    with pytest.raises(ValueError, match="'sun' is not a label"):
+        weigh_terms(predictor, X[:1], ["lake", "sun"])
+    assert weigh_terms(predictor, X[:1], []) == []
+
+
+def test_a_set_is_seen_if_a_training_document_has_exactly_it():
+    documents = pictures()
+    predictor = fitted("br-rerank", documents)
+    rows = documents.Y.toarray().astype(bool)
+    trained = {tuple(np.array(NAMES)[row]) for row in rows}
+    every = [
+        tuple(name for place, name in enumerate(NAMES) if number >> place & 1)
+        for number in range(16)
+    ]
+    assert seen_sets(predictor, every) == [one in trained for one in every]
+    backwards = [one[::-1] for one in every]
+    assert seen_sets(predictor, backwards) == seen_sets(predictor, every)
+    assert seen_sets(predictor, [("sun",), ("lake", "sun")]) == [False, False]
+    assert seen_sets(predictor, []) == []
