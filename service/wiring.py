@@ -161,8 +161,21 @@ def storage(settings: Settings) -> tuple[Engine, Begin, FolderOrObjectStore]:
     return engine, Transactions(engine), store
 
 
-def build(settings: Settings) -> Application:
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ids: NewId = new_id,
+    predictors: PredictorSource | None = None,
+) -> Application:
     """Put the service together. Nothing is opened yet, except the file that holds the pepper.
+
+    Parameters
+    ----------
+    clock, ids : callable
+        The time and where ids come from, in simulations; otherwise as they are.
+    predictors : PredictorSource or None
+        What scores in the place of registered models, likewise.
 
     Raises
     ------
@@ -177,19 +190,21 @@ def build(settings: Settings) -> Application:
     cipher = _cipher(settings)
     if cipher is not None:
         files = SealedFiles(files, cipher)
-    lease_clock = database_clock(engine)
+    lease_clock = clock or database_clock(engine)
     metrics, spans = Metrics(), _tracing(settings)
     finished = verbs(
         settings,
         begin,
         stage=_Stages(metrics, spans),
-        predictors=registry,
+        predictors=predictors or registry,
         loader=registry,
         shadow=shadow.offer,
         store=store,
         files=files,
         pepper=pepper,
         lease_clock=lease_clock,
+        clock=clock or utc_now,
+        ids=ids,
     )
     return Application(
         settings=settings,

@@ -21,6 +21,7 @@ from service.cli import (
     privacy,
     registry,
     serving,
+    simulate,
     webhooks,
 )
 from service.cli.console import CommandError, note, one_line
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
 app.add_typer(benchmark.commands)
+app.add_typer(simulate.commands)
 app.add_typer(serving.commands)
 app.add_typer(database.commands, name="db")
 app.add_typer(backup.commands)

@@ -1,5 +1,6 @@
 """Certify: find the threshold that the audits prove, keep the evidence, put it into force."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -21,8 +22,12 @@ CERTIFICATION = "certification"
 MOST_CONFIDENCES = 200_000
 """Predictions that lay out the thresholds: the newest."""
 
-GROWTH = 1.25
+GROWTH = 1.5
 """How much more evidence the schedule waits for after a refusal, as each attempt costs risk."""
+
+ROOM = 4
+"""The schedule begins with so many times the audits that could prove anything, as most of them lie
+below the threshold or are wrong, and a first attempt takes half of the risk."""
 
 MISS_RISK = 0.1
 """Share of the risk that bounds how many errors auditors miss."""
@@ -110,7 +115,9 @@ class Certify(Recorded):
                 return None
             before = transaction.certifications.newest(question.scorer)
         n_audits = len(question.gathered.audits)
-        if n_audits == 0 or (before is not None and not _grown(before, n_audits, policy)):
+        if n_audits < _first(policy) or (
+            before is not None and not _grown(before, n_audits, policy)
+        ):
             return None
         return self._kept(question, _answer(question), SYSTEM.id)
 
@@ -230,6 +237,16 @@ def _answer(question: _Question) -> Mapping[str, object]:
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
     }
+
+
+def _first(policy: RoutingPolicy) -> int:
+    """Return the number of audits at which the schedule tries first.
+
+    Neither this nor `GROWTH` may depend on what auditors said: a test on so many audits as look
+    best is no test.
+    """
+    fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
+    return ROOM * math.ceil(fewest)
 
 
 def _grown(before: Certification, n_audits: int, policy: RoutingPolicy) -> bool:

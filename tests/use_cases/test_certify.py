@@ -263,11 +263,14 @@ def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> Non
     loop.predict(*["0.9"] * 16)
     assert loop.certify.if_due() is None, "nothing is read"
     loop.read()
+    assert loop.certify.if_due() is None, "so few prove nothing, and would cost half of the risk"
+    loop.predict(*["0.5"] * 100)
+    loop.read(wrong_below=0.6)
     refused = loop.certify.if_due()
     assert refused is not None
     assert refused.threshold is None
     assert loop.certify.if_due() is None, "nothing is new"
-    loop.predict(*["0.9"] * 60)
+    loop.predict(*["0.9"] * 120)
     loop.read()
     proved = loop.certify.if_due()
     assert proved is not None

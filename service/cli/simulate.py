@@ -1,0 +1,223 @@
+"""``simulate``: plan the service on made-up weeks before real people spend theirs."""
+
+# ruff: noqa: PLC0415 - the service's libraries take seconds to import: only where needed
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from service.cli.console import CommandError, print_json, print_table, progress, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from service.simulation.loop import Week
+    from service.simulation.plan import Plan
+    from service.simulation.streams import Stream
+
+commands = typer.Typer()
+
+
+@commands.command()
+def simulate(
+    artifact: Annotated[
+        Path | None,
+        typer.Option(help="A folder written by train; synthetic scores without it."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labelled documents that the model has not seen: a file, or the test part of a "
+            "folder. They come in random order, again and again."
+        ),
+    ] = None,
+    *,
+    overconfident: Annotated[
+        bool, typer.Option("--overconfident", help="Synthetic confidences that are too high.")
+    ] = False,
+    weeks: Annotated[int, typer.Option(help="Weeks to simulate.")] = 30,
+    documents: Annotated[int, typer.Option(help="Documents a week.")] = 1_000,
+    target: Annotated[
+        float, typer.Option(help="Share of the sent label sets that must be right.")
+    ] = 0.9,
+    risk: Annotated[
+        float, typer.Option(help="Probability with which a certificate may be wrong.")
+    ] = 0.1,
+    annotators: Annotated[
+        str,
+        typer.Option(
+            help="How often reviewers contradict a right prediction, one number for each group of "
+            "them; .1x4 is a group of four."
+        ),
+    ] = ".1,.3,.5",
+    miss_rate: Annotated[
+        float, typer.Option(help="How often reviewers agree with a wrong prediction.")
+    ] = 0.02,
+    certification_rate: Annotated[
+        float, typer.Option(help="Share of the documents that are audited to prove a threshold.")
+    ] = 0.1,
+    training_rate: Annotated[
+        float, typer.Option(help="Share of the confident documents that are audited to learn.")
+    ] = 0.02,
+    reread_rate: Annotated[
+        float, typer.Option(help="Share of the audits that the lead reads in any case.")
+    ] = 0.5,
+    overlap_rate: Annotated[
+        float, typer.Option(help="Share of the reviews that a second person does as well.")
+    ] = 0.0,
+    audit_mode: Annotated[
+        str, typer.Option(help="hold: audited documents wait; send: they are sent and corrected.")
+    ] = "hold",
+    minutes: Annotated[float, typer.Option(help="Minutes that reading a document takes.")] = 2.0,
+    recertify_every: Annotated[
+        int, typer.Option(help="Weeks after which the owner asks for a new certificate; 0: never.")
+    ] = 4,
+    drift_week: Annotated[
+        int | None,
+        typer.Option(
+            help="First week in which what one label stood for goes under another one, unknown to "
+            "the model."
+        ),
+    ] = None,
+    drift: Annotated[float, typer.Option(help="Share of the documents that drift.")] = 0.2,
+    drift_label: Annotated[
+        str | None,
+        typer.Option(help="Only documents with this label drift; any label without it."),
+    ] = None,
+    without_loop: Annotated[
+        bool,
+        typer.Option(
+            "--without-loop",
+            help="Send by a fixed threshold for ever: no audits, certificates or breaker.",
+        ),
+    ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="The fixed threshold of --without-loop; the target without it."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal simulations.")] = 0,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on stdout.")
+    ] = False,
+) -> None:
+    """Play documents, reviewers, audits and drift through the service, and say what came of it.
+
+    Documents of known truth go through the service's own verbs on a temporary database, week after
+    week, and simulated people review and audit them. Nothing that exists is touched.
+    """
+    from service.domain.audits import AuditMode, AuditPlan
+    from service.simulation.loop import simulate as run
+    from service.simulation.loop import summary
+    from service.simulation.plan import Drift, Plan, read_groups
+
+    if audit_mode not in {mode.value for mode in AuditMode}:
+        raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
+    if threshold is not None and not without_loop:
+        raise CommandError(
+            "threshold: the loop finds its own; add --without-loop to fix one by hand"
+        )
+    if drift_label is not None and drift_week is None:
+        raise CommandError("drift-label: name the week of the change with --drift-week")
+    plan = Plan(
+        weeks=weeks,
+        documents=documents,
+        target=target,
+        risk=risk,
+        groups=read_groups(annotators),
+        miss_rate=miss_rate,
+        audits=AuditPlan(
+            certification_rate, training_rate, AuditMode(audit_mode), overlap_rate, reread_rate
+        ),
+        minutes=minutes,
+        recertify_every=recertify_every,
+        drift=None if drift_week is None else Drift(drift_week, drift, drift_label),
+        fixed_threshold=None if not without_loop else target if threshold is None else threshold,
+        seed=seed,
+    )
+    stream = _stream(artifact, data, overconfident=overconfident, seed=seed)
+    with progress("simulate") as report:
+        done = run(plan, stream, told=lambda week: report(week.week / weeks, f"week {week.week}"))
+    if json_:
+        print_json({"weeks": [week.to_json() for week in done], "summary": summary(done)})
+    else:
+        print_table(_table(done))
+        say(_conclusion(plan, done))
+
+
+def _stream(
+    artifact: Path | None, data: Path | None, *, overconfident: bool, seed: int
+) -> "Stream":
+    from service.simulation.held_out import HeldOutStream
+    from service.simulation.streams import SyntheticStream
+
+    if artifact is None or data is None:
+        if artifact is not None:
+            raise CommandError("data: name documents that the model has not seen with --data")
+        if data is not None:
+            raise CommandError("artifact: name the model that reads them with --artifact")
+        return SyntheticStream(seed, overconfident)
+    if overconfident:
+        raise CommandError("overconfident: a model's confidences are what they are; leave it out")
+    return HeldOutStream(artifact, data, seed)
+
+
+def _table(weeks: "Sequence[Week]") -> "Table":
+    from rich.table import Table
+
+    table = Table(box=None)
+    for head in (
+        *("week", "documents", "sent %", "right of sent %", "threshold", "certificate"),
+        *("reviews", "audits", "by the lead", "hours"),
+    ):
+        table.add_column(head, justify="left" if head == "certificate" else "right")
+    for week in weeks:
+        table.add_row(
+            str(week.week),
+            str(week.documents),
+            _percent(week.coverage),
+            _percent(week.accuracy),
+            "none" if week.threshold is None else f"{week.threshold:.3f}",
+            _certificate(week),
+            str(week.reviews + week.overlaps),
+            str(week.audits),
+            str(week.adjudications),
+            f"{week.hours:.1f}",
+        )
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def _certificate(week: "Week") -> str:
+    if week.certified:
+        return "proved"
+    if week.threshold is not None:
+        return "none: fixed by hand"
+    if week.lacking is None:
+        return "none yet"
+    missing = "" if week.further_audits is None else f", about {week.further_audits} audits lack"
+    return f"{week.lacking}{missing}"
+
+
+def _conclusion(plan: "Plan", weeks: "Sequence[Week]") -> str:
+    """Say in a few words what the owner wants to know."""
+    sent, right = sum(week.sent for week in weeks), sum(week.right for week in weeks)
+    documents = sum(week.documents for week in weeks)
+    first = next((week.week for week in weeks if week.certified), None)
+    lines = [
+        f"{sent} of {documents} documents were sent, {sent / documents:.1%}"
+        + (f"; {right / sent:.1%} of them were right (target {plan.target:.1%})." if sent else "."),
+        f"People read for {sum(week.hours for week in weeks) / len(weeks):.1f} hours a week.",
+    ]
+    if plan.fixed_threshold is None:
+        lines.append(
+            f"No certificate in {len(weeks)} weeks."
+            if first is None
+            else f"First certificate in week {first}."
+        )
+    return "\n".join(lines)

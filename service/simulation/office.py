@@ -1,0 +1,152 @@
+"""The service as it is, on a temporary SQLite file, with a clock and ids that can be repeated."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import SecretStr
+
+from service import wiring
+from service.db import engine as engines
+from service.db import migrate
+from service.domain.people import SYSTEM, Caller, Role
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from service.simulation.annotators import Annotator
+from service.simulation.plan import Plan
+from service.simulation.streams import Stream
+from service.telemetry import configure_logging
+from service.use_cases.ports import Predictor
+from service.use_cases.verbs import Verbs
+
+START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+"""A Monday morning."""
+
+_LEASE_MARGIN = 3.0  # leases last so many reviews
+
+
+class SimulatedClock:
+    """A clock that stands still until it is moved; it never goes back."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        return self._now
+
+    def advance(self, minutes: float) -> None:
+        """Let time pass."""
+        self._now += timedelta(minutes=minutes)
+
+    def reach(self, instant: datetime) -> None:
+        """Let time pass until an instant, if that lies ahead."""
+        self._now = max(self._now, instant)
+
+
+class SimulatedIds:
+    """UUIDv7 strings of the simulated time that count up, the same ones in every run."""
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self._clock = clock
+        self._made = 0
+
+    def __call__(self) -> str:
+        """Return the next id, greater than all before."""
+        self._made += 1
+        moment = f"{int(self._clock().timestamp() * 1_000):012x}"
+        return f"{moment[:8]}-{moment[8:]}-7000-8000-{self._made:012x}"
+
+
+@dataclass(frozen=True)
+class _Always:
+    """Hands out one predictor."""
+
+    predictor: Predictor
+
+    def active(self) -> Predictor:
+        return self.predictor
+
+
+@dataclass(frozen=True)
+class Office:
+    """A running service without a network, and the people who work with it."""
+
+    verbs: Verbs
+    clock: SimulatedClock
+    owner: Caller
+    client: Caller
+    lead: Caller
+    annotators: tuple[Annotator, ...]
+
+
+@contextmanager
+def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
+    """Open an office for a plan; nothing of it is left afterwards."""
+    clock = SimulatedClock()
+    with TemporaryDirectory(prefix="setwise-simulation-") as folder:
+        settings = _settings(Path(folder), plan)
+        configure_logging(settings.log_level, settings.log_format)
+        source = None if stream.predictor is None else _Always(stream.predictor)
+        built = wiring.build(settings, clock=clock, ids=SimulatedIds(clock), predictors=source)
+        engines.hurry(built.engine)
+        try:
+            migrate.upgrade(built.engine)
+            if stream.artifact is not None:
+                model = built.verbs.add_model(SYSTEM, str(stream.artifact))
+                built.verbs.activate_model(SYSTEM, model.id)
+            yield _staffed(built.verbs, clock, plan)
+        finally:
+            built.close()
+
+
+def _settings(folder: Path, plan: Plan) -> Settings:
+    """Return settings that owe nothing to a real installation and end with the simulation."""
+    return Settings.read(
+        data_dir=folder,
+        database_url="",
+        artifact_url="",
+        files_url="",
+        encryption_keys=None,
+        otlp_endpoint="",
+        oidc_issuer="",
+        log_level="error",
+        pepper=SecretStr(hashlib.sha256(f"simulation {plan.seed}".encode()).hexdigest()),
+        lease_s=max(900.0, 60.0 * _LEASE_MARGIN * plan.minutes),
+    )
+
+
+def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
+    """Give everybody a key, and put the policy into force."""
+
+    def hire(name: str, role: Role) -> Caller:
+        key, _ = verbs.create_key(SYSTEM, name, role)
+        return key.calling()
+
+    owner = hire("owner", Role.ADMIN)
+    noises = [group.noise for group in plan.groups for _ in range(group.size)]
+    office = Office(
+        verbs=verbs,
+        clock=clock,
+        owner=owner,
+        client=hire("documents", Role.CLIENT),
+        lead=hire("lead", Role.LEAD),
+        annotators=tuple(
+            Annotator(hire(f"annotator {place}", Role.REVIEWER), noise, plan.miss_rate, plan.seed)
+            for place, noise in enumerate(noises, start=1)
+        ),
+    )
+    verbs.change_policy(owner, _policy(plan), None)
+    return office
+
+
+def _policy(plan: Plan) -> PolicyChange:
+    if plan.fixed_threshold is not None:
+        return PolicyChange(plan.target, plan.risk, True, ThresholdMode.FIXED, plan.fixed_threshold)
+    return PolicyChange(
+        plan.target, plan.risk, True, ThresholdMode.CERTIFIED, None, audits=plan.audits
+    )

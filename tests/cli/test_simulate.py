@@ -1,0 +1,59 @@
+"""``setwise simulate``: what it prints, and what it refuses."""
+
+import json
+
+import pytest
+
+from service.cli import main
+
+SHORT = ("--weeks", "1", "--documents", "40", "--annotators", ".1,.2")
+
+
+def status_of(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *arguments])
+    return end.value.code
+
+
+def test_json_is_one_document_with_every_week(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(*SHORT, "--json") == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    (week,) = document["weeks"]
+    assert (week["documents"], week["sent"], week["coverage"], week["accuracy"]) == (40, 0, 0, None)
+    assert document["summary"]["documents"] == 40
+    assert "simulate: 100%" in captured.err
+
+
+def test_the_table_says_what_the_owner_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(*SHORT, "--without-loop", "--threshold", ".5") == 0
+    out = capsys.readouterr().out
+    assert "none: fixed by hand" in out
+    assert "of 40 documents were sent" in out
+    assert "hours a week" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--target", "1.0"), "target: 1 must be above 0 and below 1"),
+        (("--annotators", ".1,x"), "annotators: 'x' is no group"),
+        (("--audit-mode", "later"), "audit-mode: 'later' is none; write hold or send"),
+        (("--threshold", ".9"), "threshold: the loop finds its own"),
+        (("--drift-label", "a"), "drift-label: name the week of the change"),
+        (("--artifact", "model"), "data: name documents"),
+        (("--data", "notes.jsonl"), "artifact: name the model"),
+        (("--artifact", "nowhere", "--data", "nowhere.jsonl"), "nowhere"),
+        (("--artifact", "a", "--data", "b", "--overconfident"), "overconfident: a model's"),
+        (("--drift-week", "99"), "drift-week: 99 must be from 1 to 30"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_one_line(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith("setwise: ")
+    assert said in line

@@ -1,0 +1,86 @@
+"""The whole loop on SQLite: what owners are promised holds in a world whose truth is known."""
+
+from dataclasses import replace
+
+import pytest
+
+from service.domain.audits import AuditPlan
+from service.simulation.loop import Week, simulate, summary
+from service.simulation.plan import BadPlan, Drift, Group, Plan
+from service.simulation.streams import SyntheticStream
+
+# A lenient target is soon proved, so that few documents suffice.
+PLAN = Plan(
+    weeks=4,
+    documents=200,
+    target=0.8,
+    risk=0.2,
+    groups=(Group(0.1, 1), Group(0.3, 1)),
+    audits=AuditPlan(certification_rate=0.5, gold_reread_rate=1.0),
+    recertify_every=3,
+)
+
+
+@pytest.fixture(scope="module")
+def weeks() -> list[Week]:
+    return simulate(PLAN, SyntheticStream(0))
+
+
+def test_nothing_is_sent_before_a_certificate_and_then_what_it_promises(weeks: list[Week]) -> None:
+    first = next(week.week for week in weeks if week.certified)
+    assert 1 < first <= 3
+    for week in weeks:
+        if week.week < first:
+            assert (week.sent, week.threshold) == (0, None)
+    sent = sum(week.sent for week in weeks)
+    right = sum(week.right for week in weeks)
+    assert sent > 50
+    assert right / sent >= PLAN.target
+
+
+def test_a_refusal_says_how_many_audits_are_missing(weeks: list[Week]) -> None:
+    for week in weeks:
+        assert (week.threshold is None) == (not week.certified)
+        assert not (week.certified and week.lacking)
+
+
+def test_everything_that_was_not_sent_was_read_once(weeks: list[Week]) -> None:
+    """In mode hold an audited document waits, so whatever was not sent has a reader."""
+    for week in weeks:
+        assert week.documents == PLAN.documents
+        assert week.reviews + week.audits == week.documents - week.sent
+        # The lead reads every audit: that is the plan.
+        assert week.adjudications == week.audits
+        read = week.reviews + week.audits + week.adjudications
+        assert week.hours == pytest.approx(read * PLAN.minutes / 60.0)
+
+
+def test_equal_seeds_give_equal_weeks_and_other_seeds_others(weeks: list[Week]) -> None:
+    short = replace(PLAN, weeks=1, documents=60)
+    once = simulate(short, SyntheticStream(0))
+    assert simulate(short, SyntheticStream(0)) == once
+    assert simulate(replace(short, seed=1), SyntheticStream(1)) != once
+
+
+def test_a_fixed_threshold_sends_at_once_and_never_notices_drift() -> None:
+    plan = replace(PLAN, weeks=2, fixed_threshold=0.8, drift=Drift(2, 0.5))
+    before, after = simulate(plan, SyntheticStream(0))
+    assert {before.certified, after.certified} == {False}
+    assert before.threshold == after.threshold == 0.8
+    assert before.audits == after.audits == 0
+    assert before.accuracy is not None
+    assert after.accuracy is not None
+    assert before.accuracy > 0.85
+    assert after.accuracy < 0.7
+
+
+def test_a_label_that_the_model_does_not_know_cannot_drift() -> None:
+    with pytest.raises(BadPlan, match="drift-label: 'nobody' is not a label of the model"):
+        simulate(replace(PLAN, drift=Drift(1, 0.5, "nobody")), SyntheticStream(0))
+
+
+def test_the_summary_adds_up(weeks: list[Week]) -> None:
+    total = summary(weeks)
+    assert total["documents"] == PLAN.weeks * PLAN.documents
+    assert total["sent"] == sum(week.sent for week in weeks)
+    assert total["hours"] == pytest.approx(sum(week.hours for week in weeks))
