@@ -78,6 +78,11 @@ class Settings(BaseSettings):
     otlp_endpoint : str
         OpenTelemetry collector that takes spans by OTLP over HTTP, such as
         ``http://collector:4318``; none unless set.
+    breaker_run_length : float
+        Audits until the breaker trips for no reason, on average at least.
+    breaker_stale_documents, breaker_stale_days : int, float
+        Documents that may be sent, and time that may pass since the first of them, before an audit
+        is finished; 0 for any.
     oidc_issuer, oidc_client_id, oidc_client_secret : str, str, SecretStr or None
         OpenID Connect provider with which people sign in, and how it knows this service.
     oidc_role_claim, oidc_roles : str
@@ -129,6 +134,9 @@ class Settings(BaseSettings):
     oidc_roles: str = ""
     public_url: str = ""
     otlp_endpoint: str = ""
+    breaker_run_length: Annotated[float, Field(ge=100, le=1_000_000_000)] = 5_000.0
+    breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
+    breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 14.0
     trusted_proxies: str = ""
 
     @field_validator("log_level", "log_format", mode="before")

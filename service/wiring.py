@@ -28,6 +28,7 @@ from service.db.unit_of_work import Transactions
 from service.domain.accounts import SessionRule
 from service.domain.audits import Lottery
 from service.domain.backlog import Line
+from service.domain.breaker import Freshness, Position
 from service.domain.delivery import signing_secret
 from service.domain.errors import ModelUnavailable, ServiceError
 from service.domain.people import SYSTEM, KeyDigest
@@ -52,6 +53,7 @@ from service.tracing import Tracing
 from service.use_cases import (
     administer,
     audit,
+    breaker,
     candidates,
     certify,
     check,
@@ -279,7 +281,15 @@ def verbs(
     record = candidates.RecordComparisons(begin, clock, ids)
     exporting = export.Export(**office)
     lottery = Lottery(_derived(pepper, "audits"))
-    complete = review.CompleteReview(predictors=predictors, lottery=lottery, **desk)
+    certifying = certify.Certify(lottery=lottery, **office)
+    rule = breaker.BreakerRule(
+        settings.breaker_run_length,
+        Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
+    )
+    watch = breaker.WatchAudits(rule=rule, **office)
+    complete = review.CompleteReview(
+        predictors=predictors, lottery=lottery, answered=watch.answered, **desk
+    )
     settle = decide.SettleDecisions(begin, lease_clock, complete)
     one = predict.Predict(
         predictors=predictors,
@@ -340,7 +350,10 @@ def verbs(
         report_automation=forecast.ReportAutomation(begin),
         change_policy=administer.ChangePolicy(**office),
         request_certification=certify.RequestCertification(**desk),
-        certify=certify.Certify(lottery=lottery, **office),
+        certify=certifying,
+        watch_audits=watch,
+        get_breaker=breaker.GetBreaker(begin, rule),
+        reset_breaker=breaker.ResetBreaker(outlook=certifying.outlook, **office),
         get_certification=certify.GetCertification(begin),
         list_certifications=certify.ListCertifications(begin),
         add_model=administer.AddModel(store=store, **office),
@@ -496,6 +509,19 @@ def _watch(metrics: Metrics, finished: Verbs) -> None:
         model = finished.predict.predictors.active()
         return {(model.version, policy): 1.0}
 
+    def watched() -> Mapping[tuple[str, ...], float]:
+        seen = finished.get_breaker(SYSTEM).watch
+        return {
+            ("tripped",): float(seen.position is Position.TRIPPED),
+            ("alarm",): max(seen.path, default=0.0) / seen.run_length,
+        }
+
+    metrics.watch(
+        "setwise_breaker",
+        "tripped: 1 while nothing is sent; alarm: how near the audits are to that, which is 1.",
+        ["what"],
+        watched,
+    )
     metrics.watch(
         "setwise_serving",
         "Always 1; the labels name the versions that decide now.",
@@ -565,7 +591,7 @@ def _provider(settings: Settings) -> OpenIdConnect | None:
     )
 
 
-def _days(count: int) -> timedelta | None:
+def _days(count: float) -> timedelta | None:
     return timedelta(days=count) if count else None
 
 

@@ -15,6 +15,7 @@ from typing import BinaryIO, Self, TypeVar
 from service.domain.accounts import Attempts, Person, Session
 from service.domain.audits import Lottery
 from service.domain.backlog import Backlog, Line
+from service.domain.breaker import Reset, Trip
 from service.domain.certification import Certification
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import (
@@ -54,6 +55,7 @@ from service.use_cases.ports import (
     PredictionFilter,
     Span,
 )
+from tests.fake_breaker import FakeBreakers
 from tests.fake_certifications import FakeCertifications
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
@@ -203,6 +205,8 @@ class _Contents:
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
     certifications: dict[str, Certification] = field(default_factory=dict)
+    trips: dict[str, Trip] = field(default_factory=dict)
+    resets: dict[str, Reset] = field(default_factory=dict)
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
     shadows: dict[str, Shadow] = field(default_factory=dict)
@@ -247,6 +251,7 @@ class FakeUnitOfWork:
         self.outcomes = FakeOutcomes(contents)
         self.policies = FakePolicies(contents)
         self.certifications = FakeCertifications(contents)
+        self.breakers = FakeBreakers(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
         self.people = FakePeople(contents)
@@ -442,6 +447,9 @@ class FakeOutcomes(_Repository):
 
 class FakePolicies(_Repository):
     """Versions of the routing policy."""
+
+    def lock(self) -> None:
+        """Writers come one at a time as it is."""
 
     def current(self) -> RoutingPolicy:
         return self.contents.policies[-1]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from service.domain.breaker import Reset, Trip, TripCause
 from service.domain.certification import Certification, Scorer
 from service.domain.delivery import (
     Delivery,
@@ -117,6 +118,25 @@ def certification(threshold: float | None = 0.8, *, attempt: int = 1) -> Certifi
         requested_by=ADMIN.id,
         created_at=START,
     )
+
+
+def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
+    """Return a trip of the first policy."""
+    scored = scored_set()
+    return Trip(
+        id=_ids(),
+        cause=cause,
+        scorer=Scorer(scored.model_version, scored.calibrator_version),
+        policy_version=FIRST_POLICY_VERSION,
+        target_accuracy=0.9,
+        evidence={"audits": 120, "statistic": 0.1 + 0.2},
+        created_at=START,
+    )
+
+
+def reset(of: Trip) -> Reset:
+    """Return what ended a trip, upon the owner's word."""
+    return Reset(_ids(), of.id, None, ADMIN.id, START)
 
 
 def outcome(

@@ -256,6 +256,20 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "Make another admin key, or another person an admin, first; otherwise nobody could "
         "administer the service.",
     ),
+    errors.BreakerNotTripped: ProblemKind(
+        "breaker-not-tripped",
+        HTTPStatus.CONFLICT,
+        "The breaker has not tripped",
+        "Label sets are sent as the policy says. `GET /v1/admin/breaker` tells what is watched.",
+    ),
+    errors.CertificateNeeded: ProblemKind(
+        "certificate-needed",
+        HTTPStatus.CONFLICT,
+        "A new certificate is needed",
+        "What was proved before the trip no longer counts. `detail` says how many audits lack; "
+        "have them read, let `POST /v1/admin/certifications` prove a threshold, then reset the "
+        "breaker. Or set a threshold by hand and say that it is not certified.",
+    ),
     errors.LoginTaken: ProblemKind(
         "login-taken",
         HTTPStatus.CONFLICT,

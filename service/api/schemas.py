@@ -527,6 +527,7 @@ class PolicyRequest(RequestBody):
 
     model_config = ConfigDict(json_schema_extra=_with(_POLICY))
 
+    tripped: bool | None = Field(None, description="Ignored, as is `version`.")
     version: str | None = Field(
         None, description="Ignored, so that what was read can be sent back; use `If-Match`."
     )
@@ -586,9 +587,14 @@ class PolicyRequest(RequestBody):
 class Policy(AnswerBody):
     """The routing policy in force."""
 
-    model_config = ConfigDict(json_schema_extra=_with({"version": _OTHER_ID, **_POLICY}))
+    model_config = ConfigDict(
+        json_schema_extra=_with({"version": _OTHER_ID, "tripped": False, **_POLICY})
+    )
 
     version: str
+    tripped: bool = Field(
+        description="The breaker keeps everything from being sent: see `/v1/admin/breaker`."
+    )
     target_accuracy: float
     risk: float
     auto_send: bool
@@ -604,6 +610,7 @@ class Policy(AnswerBody):
         """Describe a policy."""
         return cls(
             version=policy.version,
+            tripped=policy.trip_id is not None,
             target_accuracy=policy.target_accuracy,
             risk=policy.risk,
             auto_send=policy.auto_send,

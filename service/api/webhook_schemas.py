@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
 from service.domain import delivery as domain
+from service.domain.breaker import TripCause
 from service.domain.delivery import DeliveryState, EndpointChange, MessageType
 from service.domain.predictions import Decision, Reason
 from service.use_cases.deliver import MOST_ACKNOWLEDGED
@@ -373,6 +374,48 @@ class CorrectedMessage(AnswerBody):
     type: Literal["document.corrected"]
     timestamp: datetime
     data: CorrectedData
+
+
+class TrippedData(AnswerBody):
+    """Why nothing is sent any more."""
+
+    trip_id: str
+    cause: TripCause
+    policy_version: str = Field(description="The one in force now, which sends nothing.")
+    replaced_policy_version: str
+    target_accuracy: Probability
+    model_version: str
+    calibrator_version: str
+    evidence: dict[str, JsonValue]
+    tripped_at: datetime
+
+
+class TrippedMessage(AnswerBody):
+    """What a webhook is told when the breaker trips."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "type": "policy.tripped",
+                "timestamp": "2026-12-01T09:00:00Z",
+                "data": {
+                    "trip_id": _ID,
+                    "cause": "drift",
+                    "policy_version": _OTHER_ID,
+                    "replaced_policy_version": _ID,
+                    "target_accuracy": 0.95,
+                    "model_version": "3f9c0b7a1d2e",
+                    "calibrator_version": "90ab12cd34ef",
+                    "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
+                    "tripped_at": "2026-12-01T09:00:00Z",
+                },
+            }
+        )
+    )
+
+    type: Literal["policy.tripped"]
+    timestamp: datetime
+    data: TrippedData
 
 
 class Message(AnswerBody):

@@ -26,6 +26,7 @@ from service.api.webhook_schemas import (
     MessagePage,
     OutboxQuery,
     Replayed,
+    TrippedMessage,
     Webhook,
     WebhookPage,
     WebhookRequest,
@@ -322,3 +323,8 @@ def review_completed(body: CompletedMessage) -> None:
 @outgoing.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)
 def document_corrected(body: CorrectedMessage) -> None:
     """Tell that a label set that was sent is wrong, and which one is right."""
+
+
+@outgoing.post(MessageType.POLICY_TRIPPED.value, **_RECEIVED)
+def policy_tripped(body: TrippedMessage) -> None:
+    """Tell that the breaker tripped: confident documents wait for people from now on."""

@@ -27,6 +27,7 @@ WHY = {
     Reason.NO_THRESHOLD: "no threshold in force, so nothing is sent",
     Reason.OUT_OF_DOMAIN: "no word or feature that the model knows",
     Reason.AUDIT: "confident, but drawn for a check",
+    Reason.BREAKER: "confident, but the breaker has tripped",
     Reason.RULE: "held back by a rule of the policy",
 }
 

@@ -15,6 +15,8 @@ HISTORY = {
     "annotations": ("comment",),
     "outcomes": (),
     "certifications": (),
+    "breaker_trips": (),
+    "breaker_resets": (),
     "audit_events": (),
     "routing_policies": (),
     "model_activations": (),

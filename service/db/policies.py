@@ -1,6 +1,6 @@
 """Versions of the routing policy."""
 
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import routing_policies
@@ -19,6 +19,11 @@ class SqlPolicies:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    def lock(self) -> None:
+        # SQLite lets one writer in at a time anyway.
+        if self._connection.dialect.name == "postgresql":
+            self._connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
     def current(self) -> RoutingPolicy:
         row = self._connection.execute(_NEWEST).mappings().one_or_none()
         if row is None:
@@ -30,6 +35,7 @@ class SqlPolicies:
         return _to_policy(self._connection.execute(query).mappings().one())
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
+        self.lock()
         newest = self._connection.execute(_NEWEST).mappings().one_or_none()
         if newest is None or newest["version"] != replacing:
             raise _stale(replacing)
@@ -55,6 +61,7 @@ class SqlPolicies:
                     "gold_reread_rate": policy.audits.gold_reread_rate,
                     "rules": [rule.declared() for rule in policy.rules],
                     "certificate_id": policy.certificate_id,
+                    "trip_id": policy.trip_id,
                     "certified_model": scorer.model_version if scorer else None,
                     "certified_calibrator": scorer.calibrator_version if scorer else None,
                 },
@@ -63,6 +70,9 @@ class SqlPolicies:
             if "ordinal" in str(error.orig):  # somebody else replaced the same version first
                 raise _stale(replacing) from error
             raise
+
+
+_LOCK = 0x5E7_0B01  # any number that nothing else locks
 
 
 def _to_policy(row: RowMapping) -> RoutingPolicy:
@@ -86,6 +96,7 @@ def _to_policy(row: RowMapping) -> RoutingPolicy:
         ),
         rules=read_rules(row["rules"] or [])[0],
         certificate_id=certificate,
+        trip_id=row["trip_id"],
         certified_for=None
         if certificate is None
         else Scorer(row["certified_model"], row["certified_calibrator"]),

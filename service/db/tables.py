@@ -1,7 +1,8 @@
 """Tables, constraints and indexes; `migrations/` builds the same, and triggers besides.
 
-Triggers (in the migrations) keep rows of predictions, annotations, outcomes, audit events, policies
-and activations from ever being changed or deleted, and completed review tasks from being changed.
+Triggers (in the migrations) keep rows of predictions, annotations, outcomes, certifications, trips
+and resets of the breaker, audit events, policies and activations from ever being changed or
+deleted, and completed review tasks from being changed.
 Of predictions and annotations what people wrote can be taken away, or encrypted; nothing else.
 """
 
@@ -29,6 +30,7 @@ from sqlalchemy import (
 
 from service.db.types import Id, Instant, Json, Sealed, SealedJson
 from service.domain.audits import AuditMode, AuditRole
+from service.domain.breaker import TripCause
 from service.domain.delivery import DeliveryState
 from service.domain.people import Role
 from service.domain.predictions import Decision
@@ -199,6 +201,7 @@ routing_policies = Table(
     Column("certificate_id", Id),
     Column("certified_model", Text),
     Column("certified_calibrator", Text),
+    Column("trip_id", Id),
     _one_of("threshold_mode", ThresholdMode),
     _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
     _check("risk_is_probability", "risk > 0 AND risk < 1"),
@@ -424,6 +427,33 @@ certifications = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     # Two attempts at once would spend the same share of the risk.
     UniqueConstraint("model_version", "calibrator_version", "attempt"),
+)
+
+breaker_trips = Table(
+    "breaker_trips",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("cause", Text, nullable=False),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("evidence", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("cause", TripCause),
+    # One policy trips once; what replaces it after a reset is another one.
+    UniqueConstraint("policy_version"),
+)
+
+breaker_resets = Table(
+    "breaker_resets",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("trip_id", Id, ForeignKey("breaker_trips.id"), nullable=False),
+    Column("certificate_id", Id, ForeignKey("certifications.id")),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("trip_id"),
 )
 
 audit_events = Table(

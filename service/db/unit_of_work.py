@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from service.db.audit_trail import SqlAuditTrail
 from service.db.backlog import SqlBacklog
+from service.db.breaker import SqlBreakers
 from service.db.certifications import SqlCertifications
 from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
@@ -27,6 +28,7 @@ from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
 from service.use_cases import ports
+from service.use_cases.breaker_ports import Breakers
 
 
 class Transactions:
@@ -58,6 +60,7 @@ class SqlUnitOfWork:
     outcomes: ports.Outcomes
     policies: ports.Policies
     certifications: ports.Certifications
+    breakers: Breakers
     models: ports.Models
     keys: ports.Keys
     people: ports.People
@@ -100,6 +103,7 @@ class SqlUnitOfWork:
         self.outcomes = SqlOutcomes(connection)
         self.policies = SqlPolicies(connection)
         self.certifications = SqlCertifications(connection)
+        self.breakers = SqlBreakers(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)
         self.people = SqlPeople(connection)

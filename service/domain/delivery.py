@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
 
+from service.domain.breaker import Trip
 from service.domain.errors import FieldFault
 from service.domain.outcomes import Outcome
+from service.domain.people import SYSTEM
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation
 from service.domain.text import text_faults
@@ -122,6 +124,30 @@ def document_corrected(
             "corrected_at": _instant(truth.created_at),
         },
         created_at=truth.created_at,
+    )
+
+
+def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
+    """Tell that nothing is sent any more, and on what evidence.
+
+    It is about no client's document, so it goes to webhooks only.
+    """
+    return Message(
+        id=message_id,
+        type=MessageType.POLICY_TRIPPED,
+        client_id=SYSTEM.id,
+        document_key="policy",
+        data={
+            "trip_id": trip.id,
+            "cause": trip.cause.value,
+            "policy_version": policy_version,
+            "replaced_policy_version": trip.policy_version,
+            "target_accuracy": trip.target_accuracy,
+            **trip.scorer._asdict(),
+            "evidence": dict(trip.evidence),
+            "tripped_at": _instant(trip.created_at),
+        },
+        created_at=trip.created_at,
     )
 
 

@@ -172,6 +172,14 @@ class LoginTaken(Conflict):
     """Somebody else has this login name."""
 
 
+class BreakerNotTripped(Conflict):
+    """Sending is not stopped, so there is nothing to start again."""
+
+
+class CertificateNeeded(Conflict):
+    """The breaker stays open until something from after its trip proves a threshold."""
+
+
 class IdempotencyMismatch(ServiceError):
     """The idempotency key was used before with another request body."""
 

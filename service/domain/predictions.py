@@ -34,6 +34,7 @@ class Reason(StrEnum):
     AUDIT = "audit"
     NO_THRESHOLD = "no_threshold"
     OUT_OF_DOMAIN = "out_of_domain"
+    BREAKER = "breaker"
     RULE = "rule"
 
 

@@ -60,6 +60,8 @@ class RoutingPolicy:
         What proves a certified threshold.
     certified_for : Scorer or None
         Whose confidences a certified threshold holds for; those of others it sends nothing of.
+    trip_id : str or None
+        The trip of the breaker that keeps what is confident from being sent; None while none does.
     """
 
     version: str
@@ -75,6 +77,12 @@ class RoutingPolicy:
     rules: tuple[Rule, ...] = ()
     certificate_id: str | None = None
     certified_for: Scorer | None = None
+    trip_id: str | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether anything can be sent without a person."""
+        return self.auto_send and self.threshold is not None and self.trip_id is None
 
     @property
     def least_confidence(self) -> float | None:
@@ -122,6 +130,8 @@ class RoutingPolicy:
             return Decision.REVIEW, Reason.RULE
         if least is None or not self.auto_send:
             return Decision.REVIEW, Reason.NO_THRESHOLD
+        if scored.confidence >= least and self.trip_id is not None:
+            return Decision.REVIEW, Reason.BREAKER
         if scored.confidence >= least:
             return Decision.AUTO, Reason.ABOVE_THRESHOLD
         return Decision.REVIEW, Reason.BELOW_THRESHOLD

@@ -22,6 +22,9 @@ SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
 CERTIFY_EVERY = timedelta(hours=1)
 """How often the schedule looks whether the audits may prove a threshold by now."""
 
+WATCH_AUDITS_EVERY = timedelta(minutes=1)
+"""Each finished audit is looked at when it ends; this finds what is sent and never audited."""
+
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
 
@@ -49,7 +52,12 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         made = verbs.certify.if_due()
         return {} if made is None else _outcome(made)
 
+    def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        trip = verbs.watch_audits()
+        return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
+
     return {
+        "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
         "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
         "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),

@@ -81,13 +81,16 @@ class ChangePolicy(Recorded):
         if faults:
             raise InvalidRequest("The policy cannot take effect like this.", faults)
         with self.begin() as transaction:
+            transaction.policies.lock()
             old = transaction.policies.current()
             if expected_version not in {None, old.version}:
                 raise StaleVersion(
                     f"Version {old.version} is in force, not {expected_version}; "
                     "read the policy again and repeat the change."
                 )
-            new = _certified(transaction, change.as_policy(self.new_id(), self.now(), caller.id))
+            wanted = change.as_policy(self.new_id(), self.now(), caller.id)
+            # To change what is promised is not to say that sending may go on.
+            new = _certified(transaction, replace(wanted, trip_id=old.trip_id))
             transaction.policies.add(new, replacing=old.version)
             self._note(
                 transaction,
@@ -113,7 +116,10 @@ def _certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
     scorer = transaction.certifications.serving()
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
+    trip = transaction.breakers.newest_trip()
     for proof in transaction.certifications.proved(scorer):
+        if trip is not None and proof.id < trip.id:
+            break  # what was proved before the breaker tripped counts no more
         threshold = proof.at_least(policy.confidence_floor)
         if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
             return replace(

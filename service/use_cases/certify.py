@@ -71,6 +71,7 @@ class _Question:
     predicted: list[float]
     gathered: Gathered
     reread_rate: float
+    set_aside: int
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,27 @@ class Certify(Recorded):
             except ModelUnavailable:
                 return None
             before = transaction.certifications.newest(question.scorer)
+            trip = transaction.breakers.newest_trip()
+            if before is not None and trip is not None and before.id < trip.id:
+                before = None  # what it proved is not in force any more
         n_audits = len(question.gathered.audits)
         if n_audits < _first(policy) or (
             before is not None and not _grown(before, n_audits, policy)
         ):
             return None
         return self._kept(question, _answer(question), SYSTEM.id)
+
+    def outlook(self) -> Mapping[str, object]:
+        """Return what would be found now, as evidence; nothing is stored or put into force.
+
+        Raises
+        ------
+        ModelUnavailable
+            If nothing has been predicted yet.
+        """
+        with self.begin(read_only=True) as transaction:
+            question = self._question(transaction)
+        return _answer(question)
 
     def _question(self, transaction: UnitOfWork) -> _Question:
         policy = transaction.policies.current()
@@ -128,7 +144,9 @@ class Certify(Recorded):
             raise ModelUnavailable(
                 "Nothing has been predicted yet, so there is nothing to certify."
             )
-        found = transaction.certifications.audited(scorer)
+        every = transaction.certifications.audited(scorer)
+        alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
+        found = [one for one in every if alarm is None or one.id > alarm.id]
         versions = {one.policy_version for one in found}
         drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
         plans = {one.version: one.audits for one in drawn_by}
@@ -148,6 +166,7 @@ class Certify(Recorded):
                 reread_rate=reread_rate,
             ),
             reread_rate=reread_rate,
+            set_aside=len(every) - len(found),
         )
 
     def _kept(
@@ -169,6 +188,11 @@ class Certify(Recorded):
             created_at=self.now(),
         )
         with self.begin() as transaction:
+            transaction.policies.lock()
+            if transaction.policies.current().version != policy.version:
+                raise StaleVersion(
+                    "The policy changed while its threshold was being certified; certify again."
+                )
             transaction.certifications.add(made)
             threshold = made.at_least(policy.confidence_floor)
             if threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
@@ -197,9 +221,6 @@ class Certify(Recorded):
         made: Certification,
         threshold: float,
     ) -> None:
-        in_force = transaction.policies.current()
-        if in_force.version != policy.version:
-            raise StaleVersion("The policy changed while its threshold was being certified.")
         certified = replace(
             policy,
             version=self.new_id(),
@@ -227,7 +248,11 @@ def _answer(question: _Question) -> Mapping[str, object]:
         reread_rate=question.reread_rate,
         target=policy.target_accuracy,
         risk=risk,
-        excluded={**gathered.excluded, "below the floor": len(gathered.audits) - len(audits)},
+        excluded={
+            **gathered.excluded,
+            **({"before the alarm": question.set_aside} if question.set_aside else {}),
+            "below the floor": len(gathered.audits) - len(audits),
+        },
     )
     return {
         **found.to_json(),

@@ -155,7 +155,7 @@ class PreviewPolicy:
 
 
 def _in_force(policy: RoutingPolicy) -> float | None:
-    return policy.least_confidence if policy.auto_send else None
+    return policy.least_confidence if policy.sends else None
 
 
 def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:

@@ -31,6 +31,7 @@ from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
+from service.use_cases.breaker_ports import Breakers
 
 Stage = Callable[[str], AbstractContextManager[object]]
 """Watches how long a part of the work takes: ``with stage("score"): …``."""
@@ -231,6 +232,12 @@ class Outcomes(Protocol):
 
 class Policies(Protocol):
     """Versions of the routing policy; the newest is in force."""
+
+    def lock(self) -> None:
+        """Let others that change the policy wait until this transaction ends.
+
+        So do those that weigh audits: of two that end at once neither would be seen by the other.
+        """
 
     def current(self) -> RoutingPolicy: ...
 
@@ -617,6 +624,7 @@ class UnitOfWork(Protocol):
     outcomes: Outcomes
     policies: Policies
     certifications: Certifications
+    breakers: Breakers
     models: Models
     keys: Keys
     people: People

@@ -1,6 +1,6 @@
 """Claim, hold, give back, skip and complete review tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -40,6 +40,10 @@ LONGEST_COMMENT = 4000
 
 _EXPIRED_PER_TRANSACTION = 100
 """Bounds how long the reaper keeps rows locked."""
+
+
+def nobody(transaction: UnitOfWork, prediction: Prediction, annotation: Annotation) -> None:
+    """Tell nobody of an annotation."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +202,13 @@ class CompleteReview(Desk):
         Its active model's vocabulary says which labels exist.
     lottery : Lottery
         Draws the audits that are read again.
+    answered : callable
+        Told of each annotation in the transaction that stores it.
     """
 
     predictors: PredictorSource
     lottery: Lottery
+    answered: Callable[[UnitOfWork, Prediction, Annotation], None] = nobody
 
     def __call__(
         self,
@@ -289,6 +296,7 @@ class CompleteReview(Desk):
             seconds=annotation.seconds,
             adjudicated=adjudicated,
         )
+        self.answered(transaction, task.prediction, annotation)
         return annotation
 
     def _reread(self, transaction: UnitOfWork, task: ReviewTask) -> bool:

@@ -14,6 +14,7 @@ from service.use_cases.administer import (
     RevokeKey,
 )
 from service.use_cases.audit import ListEvents
+from service.use_cases.breaker import GetBreaker, ResetBreaker, WatchAudits
 from service.use_cases.candidates import (
     BeginShadow,
     CompareRecent,
@@ -127,6 +128,9 @@ class Verbs:
     preview_policy: PreviewPolicy
     report_reliability: ReportReliability
     report_automation: ReportAutomation
+    watch_audits: WatchAudits
+    get_breaker: GetBreaker
+    reset_breaker: ResetBreaker
     request_certification: RequestCertification
     certify: Certify
     get_certification: GetCertification

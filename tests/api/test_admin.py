@@ -31,6 +31,7 @@ def test_a_new_service_sends_nothing(service: Service) -> None:
     assert response.headers["etag"] == f'"{body["version"]}"'
     assert body == {
         "version": body["version"],
+        "tripped": False,
         "target_accuracy": 0.95,
         "risk": 0.1,
         "auto_send": True,
@@ -47,7 +48,7 @@ def test_a_changed_policy_is_in_force_at_once(service: Service) -> None:
     response = _put(service, POLICY)
     assert response.status_code == 200
     version = response.json()["version"]
-    assert response.json() == {"version": version, **POLICY}
+    assert response.json() == {"version": version, "tripped": False, **POLICY}
     assert response.headers["etag"] == f'"{version}"'
     prediction = service.predict("0.8").json()
     assert prediction["decision"] == "auto"

@@ -14,7 +14,19 @@ from service.db.unit_of_work import Transactions
 from service.domain.history import Event
 from service.domain.reviews import Annotation
 from tests.fakes import START
-from tests.samples import ANN, certification, job, key, message, model, outcome, prediction, task
+from tests.samples import (
+    ANN,
+    certification,
+    job,
+    key,
+    message,
+    model,
+    outcome,
+    prediction,
+    reset,
+    task,
+    trip,
+)
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
@@ -65,6 +77,9 @@ def _fill(engine: Engine) -> None:
         )
         transaction.outcomes.add(outcome(done.prediction))
         transaction.certifications.add(certification())
+        tripped = trip()
+        transaction.breakers.add(tripped)
+        transaction.breakers.close(reset(tripped))
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))
         transaction.jobs.enqueue(job("fit"))
         transaction.commit()
@@ -75,6 +90,8 @@ HISTORY = [
     "annotations",
     "outcomes",
     "certifications",
+    "breaker_trips",
+    "breaker_resets",
     "audit_events",
     "routing_policies",
     "model_activations",
@@ -177,6 +194,11 @@ ROWS: dict[str, dict[str, object]] = {
         "risk": 0.1, "attempt": 7,
         "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
     },
+    "breaker_trips": {
+        "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",
+        "policy_version": MISSING, "target_accuracy": 0.9, "evidence": {}, "created_at": START,
+    },
+    "breaker_resets": {"id": MISSING, "trip_id": None, "created_by": "x", "created_at": START},
     "deliveries": {
         "id": MISSING, "message_ordinal": None, "endpoint_id": None, "document_key": "x",
         "state": "pending", "attempt": 0, "token": 0, "due_at": START, "created_at": START,
@@ -211,6 +233,11 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
         registered = model(f"sha256:{prediction().id}")
         SqlModels(connection).add(registered)
         row["model_id"] = registered.id
+    if table == "breaker_trips":
+        _insert(connection, "routing_policies", {})
+    if table == "breaker_resets":
+        row["trip_id"] = prediction().id
+        _insert(connection, "breaker_trips", {"id": row["trip_id"]})
     if table == "annotations":
         owner = prediction().id
         connection.execute(
@@ -282,6 +309,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("certifications", {"threshold": None}, "proved_or_refused"),
         ("certifications", {"reason": "none"}, "proved_or_refused"),
         ("certifications", {"threshold": 1.5}, "threshold_is_probability"),
+        ("breaker_trips", {"cause": "whim"}, "cause"),
         ("outcomes", {"number": 0}, "number_counts"),
         ("model_shadows", {"place": 2}, "one_place"),
         ("model_comparisons", {"decision": "maybe"}, "decision"),

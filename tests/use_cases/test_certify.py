@@ -1,6 +1,6 @@
 """From audits to a threshold in force, or to the number of audits that lack."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +11,7 @@ from service.domain.errors import (
     ModelUnavailable,
     StaleVersion,
 )
-from service.domain.people import Caller
-from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from service.domain.routing import ThresholdMode
-from service.use_cases.administer import ChangePolicy
+from service.domain.predictions import Decision, Reason, ScoredSet
 from service.use_cases.certify import (
     Certify,
     GetCertification,
@@ -22,10 +19,9 @@ from service.use_cases.certify import (
     RequestCertification,
 )
 from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict, Submission
-from service.use_cases.review import ClaimReview, CompleteReview
-from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictor, FakePredictors, scored_set
-from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
+from tests.fakes import LOTTERY, FakePredictor, scored_set
+from tests.loop import HALF, Loop
+from tests.samples import ADMIN, ANN, BEN, LEAD, change
 
 
 class Recalibrated(FakePredictor):
@@ -34,64 +30,6 @@ class Recalibrated(FakePredictor):
     @staticmethod
     def _score(text: str) -> ScoredSet:
         return replace(scored_set(float(text)), calibrator_version="sha256:another")
-
-
-RIGHT, WRONG = ["a", "b"], ["c"]
-HALF = AuditPlan(certification_rate=0.5, gold_reread_rate=1.0)
-
-
-@dataclass
-class Loop:
-    """A service on any database whose model answers RIGHT, with its text for confidence."""
-
-    begin: Begin
-    now: FakeClock = field(default_factory=FakeClock)
-    new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7100_0000_0000))
-    documents: int = 0
-
-    def __post_init__(self) -> None:
-        parts = (self.begin, self.now, self.new_id)
-        self.change_policy = ChangePolicy(*parts)
-        self.predictors = FakePredictors()
-        self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
-        self.claim = ClaimReview(*parts, most_leases=10_000)
-        self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
-        self.certify = Certify(*parts, LOTTERY)
-
-    def plan(self, audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> None:
-        wanted = change(
-            target_accuracy=target,
-            risk=0.2,
-            threshold_mode=ThresholdMode.CERTIFIED,
-            threshold=None,
-            audits=audits,
-            **rest,
-        )
-        self.change_policy(ADMIN, wanted, None)
-
-    def predict(self, *texts: str) -> list[Prediction]:
-        made = self.predict_verb.together(
-            [
-                Submission(CLIENT, Document(id=f"note {self.documents + place}", text=text))
-                for place, text in enumerate(texts)
-            ]
-        )
-        self.documents += len(texts)
-        return [one for one in made if isinstance(one, Prediction)]
-
-    def settle(self, who: Caller, *, wrong_below: float = 0.0) -> int:
-        """Let ``who`` empty the queue, calling what is less confident wrong."""
-        settled = 0
-        while (task := self.claim(who)) is not None:
-            wrong = task.prediction.scored.confidence < wrong_below
-            self.complete(who, task.id, WRONG if wrong else RIGHT, None, task.version)
-            settled += 1
-        return settled
-
-    def read(self, *, wrong_below: float = 0.0) -> None:
-        """Let an auditor read all, and a lead what is to be read again."""
-        self.settle(ANN, wrong_below=wrong_below)
-        self.settle(LEAD, wrong_below=wrong_below)
 
 
 @pytest.fixture

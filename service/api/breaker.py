@@ -1,0 +1,222 @@
+"""The breaker: what it watches, why it tripped, and how sending starts again."""
+
+from datetime import datetime
+from typing import Self
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from service.domain import breaker
+from service.domain.breaker import Position, TripCause
+from service.domain.errors import (
+    BreakerNotTripped,
+    CertificateNeeded,
+    Forbidden,
+    InvalidRequest,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.use_cases.breaker import BreakerState
+
+router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
+
+_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
+_TRIP: Example = {
+    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+    "cause": "drift",
+    "model_version": "sha256:3f9c0b7a1d2e",
+    "calibrator_version": "sha256:77aa0b7a1d2e",
+    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+    "target_accuracy": 0.95,
+    "evidence": {"audits": 212, "right": 190, "wrong": 22, "unfinished": 0, "statistic": 5210.4},
+    "tripped_at": "2026-11-21T09:00:00Z",
+    "reset": None,
+}
+_STATE: Example = {
+    "state": "tripped",
+    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f11",
+    "model_version": "sha256:3f9c0b7a1d2e",
+    "calibrator_version": "sha256:77aa0b7a1d2e",
+    "target_accuracy": 0.95,
+    "run_length": 5000.0,
+    "statistic": 5210.4,
+    "path": [0.9, 1.8, 4.1, 5210.4],
+    "audits": 4,
+    "right": 1,
+    "wrong": 3,
+    "unfinished": 0,
+    "false_alarm_bound": 0.0008,
+    "last_finished_at": "2026-11-21T08:59:00Z",
+    "sent_since": 12,
+    "most_documents": 20000,
+    "most_days": 14.0,
+    "trip": _TRIP,
+    "further_audits": 37,
+    "trips": [_TRIP],
+}
+
+
+class BreakerReset(AnswerBody):
+    """What let sending go on."""
+
+    id: str
+    certificate_id: str | None = Field(description="null: the threshold stands on their word.")
+    reset_by: str
+    reset_at: datetime
+
+    @classmethod
+    def of(cls, reset: breaker.Reset) -> Self:
+        """Describe a reset."""
+        return cls(
+            id=reset.id,
+            certificate_id=reset.certificate_id,
+            reset_by=reset.created_by,
+            reset_at=reset.created_at,
+        )
+
+
+class BreakerTrip(AnswerBody):
+    """One time that sending stopped."""
+
+    id: str
+    cause: TripCause = Field(
+        description="`drift`: audits contradict the target; `stale`: too much was sent unaudited."
+    )
+    model_version: str
+    calibrator_version: str
+    policy_version: str = Field(description="The one that was in force until then.")
+    target_accuracy: Probability
+    evidence: dict[str, JsonValue] = Field(
+        description="`outcomes` has the audits by prediction: right 1, wrong 0, unfinished ?."
+    )
+    tripped_at: datetime
+    reset: BreakerReset | None
+
+    @classmethod
+    def of(cls, trip: breaker.Trip, reset: breaker.Reset | None) -> Self:
+        """Describe a trip and what ended it."""
+        return cls.model_validate(
+            {
+                "id": trip.id,
+                "cause": trip.cause,
+                **trip.scorer._asdict(),
+                "policy_version": trip.policy_version,
+                "target_accuracy": trip.target_accuracy,
+                "evidence": dict(trip.evidence),
+                "tripped_at": trip.created_at,
+                "reset": None if reset is None else BreakerReset.of(reset),
+            }
+        )
+
+
+class Breaker(AnswerBody):
+    """What the breaker watches and what it did."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_STATE]})
+
+    state: Position = Field(description="`idle`: the policy sends nothing, so nothing is watched.")
+    policy_version: str
+    model_version: str | None
+    calibrator_version: str | None
+    target_accuracy: Probability
+    run_length: float = Field(description="The statistic that raises the alarm.")
+    statistic: float = Field(description="After the last audit.")
+    path: list[float] = Field(description="The statistic after each audit, by prediction.")
+    audits: int = Field(ge=0, description="Of what was sent, or would have been; since the reset.")
+    right: int = Field(ge=0)
+    wrong: int = Field(ge=0)
+    unfinished: int = Field(ge=0, description="They count as right until they are read.")
+    false_alarm_bound: Probability = Field(
+        description="Largest probability of a false alarm among so many audits."
+    )
+    last_finished_at: datetime | None
+    sent_since: int = Field(
+        ge=0, description="Documents sent since then, counted up to one more than `most_documents`."
+    )
+    most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
+    most_days: float | None = Field(description="And for so long; null: for ever.")
+    trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
+    further_audits: int | None = Field(
+        description="How many the last certification since the trip found lacking."
+    )
+    trips: list[BreakerTrip] = Field(description="The newest ones, newest first.")
+
+    @classmethod
+    def of(cls, state: BreakerState) -> Self:
+        """Describe the breaker."""
+        seen, freshness = state.watch, state.rule.freshness
+        longest = freshness.longest
+        return cls(
+            state=seen.position,
+            policy_version=seen.policy.version,
+            model_version=seen.scorer.model_version if seen.scorer else None,
+            calibrator_version=seen.scorer.calibrator_version if seen.scorer else None,
+            target_accuracy=seen.policy.target_accuracy,
+            run_length=seen.run_length,
+            statistic=seen.path[-1] if seen.path else 0.0,
+            path=[*seen.path],
+            **seen.counts(),
+            false_alarm_bound=state.false_alarm_bound,
+            last_finished_at=seen.last_finished_at,
+            sent_since=seen.unvouched.documents,
+            most_documents=freshness.most_documents,
+            most_days=None if longest is None else longest.total_seconds() / 86_400,
+            trip=None if state.trip is None else BreakerTrip.of(state.trip, None),
+            further_audits=state.further_audits,
+            trips=[BreakerTrip.of(trip, reset) for trip, reset in state.trips],
+        )
+
+
+class ResetRequest(RequestBody):
+    """How sending is to go on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"uncertified": True}]})
+
+    uncertified: bool = Field(
+        False,
+        description="Your word for a threshold of mode `fixed`, which stays marked not certified.",
+    )
+
+
+@router.get("", response_model=Breaker, responses=documented(*_ANY_CALL))
+def get_breaker(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """Read the detector's statistic over the audits of what is sent, and the trips.
+
+    While the share of right sets is at least the target, whatever came before, the statistic
+    reaches `run_length` among n audits with a probability of at most n / `run_length`.
+    """
+    return answer(Breaker.of(verbs.get_breaker(caller)))
+
+
+@router.post(
+    "/reset",
+    response_model=Breaker,
+    responses=documented(
+        *_ANY_CALL,
+        BODY_TOO_LARGE,
+        UNSUPPORTED_MEDIA_TYPE,
+        MALFORMED_JSON,
+        InvalidRequest,
+        BreakerNotTripped,
+        CertificateNeeded,
+    ),
+)
+def reset_breaker(
+    caller: CallerOf, body: ResetRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Send confident label sets again, from the next prediction on.
+
+    It takes a certificate from after the trip, which after a drift rests on predictions from after
+    it; or a threshold of mode `fixed` and `uncertified`.
+    """
+    verbs.reset_breaker(caller, uncertified=body.uncertified, request_id=request_id)
+    return answer(Breaker.of(verbs.get_breaker(caller)))

@@ -1,0 +1,93 @@
+"""The breaker over HTTP."""
+
+import pytest
+
+from service.domain.audits import AuditPlan
+from service.domain.routing import ThresholdMode
+from tests.edge import Service, assert_problem
+from tests.samples import ADMIN, ANN, LEAD, change
+
+ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
+
+
+def _trip(service: Service, **policy: object) -> None:
+    """Send sets that are all wrong until the breaker trips."""
+    service.verbs.change_policy(ADMIN, change(threshold=0.8, audits=ALL, **policy), None)
+    for place in range(40):
+        service.predict(f"0.9{place:02}")
+    for who in (ANN, LEAD):
+        while (task := service.verbs.claim_review(who)) is not None:
+            service.verbs.complete_review(who, task.id, ["c"], None, task.version)
+
+
+def test_the_breaker_is_read_by_leads(service: Service) -> None:
+    idle = service.get("/v1/admin/breaker", by="lead").json()
+    assert (idle["state"], idle["model_version"], idle["path"]) == ("idle", None, [])
+    service.fix_threshold(0.8)
+    service.predict("0.9")
+    watching = service.get("/v1/admin/breaker", by="auditor").json()
+    assert (watching["state"], watching["trip"]) == ("watching", None)
+    assert (watching["most_documents"], watching["most_days"]) == (20_000, 14.0)
+
+
+def test_a_trip_is_shown_everywhere_and_ended_by_an_admin(service: Service) -> None:
+    _trip(service)
+    shown = service.get("/v1/admin/breaker", by="lead").json()
+    assert shown["state"] == "tripped"
+    assert shown["trip"] == shown["trips"][0]
+    assert shown["trip"]["cause"] == "drift"
+    assert max(shown["path"]) >= shown["run_length"] == 5_000.0
+    assert shown["audits"] == shown["right"] + shown["wrong"] + shown["unfinished"] == 40
+    policy = service.get("/v1/admin/policy", by="admin").json()
+    assert policy["tripped"] is True
+    made = service.predict("0.95").json()
+    assert (made["decision"], made["reason"]) == ("review", "breaker")
+    assert 'setwise_breaker{what="tripped"} 1.0' in service.get("/metrics").text
+    assert_problem(
+        service.post("/v1/admin/breaker/reset", by="admin", json={}), 409, "certificate-needed"
+    )
+    ended = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})
+    assert ended.status_code == 200, ended.text
+    assert (ended.json()["state"], ended.json()["trip"]) == ("watching", None)
+    assert ended.json()["trips"][0]["reset"]["certificate_id"] is None
+    assert service.predict("0.95").json()["reason"] in {"above_threshold", "audit"}
+
+
+def test_a_policy_that_was_read_can_be_sent_back_without_starting_anything(
+    service: Service,
+) -> None:
+    _trip(service)
+    policy = service.get("/v1/admin/policy", by="admin").json()
+    policy["tripped"] = False
+    back = service.send("PUT", "/v1/admin/policy", by="admin", json=policy)
+    assert back.status_code == 200, back.text
+    assert back.json()["tripped"] is True
+
+
+def test_a_refused_reset_says_how_many_audits_lack(service: Service) -> None:
+    _trip(service)
+    wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=ALL)
+    service.verbs.change_policy(ADMIN, wanted, None)
+    service.predict("0.9")
+    while (task := service.verbs.claim_review(LEAD)) is not None:
+        service.verbs.complete_review(LEAD, task.id, ["a", "b"], None, task.version)
+    refused = service.post("/v1/admin/breaker/reset", by="admin", json={})
+    assert "No certificate" in assert_problem(refused, 409, "certificate-needed")["detail"]
+    wrong = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})
+    assert_problem(wrong, 422, "invalid-request", "/uncertified")
+
+
+def test_what_has_not_tripped_cannot_be_reset(service: Service) -> None:
+    found = service.post("/v1/admin/breaker/reset", by="admin", json={})
+    assert_problem(found, 409, "breaker-not-tripped")
+
+
+@pytest.mark.parametrize("by", ["client", "reviewer"])
+def test_neither_clients_nor_reviewers_see_the_breaker(service: Service, by: str) -> None:
+    assert_problem(service.get("/v1/admin/breaker", by=by), 403, "forbidden")
+
+
+@pytest.mark.parametrize("by", ["client", "reviewer", "lead", "auditor"])
+def test_only_admins_reset_it(service: Service, by: str) -> None:
+    refused = service.post("/v1/admin/breaker/reset", by=by, json={})
+    assert_problem(refused, 403, "forbidden")

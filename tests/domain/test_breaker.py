@@ -1,0 +1,80 @@
+"""What counts as an audit, and when audits are too old."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from service.domain.breaker import (
+    Freshness,
+    Unvouched,
+    WatchedAudit,
+    ends_audit,
+    would_be_sent,
+)
+from service.domain.predictions import Decision, Reason
+from service.domain.reviews import ReviewKind
+from tests.fakes import START
+from tests.samples import annotation, prediction, task
+
+
+@pytest.mark.parametrize(
+    ("kind", "settles", "ends"),
+    [
+        (ReviewKind.AUDIT, True, True),
+        (ReviewKind.AUDIT, False, False),  # a lead is to decide
+        (ReviewKind.ADJUDICATION, True, True),
+        (ReviewKind.REVIEW, True, False),
+        (ReviewKind.OVERLAP, False, False),
+    ],
+)
+def test_an_audit_ends_with_the_last_word_on_it(
+    kind: ReviewKind, settles: bool, ends: bool
+) -> None:
+    assert ends_audit(replace(annotation(task()), kind=kind, settles=settles)) is ends
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason", "sent"),
+    [
+        (Decision.AUTO, Reason.ABOVE_THRESHOLD, True),
+        (Decision.AUTO, Reason.AUDIT, True),
+        (Decision.REVIEW, Reason.AUDIT, True),  # held for its audit
+        (Decision.REVIEW, Reason.BELOW_THRESHOLD, False),
+        (Decision.REVIEW, Reason.NO_THRESHOLD, False),
+        (Decision.REVIEW, Reason.BREAKER, False),
+    ],
+)
+def test_only_what_the_policy_would_send_is_watched(
+    decision: Decision, reason: Reason, sent: bool
+) -> None:
+    assert would_be_sent(prediction(decision=decision, reason=reason)) is sent
+
+
+@pytest.mark.parametrize(("right", "not_wrong"), [(True, True), (False, False), (None, True)])
+def test_an_unfinished_audit_counts_as_right(right: bool | None, not_wrong: bool) -> None:
+    assert WatchedAudit("id", 0.9, right, None).not_wrong is not_wrong
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("freshness", "documents", "age", "lost"),
+    [
+        (Freshness(100, DAY), 100, DAY, False),
+        (Freshness(100, DAY), 101, timedelta(0), True),
+        (Freshness(100, DAY), 1, 1.01 * DAY, True),
+        (Freshness(0, DAY), 10**9, DAY, False),
+        (Freshness(100, None), 1, 1000 * DAY, False),
+        (Freshness(0, None), 10**9, 1000 * DAY, False),
+    ],
+)
+def test_audits_are_stale_once_too_much_or_too_old_rests_on_none(
+    freshness: Freshness, documents: int, age: timedelta, lost: bool
+) -> None:
+    assert freshness.lost(Unvouched(documents, START), START + age) is lost
+
+
+def test_where_nothing_is_sent_nothing_grows_stale() -> None:
+    assert not Freshness(1, timedelta(0)).lost(Unvouched(0, None), START)

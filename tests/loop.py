@@ -1,0 +1,84 @@
+"""The loop from predictions through audits to certificates and the breaker, in one process."""
+
+from dataclasses import dataclass, field
+
+from service.domain.audits import AuditPlan
+from service.domain.people import Caller
+from service.domain.predictions import Document, Prediction
+from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.use_cases.administer import ChangePolicy
+from service.use_cases.breaker import BreakerRule, GetBreaker, ResetBreaker, WatchAudits
+from service.use_cases.certify import Certify
+from service.use_cases.ports import Begin
+from service.use_cases.predict import Predict, Submission
+from service.use_cases.review import ClaimReview, CompleteReview
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+
+RIGHT, WRONG = ["a", "b"], ["c"]
+HALF = AuditPlan(certification_rate=0.5, gold_reread_rate=1.0)
+
+
+@dataclass
+class Loop:
+    """A service on any database whose model answers RIGHT, with its text for confidence."""
+
+    begin: Begin
+    now: FakeClock = field(default_factory=FakeClock)
+    new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7100_0000_0000))
+    documents: int = 0
+    rule: BreakerRule = field(default_factory=BreakerRule)
+
+    def __post_init__(self) -> None:
+        parts = (self.begin, self.now, self.new_id)
+        self.change_policy = ChangePolicy(*parts)
+        self.predictors = FakePredictors()
+        self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
+        self.claim = ClaimReview(*parts, most_leases=10_000)
+        self.complete = CompleteReview(
+            *parts, FakePredictors(), LOTTERY, WatchAudits(*parts, self.rule).answered
+        )
+        self.certify = Certify(*parts, LOTTERY)
+        self.watch = WatchAudits(*parts, self.rule)
+        self.breaker = GetBreaker(self.begin, self.rule)
+        self.reset = ResetBreaker(*parts, self.certify.outlook)
+
+    def plan(self, audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> None:
+        wanted = change(
+            target_accuracy=target,
+            risk=0.2,
+            threshold_mode=ThresholdMode.CERTIFIED,
+            threshold=None,
+            audits=audits,
+            **rest,
+        )
+        self.change_policy(ADMIN, wanted, None)
+
+    def predict(self, *texts: str) -> list[Prediction]:
+        made = self.predict_verb.together(
+            [
+                Submission(CLIENT, Document(id=f"note {self.documents + place}", text=text))
+                for place, text in enumerate(texts)
+            ]
+        )
+        self.documents += len(texts)
+        return [one for one in made if isinstance(one, Prediction)]
+
+    def settle(self, who: Caller, *, wrong_below: float = 0.0) -> int:
+        """Let ``who`` empty the queue, calling what is less confident wrong."""
+        settled = 0
+        while (task := self.claim(who)) is not None:
+            wrong = task.prediction.scored.confidence < wrong_below
+            self.complete(who, task.id, WRONG if wrong else RIGHT, None, task.version)
+            settled += 1
+        return settled
+
+    def read(self, *, wrong_below: float = 0.0) -> None:
+        """Let an auditor read all, and a lead what is to be read again."""
+        self.settle(ANN, wrong_below=wrong_below)
+        self.settle(LEAD, wrong_below=wrong_below)
+
+    @property
+    def policy(self) -> RoutingPolicy:
+        with self.begin(read_only=True) as transaction:
+            return transaction.policies.current()
