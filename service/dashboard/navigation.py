@@ -30,6 +30,7 @@ PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
     # the cockpit
     # the board
+    Place("Board", "/board", Permission.INSPECT),
 )
 
 

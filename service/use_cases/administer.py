@@ -90,7 +90,7 @@ class ChangePolicy(Recorded):
                 )
             wanted = change.as_policy(self.new_id(), self.now(), caller.id)
             # To change what is promised is not to say that sending may go on.
-            new = _certified(transaction, replace(wanted, trip_id=old.trip_id))
+            new = certified(transaction, replace(wanted, trip_id=old.trip_id))
             transaction.policies.add(new, replacing=old.version)
             self._note(
                 transaction,
@@ -111,7 +111,7 @@ class ChangePolicy(Recorded):
         return new
 
 
-def _certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
+def certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
     """Return the policy with the newest certificate that proves what it asks for, if any does."""
     scorer = transaction.certifications.serving()
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:

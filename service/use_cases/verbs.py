@@ -56,6 +56,7 @@ from service.use_cases.predict import (
     Predict,
     PredictBatch,
 )
+from service.use_cases.preview import PreviewChange
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
 from service.use_cases.report import ReadBacklog, Summary
 from service.use_cases.results import ReadResult, SweepFiles
@@ -126,6 +127,7 @@ class Verbs:
     get_policy: GetPolicy
     change_policy: ChangePolicy
     preview_policy: PreviewPolicy
+    preview_change: PreviewChange
     report_reliability: ReportReliability
     report_automation: ReportAutomation
     watch_audits: WatchAudits

@@ -1,0 +1,89 @@
+"""What a change of the policy would do, told before it is made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service.domain.errors import InvalidRequest
+from service.domain.evidence import Evidence, lowest_threshold
+from service.domain.people import Caller, Permission
+from service.domain.routing import PolicyChange, RoutingPolicy
+from service.domain.rules import Rule
+from service.use_cases.administer import certified
+from service.use_cases.forecast import LEAST_CHECKED, PREVIEWED, Forecast, forecast
+from service.use_cases.ports import Begin, Clock
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """How many of the documents one rule would keep for people, whatever their confidence."""
+
+    rule: Rule
+    documents: int
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The policy in force and the changed one, on the same recent documents.
+
+    Attributes
+    ----------
+    before, after : RoutingPolicy
+        ``after`` carries the certificate that it would get, if there is one.
+    now, then : Forecast
+        As if the breaker let everything through: a change does not let it go.
+    reachable : float or None
+        Lowest threshold that would have met the target on these documents. It is for orientation:
+        documents are not checked at random, so nothing is proved by it.
+    held_back : tuple of HeldBack
+        By each rule of the change.
+    """
+
+    before: RoutingPolicy
+    after: RoutingPolicy
+    now: Forecast
+    then: Forecast
+    reachable: float | None
+    held_back: tuple[HeldBack, ...]
+
+
+@dataclass(frozen=True)
+class PreviewChange:
+    """Say what a whole change of the policy would do with recent documents."""
+
+    begin: Begin
+    now: Clock
+
+    def __call__(self, caller: Caller, change: PolicyChange) -> Effect:
+        """Return the effect; nothing is stored.
+
+        Raises
+        ------
+        InvalidRequest
+            If the change asks for what cannot be.
+        """
+        caller.require(Permission.REPORT)
+        faults = list(change.faults())
+        if faults:
+            raise InvalidRequest("The policy cannot take effect like this.", faults)
+        with self.begin(read_only=True) as transaction:
+            before = transaction.policies.current()
+            wanted = change.as_policy(before.version, self.now(), caller.id)
+            after = certified(transaction, replace(wanted, trip_id=before.trip_id))
+            found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        free = [one for one in found if one.would_be_sent(0.0, after.rules)]
+        return Effect(
+            before=before,
+            after=after,
+            now=_forecast(found, before),
+            then=_forecast(found, after),
+            reachable=lowest_threshold(free, after.target_accuracy, LEAST_CHECKED),
+            held_back=tuple(
+                HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
+                for rule in after.rules
+            ),
+        )
+
+
+def _forecast(found: Sequence[Evidence], policy: RoutingPolicy) -> Forecast:
+    threshold = policy.least_confidence if policy.auto_send else None
+    return forecast(found, threshold, policy.rules, policy.risk)
