@@ -4,11 +4,12 @@ from typing import NamedTuple
 
 from scipy.sparse import csr_array
 
+from models.base.averaged_mixture import AveragedMixture
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.confidence.label_stack import LabelStack
 from models.sets.evidence import CandidateSource
 from models.sets.features import SetFeatures
-from models.sets.mixture_candidates import MixtureCandidates
+from models.sets.mixture_candidates import MixtureCandidates, SomeMixture
 from models.sets.sources import MarginalCandidates, VotedCandidates
 from models.sets.voters import SetVoters
 
@@ -58,28 +59,38 @@ def propose_mixture(
     union: bool,
     n_jobs: int | None,
     seed: int,
+    n_fits: int = 1,
     voters: tuple[str, ...] = (),
     stacked: bool = False,
 ) -> Proposal:
     """Take candidates from a conditional Bernoulli mixture, alone or united with others.
 
     With ``union`` there are those of independent labels and of voters too, and voters describe
-    them all. The mixture on all rows chooses the penalties and the number of steps, and the
-    mixtures of the folds take them over.
+    them all. Of several fits the mean is taken. The mixture on all rows chooses the penalties and
+    the number of steps, and the mixtures of the folds take them over.
     """
-    whole = ConditionalBernoulliMixture(n_components, n_jobs=n_jobs, random_state=seed).fit(X, Y)
-    per_fold = ConditionalBernoulliMixture(
-        whole.n_components_,
-        alpha=whole.alpha_,
-        gate_alpha=whole.gate_alpha_,
-        l1_ratio=whole.l1_ratio_,
-        features="linear" if whole.kernel_ is None else "kernel",
+    template = ConditionalBernoulliMixture(n_components, n_jobs=n_jobs, random_state=seed)
+    whole: SomeMixture
+    if n_fits == 1:
+        whole = first = template.fit(X, Y)
+    else:
+        whole = AveragedMixture(template, n_fits, random_state=seed).fit(X, Y)
+        first = whole.fits_[0]
+    per_fold: SomeMixture
+    per_fold = alike = ConditionalBernoulliMixture(
+        first.n_components_,
+        alpha=first.alpha_,
+        gate_alpha=first.gate_alpha_,
+        l1_ratio=first.l1_ratio_,
+        features="linear" if first.kernel_ is None else "kernel",
         early_stopping=False,
-        max_iter=min(max(whole.n_iter_, _LEAST_STEPS), _MOST_STEPS),
+        max_iter=min(max(first.n_iter_, _LEAST_STEPS), _MOST_STEPS),
         tol=0.0,
         n_jobs=n_jobs,
         random_state=seed,
     )
+    if n_fits > 1:
+        per_fold = AveragedMixture(alike, n_fits, random_state=seed)
     return Proposal(
         MixtureCandidates(per_fold, k, union=union),
         MixtureCandidates.of(whole, k, union=union),

@@ -59,12 +59,13 @@ class Extras(NamedTuple):
 
     voters: tuple[str, ...] = ()  # keys of `models.sets.voters.VOTERS`
     stacked: bool = False  # whether votes refine label probabilities
+    n_fits: int = 1  # mixtures whose mean is taken, where the method has one
 
 
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(),
     "fast": Extras(("neighbours", "linear")),
-    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True),
+    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=4),
 }
 
 
@@ -104,7 +105,8 @@ class TrainingOptions:
     ----------
     preset : {"paper", "fast", "best"}
         What describes the candidates when reranking: the features of the paper, in addition the
-        votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
+        votes of `PRESETS`, or more of them. ``"best"`` takes the mean of several mixtures where
+        the method has one. Votes refine label probabilities only where the
         documents are neither too few nor too many for it; see `affordable_extras`.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
@@ -175,9 +177,9 @@ def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int)
     TrainingWarning
         If it is left out because the documents and labels are too many.
     """
-    if options.method not in RERANKING_METHODS:
-        return Extras()
     extras = PRESETS[options.preset]
+    if options.method not in RERANKING_METHODS:
+        return Extras(n_fits=extras.n_fits if options.method in MIXTURE_METHODS else 1)
     if not extras.stacked or n_documents < MIN_DOCUMENTS_REFINED:
         return extras._replace(stacked=False)
     if n_documents * n_labels > MAX_REFINED:
@@ -300,6 +302,7 @@ def fit_base(
             union=options.method == "cbm-rerank",
             n_jobs=options.n_jobs,
             seed=options.seed,
+            n_fits=extras.n_fits,
             voters=extras.voters,
             stacked=extras.stacked,
         )

@@ -248,14 +248,14 @@ class MixtureInference:
         rows = self.weighting_.transform(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
-            part = rows[first : first + size]
-            yield self.mixture_.parameters(
-                part if self.kernel_ is None else self.kernel_.transform(part)
-            )
+            yield self.mixture_.parameters(self.describe_rows(rows[first : first + size]))
+
+    def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return weighted rows as gate and experts see them."""
+        return rows if self.kernel_ is None else self.kernel_.transform(rows)
 
     def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:
-        rows = self.weighting_.transform(X)
-        return rows if self.kernel_ is None else self.kernel_.transform(rows)
+        return self.describe_rows(self.weighting_.transform(X))
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ from models.evaluation import evaluate_predictor
 from models.metrics import Metrics, RunningMetrics
 from models.predictor import SetPredictor
 from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
-from models.training import RERANKING_METHODS, TrainingOptions, train
+from models.training import TrainingOptions, train
 
 Progress = Callable[[float, str], None]
 
@@ -70,13 +70,15 @@ def row_name(options: TrainingOptions) -> str:
     --------
     >>> row_name(TrainingOptions(method="cbm"))
     'cbm'
+    >>> row_name(TrainingOptions(method="br", preset="fast"))  # has no presets
+    'br'
     >>> row_name(TrainingOptions(preset="fast"))
     'br-rerank --preset fast'
     >>> row_name(TrainingOptions(optimize="f1"))
     'br-rerank --optimize f1'
     """
     name: str = options.method
-    if options.method in RERANKING_METHODS and options.preset != TrainingOptions().preset:
+    if options.method != "br" and options.preset != TrainingOptions().preset:
         name += f" --preset {options.preset}"
     if options.optimize != TrainingOptions().optimize:
         name += f" --optimize {options.optimize}"

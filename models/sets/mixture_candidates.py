@@ -10,12 +10,15 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from models.base.averaged_mixture import AveragedMixture
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.sets.candidates import CandidateSets, merge
 from models.sets.evidence import Evidence
 from models.sets.mixture_mode import set_log_probabilities
 from models.sets.search import MAX_CANDIDATES
 from models.sets.sources import MarginalCandidates, VotedCandidates
+
+SomeMixture = ConditionalBernoulliMixture | AveragedMixture
 
 # Sets scored per document to find the candidates. The whole list is proven for a fifth of the
 # documents then; without the limit the search takes half as long again, and no more true sets are
@@ -28,7 +31,7 @@ class MixtureCandidates(BaseEstimator):
 
     Parameters
     ----------
-    mixture : ConditionalBernoulliMixture, optional
+    mixture : ConditionalBernoulliMixture or AveragedMixture, optional
         Its parameters are used, a clone is fitted; by default the default mixture.
     k : int, default 10
         Sets a document and origin, 1 to 64.
@@ -38,15 +41,15 @@ class MixtureCandidates(BaseEstimator):
 
     Attributes
     ----------
-    mixture_ : ConditionalBernoulliMixture
+    mixture_ : ConditionalBernoulliMixture or AveragedMixture
         Fitted.
     """
 
-    mixture_: ConditionalBernoulliMixture
+    mixture_: SomeMixture
 
     def __init__(
         self,
-        mixture: ConditionalBernoulliMixture | None = None,
+        mixture: SomeMixture | None = None,
         k: int = 10,
         *,
         union: bool = False,
@@ -56,7 +59,7 @@ class MixtureCandidates(BaseEstimator):
         self.union = union
 
     @classmethod
-    def of(cls, mixture: ConditionalBernoulliMixture, k: int = 10, *, union: bool = False) -> Self:
+    def of(cls, mixture: SomeMixture, k: int = 10, *, union: bool = False) -> Self:
         """Return the source of a mixture that is fitted already."""
         source = cls(mixture, k, union=union)
         source.mixture_ = mixture
@@ -106,11 +109,19 @@ class MixtureCandidates(BaseEstimator):
             raise NotFittedError("MixtureCandidates must be fitted before it is stored")
         arrays, settings = self.mixture_.get_state()
         # Threads belong to the machine: the same model fitted on another one is the same model.
-        settings = {**settings, "params": {**settings["params"], "n_jobs": None}}
+        settings = _without_threads(settings)
         return arrays, {"k": self.k, "union": self.union, "mixture": settings}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the fitted source."""
-        mixture = ConditionalBernoulliMixture.from_state(arrays, settings["mixture"])
+        stored = settings["mixture"]
+        kind = AveragedMixture if "fits" in stored else ConditionalBernoulliMixture
+        mixture = kind.from_state(arrays, stored)
         return cls.of(mixture, int(settings["k"]), union=bool(settings["union"]))
+
+
+def _without_threads(settings: Mapping[str, Any]) -> dict[str, Any]:
+    if "fits" in settings:
+        return {**settings, "fits": [_without_threads(fit) for fit in settings["fits"]]}
+    return {**settings, "params": {**settings["params"], "n_jobs": None}}

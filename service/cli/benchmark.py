@@ -86,9 +86,7 @@ def benchmark(
     methods: Annotated[
         str | None, typer.Option(help="Methods to compare, with commas; all by default.")
     ] = None,
-    preset: Annotated[
-        str, typer.Option(help="Presets of reranking, with commas: paper, fast, best.")
-    ] = "best",
+    preset: Annotated[str, typer.Option(help="Presets, with commas: paper, fast, best.")] = "best",
     optimize: Annotated[
         str,
         typer.Option(
@@ -107,14 +105,14 @@ def benchmark(
 ) -> None:
     """Train and judge methods beside the published results."""
     from models.sets.decisions import OBJECTIVES
-    from models.training import METHODS, PRESETS, RERANKING_METHODS, TrainingOptions
+    from models.training import METHODS, PRESETS, TrainingOptions
 
     folders = _chosen_folders(data, datasets)
     presets = _chosen(preset, tuple(PRESETS), "preset")
     options = [
         TrainingOptions(method=method, preset=variant, optimize=objective, seed=seed, n_jobs=jobs)
         for method in _chosen(methods, METHODS, "method")
-        for variant in (presets if method in RERANKING_METHODS else presets[:1])
+        for variant in (presets[:1] if method == "br" else presets)
         for objective in _chosen(optimize, OBJECTIVES, "objective")
         for seed in range(seeds)
     ]
