@@ -13,7 +13,7 @@ import structlog
 from models.predictor import SetPredictor
 from models.sets.decider import SetDecider
 from models.sets.decisions import SharedThreshold
-from models.training import TrainingOptions, train
+from models.training import Method, Preset, TrainingOptions, train
 from service.domain.comparison import Shadow
 from service.domain.errors import (
     InvalidRequest,
@@ -228,10 +228,12 @@ def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose
     assert others == sorted(others, reverse=True)
 
 
-@pytest.mark.parametrize("method", ["cbm", "cbm-rerank"])
-def test_mixtures_serve_what_they_predict(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("method", "preset"), [("cbm", "fast"), ("cbm", "best"), ("cbm-rerank", "fast")]
+)
+def test_mixtures_serve_what_they_predict(method: Method, preset: Preset, tmp_path: Path) -> None:
     options = TrainingOptions(
-        method=method, n_components=3, n_folds=2, calibrator="isotonic", alpha=1e-3, preset="fast"
+        method=method, n_components=3, n_folds=2, calibrator="isotonic", alpha=1e-3, preset=preset
     )
     train(texts(), options).save(tmp_path / "model")
     predictor = SetPredictor.load(tmp_path / "model")

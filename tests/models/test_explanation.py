@@ -32,12 +32,12 @@ def pictures(n=400, seed=0, hidden=0.0):
     return made.__class__(**{**made.__dict__, "label_names": NAMES})
 
 
-def fitted(method, documents):
+def fitted(method, documents, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         warnings.simplefilter("ignore", ComponentWarning)
         options = TrainingOptions(
-            method=method, n_components=2, n_folds=2, calibrator="isotonic", alpha=1e-3
+            method=method, n_components=2, n_folds=2, calibrator="isotonic", alpha=1e-3, **more
         )
         return train(documents, options)
 
@@ -101,7 +101,7 @@ def test_an_explanation_tells_of_the_set_that_is_predicted(predictor):
 
 def test_a_mixture_names_the_labels_that_brought_another_one():
     """Where nothing is seen, the odds are for a landscape, but against a reflection by itself."""
-    predictor = fitted("cbm", pictures(n=2000, hidden=0.4))
+    predictor = fitted("cbm", pictures(n=2000, hidden=0.4), preset="fast")
     explained = list(explain_rows(predictor, pictures(n=200, seed=3, hidden=0.4).X))
     reasons = [reason for why in explained for reason in why.reasons]
     brought = [r for r in reasons if r.label == "reflection" and len(r.companions) >= 2]

@@ -89,7 +89,14 @@ def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
         for method in RERANKING_METHODS:
             options = TrainingOptions(method=method, preset=preset)
             assert affordable_extras(options, 1000, 10) == extras
-    assert affordable_extras(TrainingOptions(method="cbm"), 1000, 10) == Extras()
+    assert affordable_extras(TrainingOptions(method="br"), 1000, 10) == Extras()
+
+
+def test_only_the_best_mixture_is_a_mean_of_several() -> None:
+    for preset, n_fits in [("paper", 1), ("fast", 1), ("best", PRESETS["best"].n_fits)]:
+        options = TrainingOptions(method="cbm", preset=preset)
+        assert affordable_extras(options, 1000, 10) == Extras(n_fits=n_fits)
+    assert PRESETS["best"].n_fits > 1
 
 
 def test_an_unknown_preset_is_named() -> None:

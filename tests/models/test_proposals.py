@@ -8,17 +8,17 @@ import pytest
 from models.base.bernoulli_mixture import ComponentWarning
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor
-from models.training import TrainingOptions, TrainingWarning, train
+from models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import vectors
 
 MIXTURES = ["cbm", "cbm-rerank"]
 
 
-def fitted(method: str, n_jobs: int | None = None) -> SetPredictor:
+def fitted(method: str, n_jobs: int | None = None, preset: Preset = "best") -> SetPredictor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrainingWarning)
         warnings.simplefilter("ignore", ComponentWarning)
-        options = TrainingOptions(method=method, n_components=5, n_jobs=n_jobs)
+        options = TrainingOptions(method=method, n_components=5, n_jobs=n_jobs, preset=preset)
         return train(vectors(), options)
 
 
@@ -35,6 +35,14 @@ def test_artifacts_predict_bit_for_bit(predictor, tmp_path):
     np.testing.assert_array_equal(first.confidence, second.confidence)
     np.testing.assert_array_equal(first.candidates.labels, second.candidates.labels)
     assert again.version == predictor.version
+
+
+def test_the_best_preset_averages_mixtures(predictor):
+    mixture = predictor.source.mixture_
+    assert len(mixture.fits_) == PRESETS["best"].n_fits
+    assert mixture.n_components_ == 5 * len(mixture.fits_)
+    plain = fitted(predictor.manifest["method"], preset="fast").source.mixture_
+    assert plain.n_components_ == 5
 
 
 def test_confidence_is_calibrated_on_new_documents(predictor):
