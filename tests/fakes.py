@@ -26,7 +26,6 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -42,6 +41,7 @@ from service.domain.predictions import (
 )
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy, first_policy
+from service.domain.verdicts import Evidence, deciding, last_told
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
 from service.use_cases.ports import (
@@ -59,6 +59,7 @@ from tests.fake_breaker import FakeBreakers
 from tests.fake_certifications import FakeCertifications
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
+from tests.fake_reports import FakeReports
 from tests.fake_texts import FakeTexts
 
 Said = TypeVar("Said", Annotation, Outcome)
@@ -266,6 +267,7 @@ class FakeUnitOfWork:
         self.history = FakeHistory(contents)
         self.comparisons = FakeComparisons(contents)
         self.backlog = FakeBacklog(contents)
+        self.reports = FakeReports(contents)
         return self
 
     def __exit__(
@@ -728,26 +730,24 @@ class FakeHistory(_Repository):
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
         newest = _page(self.contents.predictions.values(), None, limit, newest_first=True).items
-        return [
-            Evidence(
-                confidence=one.scored.confidence,
-                sendable=not one.scored.out_of_domain,
-                sent=one.decision is Decision.AUTO,
-                correct=self._verdict(one.id),
-                created_at=one.created_at,
-                labels=list(one.scored.labels) if with_labels else (),
-                metadata=one.document.metadata if with_labels else {},
+        found = []
+        for one in newest:
+            said = deciding(FakeReviews(self.contents).annotations_of(one.id))
+            told = last_told(FakeOutcomes(self.contents).of(one.id))
+            found.append(
+                Evidence(
+                    confidence=one.scored.confidence,
+                    sent=one.decision is Decision.AUTO,
+                    reason=one.reason,
+                    created_at=one.created_at,
+                    inclusion_probability=one.selection.inclusion_probability,
+                    said=said.agreed if said else None,
+                    told=told.agreed if told else None,
+                    labels=list(one.scored.labels) if with_labels else (),
+                    metadata=one.document.metadata if with_labels else {},
+                )
             )
-            for one in newest
-        ]
-
-    def _verdict(self, prediction_id: str) -> bool | None:
-        reported = FakeOutcomes(self.contents).of(prediction_id)
-        if reported:
-            return reported[-1].agreed
-        said = FakeReviews(self.contents).annotations_of(prediction_id)
-        settled = [one.agreed for one in said if one.settles]
-        return all(settled) if settled else None
+        return found
 
     def _beside(
         self, items: Iterable[Said], span: Span, after: str | None, limit: int

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,6 +107,53 @@ def weighted_proportion(
     kish = float(total**2 / (w @ w))
     effective = share * (1.0 - share) / variance if variance > 0 else kish
     return _proportion(share, float(effective), len(x), level)
+
+
+class Sums(NamedTuple):
+    """What `bound_shares` needs of weighted rows, a place a sample.
+
+    Attributes
+    ----------
+    weight, squares : array-like of shape (m,)
+        Sums of the weights and of their squares.
+    hit, hit_squares : array-like of shape (m,)
+        The same over the hits.
+    """
+
+    weight: ArrayLike
+    squares: ArrayLike
+    hit: ArrayLike
+    hit_squares: ArrayLike
+
+
+def bound_shares(sums: Sums, risk: float) -> tuple[Floats, Floats, Floats]:
+    """Estimate the shares of many samples as `weighted_proportion` does, from sums of weights.
+
+    Returns
+    -------
+    (float64 ndarray, float64 ndarray, float64 ndarray)
+        Shares, lower and upper bounds, each of shape (m,) and with probability ``risk`` on the
+        wrong side; nan, 0 and 1 without rows.
+
+    Examples
+    --------
+    >>> [one.round(3).tolist() for one in bound_shares(Sums([2, 0], [2, 0], [2, 0], [2, 0]), 0.1)]
+    [[1.0, nan], [0.316, 0.0], [1.0, 1.0]]
+    """
+    w, s, wx, sx = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in sums)
+    some = w > 0
+    share = np.where(some, wx / np.where(some, w, 1.0), np.nan)
+    # Sums of floats may leave a trace where every row hit, or none did.
+    spread = np.maximum(sx * (1.0 - share) ** 2 + (s - sx) * share**2, 0.0)
+    mixed = some & (wx > 0) & (wx < w) & (spread > 0)
+    kish = w**2 / np.where(some, s, 1.0)
+    worth = np.where(
+        mixed,
+        share * (1.0 - share) * w**2 / np.where(mixed, spread, 1.0),
+        np.where(some, kish, 0.0),
+    )
+    hits = np.where(some, worth * np.nan_to_num(share), 0.0)
+    return share, lower_bound(hits, worth, risk), upper_bound(hits, worth, risk)
 
 
 def _proportion(share: float, effective: float, n: int, level: float) -> Proportion:

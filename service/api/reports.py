@@ -18,6 +18,7 @@ from service.api.schemas import Query as Parameters
 from service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable, Unauthenticated
 from service.domain.predictions import Reason
 from service.use_cases import forecast
+from service.use_cases import reliability as reliability_reports
 from service.use_cases.forecast import MOST_DOCUMENTS
 from service.use_cases.report import Counts
 
@@ -42,11 +43,13 @@ def _shown(example: Example) -> ConfigDict:
 
 
 class Share(AnswerBody):
-    """How many of the checked sets were right."""
+    """How many of the checked sets were right, and what that says of all of them."""
 
-    checked: int = Field(ge=0, description="Sets that a review or an outcome has judged.")
+    checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
     right: int = Field(ge=0)
-    value: Probability | None
+    value: Probability | None = Field(
+        description="Of all sets: each checked one stands for those as likely to be checked."
+    )
     low: Probability | None = Field(description="Exact bounds, each with the policy's risk.")
     high: Probability | None
 
@@ -113,6 +116,18 @@ class Bucket(AnswerBody):
     accuracy: Share
 
 
+class Curve(AnswerBody):
+    """An isotonic curve of accuracy over confidence, and the band where honest ones lie."""
+
+    confidence: list[Probability]
+    accuracy: list[Probability]
+    low: list[Probability]
+    high: list[Probability]
+    level: Probability = Field(description="Share of honest curves inside the band at each point.")
+    p_value: Probability = Field(description="Of the hypothesis that the confidences are true.")
+    checked: int = Field(ge=0, description="Documents that it is drawn from, the newest.")
+
+
 class Reliability(AnswerBody):
     """How well confidence agrees with being right."""
 
@@ -130,6 +145,15 @@ class Reliability(AnswerBody):
                     "accuracy": _SHARE,
                 }
             ],
+            "curve": {
+                "confidence": [0.4, 0.9],
+                "accuracy": [0.45, 0.93],
+                "low": [0.3, 0.84],
+                "high": [0.5, 0.95],
+                "level": 0.9,
+                "p_value": 0.4,
+                "checked": 120,
+            },
         }
     )
 
@@ -137,12 +161,14 @@ class Reliability(AnswerBody):
     checked: int = Field(ge=0)
     brier: float | None = Field(description="Mean squared error of the confidence.")
     buckets: list[Bucket]
+    curve: Curve | None = Field(description="null until 50 documents are checked.")
 
     @classmethod
-    def of(cls, made: forecast.Reliability) -> Self:
+    def of(cls, made: reliability_reports.Reliability) -> Self:
         """Describe a report."""
         buckets = [{**vars(one), "accuracy": vars(one.accuracy)} for one in made.buckets]
-        return cls.model_validate({**vars(made), "buckets": buckets})
+        curve = None if made.curve is None else vars(made.curve)
+        return cls.model_validate({**vars(made), "buckets": buckets, "curve": curve})
 
 
 class Automation(AnswerBody):
@@ -150,8 +176,8 @@ class Automation(AnswerBody):
 
     model_config = _shown({"now": _FORECAST, "items": [_FORECAST]})
 
-    now: Forecast = Field(description="The policy in force, without its rules.")
-    items: list[Forecast] = Field(description="Thresholds from 0 to 1.")
+    now: Forecast = Field(description="The policy in force.")
+    items: list[Forecast] = Field(description="Thresholds from 0 to 1, under the rules in force.")
 
 
 class PreviewRequest(RequestBody):
@@ -206,8 +232,9 @@ def automation(
 ) -> Response:
     """Say for thresholds from 0 to 1 what share would be sent, and how much of it was right.
 
-    People see mostly what was not sent, so the accuracy above a threshold stands on few documents
-    unless audits draw some; look at `checked` and the bounds.
+    People see mostly what was not sent, so the accuracy above a threshold stands on few documents:
+    on audits, each of which counts for all that might have been drawn. Where nothing is known of
+    what would be sent it is null.
     """
     now, curve = verbs.report_automation(caller, wanted.documents)
     items = [Forecast.of(one) for one in curve]

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, RowMapping, Select, Table, case, func, select
+from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
 
 from service.db.predictions import to_prediction
+from service.db.reports import flag, said_of, told_of
 from service.db.reviews import to_annotation
 from service.db.tables import annotations, audit_events, outcomes, predictions
-from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
-from service.domain.predictions import Decision, Prediction
+from service.domain.predictions import Decision, Prediction, Reason
 from service.domain.reviews import Annotation
+from service.domain.verdicts import Evidence
 from service.use_cases.ports import Span
 
 Query = Select[Any]  # Any: rows of whatever columns
@@ -51,39 +52,30 @@ class SqlHistory:
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
         column = predictions.c
-        said = annotations.c
-        settled = select(said.id).where(said.prediction_id == column.id, said.settles)
-        # Should several people have settled it, one who disagreed is enough.
-        reviewed = case(
-            (settled.where(~said.agreed).exists(), False), (settled.exists(), True), else_=None
-        )
-        reported = (
-            select(outcomes.c.agreed)
-            .where(outcomes.c.prediction_id == column.id)
-            .order_by(outcomes.c.number.desc())
-            .limit(1)
-            .scalar_subquery()
-        )
         wanted = [
             column.confidence,
-            column.out_of_domain,
             column.decision,
+            column.reason,
             column.created_at,
-            func.coalesce(reported, reviewed).label("correct"),
+            column.inclusion_probability,
+            said_of(column.id).label("said"),
+            told_of(column.id).label("told"),
         ]
         if with_labels:
-            wanted += [column.candidates, column.metadata]
+            wanted += [column.candidates[(0, "labels")].label("labels"), column.metadata]
         rows = self._connection.execute(
             select(*wanted).order_by(column.id.desc()).limit(limit)
         ).mappings()
         return [
             Evidence(
                 confidence=row["confidence"],
-                sendable=not row["out_of_domain"],
                 sent=row["decision"] == Decision.AUTO.value,
-                correct=None if row["correct"] is None else bool(row["correct"]),
+                reason=Reason(row["reason"]),
                 created_at=row["created_at"],
-                labels=row["candidates"][0]["labels"] if with_labels else (),
+                inclusion_probability=row["inclusion_probability"],
+                said=flag(row["said"]),
+                told=flag(row["told"]),
+                labels=row["labels"] if with_labels else (),
                 metadata=row["metadata"] if with_labels else {},
             )
             for row in rows

@@ -281,8 +281,24 @@ predictions = Table(
     Index(None, "client_id", "id"),
     Index(None, "document_id", "id"),
     Index(None, "decision", "id"),
-    Index(None, "created_at"),
-    _partial("ix_predictions_audits", "audit_role", "id", where=AUDITED),
+    # All that reports count by: the rows themselves are wide.
+    Index(
+        "ix_predictions_reports",
+        "created_at",
+        "id",
+        "decision",
+        "reason",
+        "confidence",
+        "inclusion_probability",
+    ),
+    _partial(
+        "ix_predictions_audits",
+        "audit_role",
+        "id",
+        "model_version",
+        "calibrator_version",
+        where=AUDITED,
+    ),
 )
 
 model_comparisons = Table(
@@ -349,6 +365,7 @@ review_tasks = Table(
         " AND (lease_holder IS NULL) = (lease_expires_at IS NULL)",
     ),
     Index(None, "state", "id"),
+    Index(None, "created_at"),
     Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", unique=True),
     _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
@@ -386,6 +403,15 @@ annotations = Table(
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),
+    Index(
+        "ix_annotations_reports",
+        "created_at",
+        "prediction_id",
+        "kind",
+        "agreed",
+        "settles",
+        "seconds",
+    ),
     Index(None, "prediction_id"),
     Index(None, "reviewer", "id"),
 )
@@ -404,6 +430,7 @@ outcomes = Table(
     Column("created_at", Instant, nullable=False),
     _check("number_counts", "number >= 1"),
     UniqueConstraint("prediction_id", "number"),
+    Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
 )
 
 certifications = Table(

@@ -24,6 +24,7 @@ from service.db.outcomes import SqlOutcomes
 from service.db.people import SqlPeople, SqlSessions, SqlSignInAttempts
 from service.db.policies import SqlPolicies
 from service.db.predictions import SqlPredictions
+from service.db.reports import SqlReports
 from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
@@ -75,6 +76,7 @@ class SqlUnitOfWork:
     history: ports.History
     comparisons: ports.Comparisons
     backlog: ports.Backlogs
+    reports: ports.Reports
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class SqlUnitOfWork:
         self.history = SqlHistory(connection)
         self.comparisons = SqlComparisons(connection)
         self.backlog = SqlBacklog(connection)
+        self.reports = SqlReports(connection)
         return self
 
     def __exit__(

@@ -59,6 +59,12 @@ class Certification:
             return self.threshold
         return min((each for each in proved if each >= floor), default=None)
 
+    @property
+    def n_audits(self) -> int:
+        """Audits that the attempt stands on."""
+        found = self.evidence.get("n_audits")
+        return found if isinstance(found, int) else 0
+
     def covers(self, target_accuracy: float, risk: float) -> bool:
         """Tell whether it proves as much as is asked for."""
         return (

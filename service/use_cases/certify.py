@@ -278,7 +278,7 @@ def _grown(before: Certification, n_audits: int, policy: RoutingPolicy) -> bool:
     """Tell whether another attempt may find what the one before did not."""
     if before.covers(policy.target_accuracy, policy.risk):
         return False
-    return n_audits >= GROWTH * (_count(before.evidence["n_audits"]) or 1)
+    return n_audits >= GROWTH * (before.n_audits or 1)
 
 
 def _number(value: object) -> float:

@@ -1,18 +1,17 @@
-"""Numbers on recent documents: what a policy would do with them, and how right the model was.
+"""What a policy would do with the documents that came in: how many it sends, how right they are.
 
-Whether a set was right is known where a person or a later outcome said so. Documents are not
-checked at random unless audits draw them, so these numbers are for orientation; what proves a
-threshold is a certificate.
+Whether a set was right is known where a person or a later outcome said so; `standing` weighs what
+is known. What proves a threshold is a certificate, not these numbers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.domain.errors import FieldFault, InvalidRequest
-from service.domain.evidence import Evidence, lowest_threshold
 from service.domain.people import Caller, Permission
 from service.domain.routing import RoutingPolicy
 from service.domain.rules import Rule, read_rules
+from service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
 from service.use_cases.ports import Begin
 
 MOST_DOCUMENTS = 50_000
@@ -20,20 +19,24 @@ PREVIEWED = 5_000
 """Documents that a preview looks at; it reads their labels and metadata."""
 
 LEAST_CHECKED = 20
-BUCKETS = 10
 STEPS = 50
 SECONDS_A_DAY = 86_400
+
+_HIDDEN = 0.05
+"""Share of what is sent of which nothing may be known before its accuracy counts as unknown."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the checked sets were right, with exact bounds.
+    """How many of the checked sets were right, and what that says of all of them, with bounds.
 
     Attributes
     ----------
+    checked, right : int
+        As they were counted.
     value, low, high : float or None
-        The share, and between what it lies, each bound with the risk that was asked for; None
-        while nothing was checked.
+        Of all sets: each checked one stands for those that were as likely to be checked. Exact
+        bounds, each with the risk that was asked for; None where nothing is known.
     """
 
     checked: int
@@ -43,21 +46,9 @@ class Share:
     high: float | None = None
 
 
-def share(found: Sequence[Evidence], risk: float) -> Share:
-    """Return the share of the checked ones that were right, bounded as Clopper and Pearson do."""
-    from models.confidence.binomial import lower_bound  # noqa: PLC0415 -- scipy loads slowly
-
-    verdicts = [one.correct for one in found if one.correct is not None]
-    n, right = len(verdicts), sum(verdicts)
-    if not n:
-        return Share(0, 0)
-    low, high = float(lower_bound(right, n, risk)), 1.0 - float(lower_bound(n - right, n, risk))
-    return Share(n, right, right / n, low, high)
-
-
 @dataclass(frozen=True)
 class Forecast:
-    """What a policy does with recent documents.
+    """What a policy does with documents.
 
     Attributes
     ----------
@@ -77,24 +68,128 @@ class Forecast:
     reviews_a_day: float
 
 
-def forecast(
-    found: Sequence[Evidence], threshold: float | None, rules: Sequence[Rule], risk: float
-) -> Forecast:
-    """Return what a threshold and rules would do with documents."""
-    sent = [one for one in found if one.would_be_sent(threshold, rules)]
-    instants = [one.created_at for one in found]
-    span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
-    reviews = len(found) - len(sent)
-    return Forecast(
-        threshold=threshold,
-        documents=len(found),
-        sent=len(sent),
-        coverage=len(sent) / len(found) if found else 0.0,
-        expected_accuracy=sum(one.confidence for one in sent) / len(sent) if sent else None,
-        accuracy=share(sent, risk),
-        reviews=reviews,
-        reviews_a_day=reviews * SECONDS_A_DAY / max(span_s, SECONDS_A_DAY),
+def forecasts(
+    found: Sequence[Cell | Evidence],
+    thresholds: Sequence[float | None],
+    *,
+    sendable: Sequence[bool],
+    risk: float,
+    days: float,
+) -> list[Forecast]:
+    """Return what each threshold would do with documents.
+
+    Parameters
+    ----------
+    thresholds : sequence of float or None
+        None sends nothing.
+    sendable : sequence of bool
+        Whether anything may send each of ``found``.
+    risk : float
+        Of each bound.
+    days : float
+        In which they came, at least 1.
+    """
+    import numpy as np  # noqa: PLC0415 -- it and scipy load slowly
+
+    from models.confidence.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
+
+    known = standing(found)
+    order = sorted(
+        (one for one, may in zip(found, sendable, strict=True) if may), key=lambda one: -one.least
     )
+    weight = np.array([known.of(one) for one in order])
+    n = np.array([one.documents for one in order], dtype=np.float64)
+    checked, right = n * (weight > 0), n * [verdict(one) is True for one in order] * (weight > 0)
+    columns = (
+        n,
+        [one.confidence for one in order],
+        n * [known.hides(one) for one in order],
+        checked,
+        right,
+        checked * weight,
+        checked * weight**2,
+        right * weight,
+        right * weight**2,
+    )
+    sums = np.zeros((len(columns), len(order) + 1))
+    sums[:, 1:] = np.cumsum(np.array(columns).reshape(len(columns), -1), axis=1)
+    least = -np.array([one.least for one in order])
+    places = [
+        0 if at is None else int(np.searchsorted(least, -at, side="right")) for at in thresholds
+    ]
+    sent, confidence, hidden, n_checked, n_right, *weights = sums[:, places]
+    value, low, high = bound_shares(Sums(*weights), risk)
+    documents = sum(one.documents for one in found)
+    made = []
+    for i, at in enumerate(thresholds):
+        accuracy = Share(int(n_checked[i]), int(n_right[i]))
+        if n_checked[i] and hidden[i] <= _HIDDEN * sent[i]:
+            accuracy = replace(
+                accuracy, value=float(value[i]), low=float(low[i]), high=float(high[i])
+            )
+        made.append(
+            Forecast(
+                threshold=at,
+                documents=documents,
+                sent=int(sent[i]),
+                coverage=float(sent[i] / documents) if documents else 0.0,
+                expected_accuracy=float(confidence[i] / sent[i]) if sent[i] else None,
+                accuracy=accuracy,
+                reviews=documents - int(sent[i]),
+                reviews_a_day=float((documents - sent[i]) / days),
+            )
+        )
+    return made
+
+
+def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
+    """Return the share of ``found`` that is right, as far as checked ones tell.
+
+    Parameters
+    ----------
+    known : Standing or None
+        What checked ones stand for; by ``found`` alone unless given.
+    """
+    from models.confidence.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
+
+    known = known or standing(found)
+    counted = [(one, known.of(one)) for one in found]
+    checked = sum(one.documents for one, weight in counted if weight)
+    right = [(one, weight) for one, weight in counted if weight and verdict(one)]
+    n_right = sum(one.documents for one, _ in right)
+    if not checked:
+        return Share(0, 0)
+    (value,), (low,), (high,) = bound_shares(
+        Sums(
+            sum(one.documents * weight for one, weight in counted),
+            sum(one.documents * weight**2 for one, weight in counted),
+            sum(one.documents * weight for one, weight in right),
+            sum(one.documents * weight**2 for one, weight in right),
+        ),
+        risk,
+    )
+    return Share(checked, n_right, float(value), float(low), float(high))
+
+
+def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:
+    """Return the lowest threshold above which enough sets were right; None if there is none.
+
+    Parameters
+    ----------
+    made : sequence of Forecast
+    target : float
+        Share of what is sent that must be right, in (0, 1).
+    least : int
+        Where fewer sets than this were checked, the mean confidence stands in for the share that
+        was right.
+    """
+    enough = []
+    for one in made:
+        known = one.accuracy.value if one.accuracy.checked >= least else None
+        accuracy = one.expected_accuracy if known is None else known
+        if one.threshold is not None and accuracy is not None and accuracy >= target:
+            enough.append(one.threshold)
+    return min(enough, default=None)
 
 
 @dataclass(frozen=True)
@@ -144,18 +239,37 @@ class PreviewPolicy:
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
         then_rules = policy.rules if rules is None else read
         if target_accuracy is not None:
-            free = [one for one in found if one.would_be_sent(0.0, then_rules)]
-            wanted = lowest_threshold(free, target_accuracy, LEAST_CHECKED)
+            steps = sorted({one.confidence for one in found})
+            made = over(found, steps, then_rules, policy.risk)
+            wanted = lowest_threshold(made, target_accuracy, LEAST_CHECKED)
         else:
             wanted = threshold if threshold is not None else policy.least_confidence
-        return Preview(
-            now=forecast(found, _in_force(policy), policy.rules, policy.risk),
-            then=forecast(found, wanted, then_rules, policy.risk),
-        )
+        (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
+        (then,) = over(found, [wanted], then_rules, policy.risk)
+        return Preview(now, then)
 
 
-def _in_force(policy: RoutingPolicy) -> float | None:
+def in_force(policy: RoutingPolicy) -> float | None:
+    """Return the least confidence that is sent; None while nothing is."""
     return policy.least_confidence if policy.sends else None
+
+
+def over(
+    found: Sequence[Evidence],
+    thresholds: Sequence[float | None],
+    rules: Sequence[Rule],
+    risk: float,
+) -> list[Forecast]:
+    """Return what each threshold would do with documents under these rules, at their own pace."""
+    instants = [one.created_at for one in found]
+    span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
+    return forecasts(
+        found,
+        thresholds,
+        sendable=[one.passes(rules) for one in found],
+        risk=risk,
+        days=max(span_s / SECONDS_A_DAY, 1.0),
+    )
 
 
 def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:
@@ -174,93 +288,28 @@ def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """Documents of about the same confidence.
-
-    Attributes
-    ----------
-    low, high : float
-        The confidences that it holds, ``low`` included.
-    confidence : float or None
-        Their mean, over the checked documents, to be compared with the accuracy.
-    """
-
-    low: float
-    high: float
-    documents: int
-    confidence: float | None
-    accuracy: Share
-
-
-@dataclass(frozen=True)
-class Reliability:
-    """How well confidence agrees with being right.
-
-    Attributes
-    ----------
-    brier : float or None
-        Mean squared difference between confidence and correctness of the checked documents.
-    """
-
-    documents: int
-    checked: int
-    brier: float | None
-    buckets: tuple[Bucket, ...]
-
-
-@dataclass(frozen=True)
-class ReportReliability:
-    """Compare confidence with correctness on recent documents."""
-
-    begin: Begin
-
-    def __call__(self, caller: Caller, documents: int) -> Reliability:
-        """Return ten buckets of equal width."""
-        found, policy = _recent(self.begin, caller, documents)
-        buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
-        for one in found:
-            buckets[min(int(one.confidence * BUCKETS), BUCKETS - 1)].append(one)
-        checked = [one for one in found if one.correct is not None]
-        errors = [(one.confidence - float(bool(one.correct))) ** 2 for one in checked]
-        return Reliability(
-            documents=len(found),
-            checked=len(checked),
-            brier=sum(errors) / len(errors) if errors else None,
-            buckets=tuple(
-                _bucket(place, inside, policy.risk) for place, inside in enumerate(buckets)
-            ),
-        )
-
-
-def _bucket(place: int, inside: Sequence[Evidence], risk: float) -> Bucket:
-    checked = [one.confidence for one in inside if one.correct is not None]
-    return Bucket(
-        low=place / BUCKETS,
-        high=(place + 1) / BUCKETS,
-        documents=len(inside),
-        confidence=sum(checked) / len(checked) if checked else None,
-        accuracy=share(inside, risk),
-    )
-
-
-@dataclass(frozen=True)
 class ReportAutomation:
     """Say for many thresholds what share would be sent, and how much of it was right."""
 
     begin: Begin
 
     def __call__(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
-        """Return the forecast of the policy in force, and those of thresholds from 0 to 1."""
-        found, policy = _recent(self.begin, caller, documents)
-        curve = [forecast(found, step / STEPS, (), policy.risk) for step in range(STEPS + 1)]
-        return forecast(found, _in_force(policy), (), policy.risk), curve
+        """Return the forecast of the policy in force, and those of thresholds from 0 to 1.
+
+        The rules in force hold back what they would hold back now.
+        """
+        caller.require(Permission.REPORT)
+        check_documents(documents)
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(documents, with_labels=bool(policy.rules))
+        steps = [step / STEPS for step in range(STEPS + 1)]
+        now, *curve = over(found, [in_force(policy), *steps], policy.rules, policy.risk)
+        return now, curve
 
 
-def _recent(begin: Begin, caller: Caller, documents: int) -> tuple[list[Evidence], RoutingPolicy]:
-    caller.require(Permission.REPORT)
+def check_documents(documents: int) -> None:
+    """Raise `InvalidRequest` unless a report can be made on so many documents."""
     if not 1 <= documents <= MOST_DOCUMENTS:
         fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
         raise InvalidRequest("A report on so many documents cannot be made.", [fault])
-    with begin(read_only=True) as transaction:
-        policy = transaction.policies.current()
-        return transaction.history.evidence(documents, with_labels=False), policy

@@ -15,7 +15,6 @@ from service.domain.backlog import Backlog
 from service.domain.certification import AuditedPrediction, Certification, Scorer
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
-from service.domain.evidence import Evidence
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
@@ -29,6 +28,7 @@ from service.domain.predictions import (
 )
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
+from service.domain.verdicts import Cell, CheckedSet, Evidence, ReviewDay
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
 from service.use_cases.breaker_ports import Breakers
@@ -616,6 +616,25 @@ class Backlogs(Protocol):
     def read(self) -> Backlog: ...
 
 
+class Reports(Protocol):
+    """Aggregates of what was predicted and reviewed, by days in UTC."""
+
+    def cells(self, since: datetime) -> list[Cell]:
+        """Return the predictions made from ``since`` on, counted by what they have in common."""
+
+    def review_days(self, since: datetime) -> list[ReviewDay]:
+        """Return what came to reviewers and what they completed, a row a day, oldest first."""
+
+    def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
+        """Return predictions made and checked from ``since`` on, the last checked ones.
+
+        At most ``limit`` that people read, and as many that only other programs reported on.
+        """
+
+    def certification_audits(self, scorer: Scorer) -> int:
+        """Count the documents drawn to certify that auditors have read."""
+
+
 class UnitOfWork(Protocol):
     """One transaction: all of it happens at `commit`, or nothing does."""
 
@@ -639,6 +658,7 @@ class UnitOfWork(Protocol):
     history: History
     comparisons: Comparisons
     backlog: Backlogs
+    reports: Reports
 
     def __enter__(self) -> Self: ...
 

@@ -4,12 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service.domain.errors import InvalidRequest
-from service.domain.evidence import Evidence, lowest_threshold
 from service.domain.people import Caller, Permission
 from service.domain.routing import PolicyChange, RoutingPolicy
 from service.domain.rules import Rule
+from service.domain.verdicts import Evidence
 from service.use_cases.administer import certified
-from service.use_cases.forecast import LEAST_CHECKED, PREVIEWED, Forecast, forecast
+from service.use_cases.forecast import (
+    LEAST_CHECKED,
+    PREVIEWED,
+    Forecast,
+    lowest_threshold,
+    over,
+)
 from service.use_cases.ports import Begin, Clock
 
 
@@ -70,13 +76,14 @@ class PreviewChange:
             wanted = change.as_policy(before.version, self.now(), caller.id)
             after = certified(transaction, replace(wanted, trip_id=before.trip_id))
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        free = [one for one in found if one.would_be_sent(0.0, after.rules)]
+        steps = sorted({one.confidence for one in found})
+        every = over(found, steps, after.rules, after.risk)
         return Effect(
             before=before,
             after=after,
             now=_forecast(found, before),
             then=_forecast(found, after),
-            reachable=lowest_threshold(free, after.target_accuracy, LEAST_CHECKED),
+            reachable=lowest_threshold(every, after.target_accuracy, LEAST_CHECKED),
             held_back=tuple(
                 HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
                 for rule in after.rules
@@ -86,4 +93,5 @@ class PreviewChange:
 
 def _forecast(found: Sequence[Evidence], policy: RoutingPolicy) -> Forecast:
     threshold = policy.least_confidence if policy.auto_send else None
-    return forecast(found, threshold, policy.rules, policy.risk)
+    (made,) = over(found, [threshold], policy.rules, policy.risk)
+    return made

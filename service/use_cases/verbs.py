@@ -31,11 +31,12 @@ from service.use_cases.certify import (
     RequestCertification,
 )
 from service.use_cases.check import CheckSets
+from service.use_cases.cockpit import ReadCockpit
 from service.use_cases.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
 from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
 from service.use_cases.explain import ExplainLabels
 from service.use_cases.export import Export, RunExport, SubmitExport
-from service.use_cases.forecast import PreviewPolicy, ReportAutomation, ReportReliability
+from service.use_cases.forecast import PreviewPolicy, ReportAutomation
 from service.use_cases.labels import SearchLabels
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.oversee import CancelJob, GetJob, ListJobs, RetryJob
@@ -58,6 +59,7 @@ from service.use_cases.predict import (
 )
 from service.use_cases.preview import PreviewChange
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
+from service.use_cases.reliability import ReportReliability
 from service.use_cases.report import ReadBacklog, Summary
 from service.use_cases.results import ReadResult, SweepFiles
 from service.use_cases.review import (
@@ -133,6 +135,7 @@ class Verbs:
     watch_audits: WatchAudits
     get_breaker: GetBreaker
     reset_breaker: ResetBreaker
+    read_cockpit: ReadCockpit
     request_certification: RequestCertification
     certify: Certify
     get_certification: GetCertification

@@ -7,11 +7,18 @@ import pytest
 
 from service.db.identity import new_id
 from service.domain.errors import Forbidden, InvalidRequest
-from service.domain.evidence import Evidence, lowest_threshold
 from service.domain.predictions import Decision, Document, Reason
+from service.domain.verdicts import Evidence, verdict
 from service.use_cases.administer import ChangePolicy
-from service.use_cases.forecast import PreviewPolicy, ReportAutomation, ReportReliability, share
+from service.use_cases.forecast import (
+    PreviewPolicy,
+    ReportAutomation,
+    forecasts,
+    lowest_threshold,
+    share,
+)
 from service.use_cases.ports import Begin
+from service.use_cases.reliability import ReportReliability
 from tests.fakes import START, FakeClock
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, leased, outcome, prediction
 
@@ -78,8 +85,9 @@ def test_confidence_is_compared_with_correctness(begin: Begin) -> None:
     last, first = made.buckets[9], made.buckets[1]
     assert (last.documents, last.accuracy.right, last.accuracy.checked) == (3 + 1, 2, 3)
     assert (first.accuracy.value, first.confidence) == (0.0, 0.15)
-    errors = [0.05**2, 0.03**2, 0.91**2, 0.15**2]
-    assert made.brier == pytest.approx(sum(errors) / 4)
+    sent, reviewed = 0.05**2 + 0.03**2 + 0.91**2, 0.15**2
+    # Three of the four that were sent are known, so each of them stands for 4/3.
+    assert made.brier == pytest.approx((sent * 4 / 3 + reviewed) / 5)
     assert ReportReliability(begin)(LEAD, 1).documents == 1
 
 
@@ -100,15 +108,15 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Begin) -> None
         transaction.reviews.annotate(annotation(held, "a", "b"))
         transaction.commit()
 
-    def verdict() -> list[bool | None]:
+    def verdicts() -> list[bool | None]:
         with begin(read_only=True) as transaction:
-            return [one.correct for one in transaction.history.evidence(9, with_labels=False)]
+            return [verdict(one) for one in transaction.history.evidence(9, with_labels=False)]
 
-    assert verdict() == [True]
+    assert verdicts() == [True]
     with begin() as transaction:
         transaction.outcomes.add(outcome(held.prediction, "c"))
         transaction.commit()
-    assert verdict() == [False]
+    assert verdicts() == [False]
 
 
 def test_what_cannot_be_previewed_is_refused(begin: Begin) -> None:
@@ -131,15 +139,21 @@ def test_what_cannot_be_previewed_is_refused(begin: Begin) -> None:
             ReportAutomation(begin)(caller, 10)
 
 
-def evidence(confidence: float, correct: bool | None) -> Evidence:
-    return Evidence(confidence, True, False, correct, START)
+def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:
+    return Evidence(confidence, False, Reason.BELOW_THRESHOLD, START, said=right, **fields)
+
+
+def lowest(found: list[Evidence], target: float, least: int) -> float | None:
+    steps = sorted({one.confidence for one in found})
+    made = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
+    return lowest_threshold(made, target, least)
 
 
 def test_few_checks_leave_the_confidence_to_speak() -> None:
     found = [evidence(0.9, None), evidence(0.8, False), evidence(0.8, True), evidence(0.1, None)]
-    assert lowest_threshold(found, 0.8, least=20) == 0.8
-    assert lowest_threshold(found, 0.8, least=1) == 0.9
-    assert lowest_threshold([], 0.8, least=1) is None
+    assert lowest(found, 0.8, least=20) == 0.8
+    assert lowest(found, 0.8, least=1) == 0.9
+    assert lowest([], 0.8, least=1) is None
 
 
 def test_bounds_are_those_of_clopper_and_pearson() -> None:

@@ -1,0 +1,263 @@
+"""Aggregates for reports, from indexes that hold all that they ask for.
+
+Everything starts from an instant, so that a long history costs nothing. Rows of predictions are
+wide; only the few whose labels are shown are read.
+"""
+
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    Column,
+    ColumnElement,
+    Connection,
+    Date,
+    Integer,
+    Select,
+    String,
+    Table,
+    and_,
+    case,
+    cast,
+    func,
+    or_,
+    select,
+    union,
+)
+
+from service.db.tables import AUDITED, annotations, outcomes, predictions, review_tasks
+from service.domain.audits import AuditRole
+from service.domain.certification import Scorer
+from service.domain.predictions import Decision, Reason
+from service.domain.reviews import ReviewKind
+from service.domain.verdicts import STEPS, Cell, CheckedSet, ReviewDay
+
+LONGEST_READING_S = 900.0
+"""Whoever is silent for longer has gone for lunch; it is not counted as work."""
+
+_SLACK = timedelta(days=1)
+"""Clocks of two machines differ by less, so no check of a prediction is older than this."""
+
+
+class _Answer(NamedTuple):
+    """Whether the prediction is right, and what is."""
+
+    agreed: bool
+    labels: tuple[str, ...]
+
+
+class SqlReports:
+    """Fills the port `service.use_cases.ports.Reports`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def cells(self, since: datetime) -> list[Cell]:
+        column = predictions.c
+        said, told = _said(since), _told(since)
+        step = cast(self._whole(column.confidence * STEPS), Integer)
+        alike = (
+            select(
+                self._day(column.created_at).label("day"),
+                case((step >= STEPS, STEPS - 1), else_=step).label("step"),
+                column.decision,
+                column.reason,
+                column.inclusion_probability,
+                said.c.said,
+                told.c.told,
+                column.confidence,
+            )
+            .outerjoin(said, said.c.prediction_id == column.id)
+            .outerjoin(told, told.c.prediction_id == column.id)
+            .where(column.created_at >= since)
+            .subquery()
+        )
+        keys = [key for key in alike.c if key.name != "confidence"]
+        query = select(*keys, func.count(), func.sum(alike.c.confidence)).group_by(*keys)
+        return [
+            Cell(
+                day=_date(row[0]),
+                step=row[1],
+                decision=Decision(row[2]),
+                reason=Reason(row[3]),
+                inclusion_probability=row[4],
+                said=flag(row[5]),
+                told=flag(row[6]),
+                documents=row[7],
+                confidence=row[8],
+            )
+            for row in self._connection.execute(query)
+        ]
+
+    def review_days(self, since: datetime) -> list[ReviewDay]:
+        at, seconds = annotations.c.created_at, annotations.c.seconds
+        work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
+        done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
+        completed = {
+            _date(day): (n, total)
+            for day, n, total in self._connection.execute(
+                select(done.c.day, func.count(), func.sum(done.c.work)).group_by(done.c.day)
+            )
+        }
+        at = review_tasks.c.created_at
+        came = select(self._day(at).label("day")).where(at >= since).subquery()
+        arrived = {
+            _date(day): n
+            for day, n in self._connection.execute(
+                select(came.c.day, func.count()).group_by(came.c.day)
+            )
+        }
+        return [
+            ReviewDay(day, arrived.get(day, 0), *completed.get(day, (0, 0.0)))
+            for day in sorted({*arrived, *completed})
+        ]
+
+    def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
+        column = predictions.c
+        ids = select(
+            union(*(_last(table, since, limit) for table in (annotations, outcomes)))
+            .cte("chosen")
+            .c.prediction_id
+        )
+        said, told = self._said_of(ids), self._told_of(ids)
+        query = select(
+            column.id,
+            column.client_id,
+            column.metadata,
+            column.confidence,
+            column.reason,
+            column.inclusion_probability,
+            # Only the first candidate: the others make up most of the row.
+            column.candidates[(0, "labels")].label("labels"),
+        ).where(column.id.in_(ids), column.created_at >= since)
+        found = []
+        for row in self._connection.execute(query.order_by(column.id)):
+            person, program = said.get(row.id), told.get(row.id)
+            answer = program or person
+            if answer is not None:
+                found.append(
+                    CheckedSet(
+                        row.id,
+                        row.client_id,
+                        row.metadata,
+                        row.confidence,
+                        Reason(row.reason),
+                        row.inclusion_probability,
+                        person.agreed if person else None,
+                        program.agreed if program else None,
+                        labels=tuple(row.labels),
+                        truth=answer.labels,
+                    )
+                )
+        return found
+
+    def _said_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        said = annotations.c
+        query = (
+            select(said.prediction_id, said.agreed, said.labels)
+            .where(said.prediction_id.in_(ids), _COUNTS)
+            .order_by(_ADJUDICATED.desc(), said.agreed, said.id)
+        )
+        return self._first(query)
+
+    def _told_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        told = outcomes.c
+        query = select(told.prediction_id, told.agreed, told.labels)
+        return self._first(query.where(told.prediction_id.in_(ids)).order_by(told.number.desc()))
+
+    def _first(self, query: Select[Any]) -> dict[str, _Answer]:  # Any: of three columns
+        found: dict[str, _Answer] = {}
+        for prediction_id, agreed, labels in self._connection.execute(query):
+            found.setdefault(prediction_id, _Answer(bool(agreed), tuple(labels)))
+        return found
+
+    def certification_audits(self, scorer: Scorer) -> int:
+        column, said = predictions.c, annotations.c
+        read = select(said.id).where(
+            said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
+        )
+        query = select(func.count()).where(
+            AUDITED,
+            column.audit_role == AuditRole.CERTIFICATION.value,
+            column.model_version == scorer.model_version,
+            column.calibrator_version == scorer.calibrator_version,
+            read.exists(),
+        )
+        return int(self._connection.execute(query).scalar_one())
+
+    def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
+        if self._connection.dialect.name == "sqlite":
+            # Instants are text of fixed width in UTC there.
+            return func.substr(at, 1, 10, type_=String)
+        return cast(func.timezone("UTC", at), Date)
+
+    def _whole(self, number: ColumnElement[float]) -> ColumnElement[float]:
+        # A cast cuts off on SQLite and rounds on PostgreSQL.
+        return number if self._connection.dialect.name == "sqlite" else func.floor(number)
+
+
+# What `service.domain.verdicts.deciding` says, for the database. Flags become numbers, of which
+# PostgreSQL knows the least too.
+_ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
+_AGREED = case((annotations.c.agreed, 1), else_=0)
+_COUNTS = or_(
+    annotations.c.settles, and_(annotations.c.kind == ReviewKind.AUDIT.value, ~annotations.c.agreed)
+)
+_LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
+
+
+def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
+    """Return what people say in the end of one prediction: 1, 0 or NULL."""
+    word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, _COUNTS)
+    return word.scalar_subquery()
+
+
+def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
+    """Return whether the last outcome of one prediction agrees with it; NULL without any."""
+    last = select(outcomes.c.agreed).where(outcomes.c.prediction_id == prediction_id)
+    return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
+
+
+def flag(number: int | bool | None) -> bool | None:
+    """Return as a flag what a database may give as a number."""
+    return None if number is None else bool(number)
+
+
+def _said(since: datetime) -> CTE:
+    """Return for each prediction what people say in the end."""
+    of = annotations.c
+    return (
+        select(of.prediction_id, _LAST_WORD.label("said"))
+        .where(of.created_at >= since - _SLACK, _COUNTS)
+        .group_by(of.prediction_id)
+        .cte("said")
+    )
+
+
+def _told(since: datetime) -> CTE:
+    """Return for each prediction what the last outcome says."""
+    of = outcomes.c
+    # The greatest number carries its flag along in the last bit.
+    last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
+    return (
+        select(of.prediction_id, (last % 2).label("told"))
+        .where(of.created_at >= since - _SLACK)
+        .group_by(of.prediction_id)
+        .cte("told")
+    )
+
+
+def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
+    newest = (
+        select(table.c.prediction_id)
+        .where(table.c.created_at >= since - _SLACK)
+        .order_by(table.c.created_at.desc())
+        .limit(limit)
+        .subquery()
+    )
+    return select(newest.c.prediction_id)
+
+
+def _date(day: date | str) -> date:
+    return date.fromisoformat(day) if isinstance(day, str) else day

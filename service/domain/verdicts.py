@@ -1,0 +1,252 @@
+"""Whether predictions were right, as far as it is known, and what each known one stands for.
+
+A person reads a document because its confidence calls for it, or because it was drawn for an audit.
+The few audits stand for all confident documents, so a share of them must not be mixed with the rest
+as if each counted the same.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import NamedTuple
+
+from service.domain.outcomes import Outcome
+from service.domain.predictions import Decision, Reason
+from service.domain.reviews import Annotation, ReviewKind
+from service.domain.rules import Rule, first_broken
+
+CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
+"""Reasons of documents that are sent unless an audit holds them."""
+
+UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
+"""Reasons that no threshold overrules."""
+
+
+def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
+    """Return what people say of a prediction in the end; None while that is not known.
+
+    A lead's word counts, then what settled the document: should several have, one who disagreed
+    with the model is enough. An audit that contradicts the model and waits for a lead counts as
+    well: leaving it out would favour the model.
+    """
+    given = list(annotations)
+    leads = [one for one in given if one.kind is ReviewKind.ADJUDICATION]
+    said = leads or [one for one in given if _counts(one)]
+    return min(said, key=lambda one: (one.agreed, one.id), default=None)
+
+
+def _counts(one: Annotation) -> bool:
+    return one.settles or (one.kind is ReviewKind.AUDIT and not one.agreed)
+
+
+def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
+    """Return the outcome that counts."""
+    return max(outcomes, key=lambda one: one.number, default=None)
+
+
+class Cell(NamedTuple):
+    """Predictions of one day that are alike in all that reports ask for.
+
+    Attributes
+    ----------
+    step : int
+        Of confidence: it lies from ``step / STEPS`` up to the next one.
+    inclusion_probability : float or None
+        With which a person was to read them, known before they were scored; None from before
+        there were audits.
+    said, told : bool or None
+        Whether the sets are right, by `deciding` and by the last outcome; None unknown.
+    documents : int
+        How many they are.
+    confidence : float
+        Sum over them.
+    """
+
+    day: date
+    step: int
+    decision: Decision
+    reason: Reason
+    inclusion_probability: float | None
+    said: bool | None
+    told: bool | None
+    documents: int
+    confidence: float
+
+    @property
+    def least(self) -> float:
+        """The least confidence that they may have."""
+        return self.step / STEPS
+
+    @property
+    def sendable(self) -> bool:
+        """No rule holds them back, and the model knew something in them."""
+        return self.reason not in UNSENDABLE
+
+
+STEPS = 200
+"""Steps of confidence in a `Cell`."""
+
+
+class CheckedSet(NamedTuple):
+    """A predicted set that somebody has checked, with what is right instead.
+
+    Attributes
+    ----------
+    inclusion_probability, said, told
+        As in `Cell`.
+    labels, truth : tuple of str
+        What was predicted, and what is right by the last outcome, else by a person.
+    """
+
+    prediction_id: str
+    client_id: str
+    metadata: dict[str, object]
+    confidence: float
+    reason: Reason
+    inclusion_probability: float | None
+    said: bool | None
+    told: bool | None
+    labels: tuple[str, ...]
+    truth: tuple[str, ...]
+    documents: int = 1
+
+    @property
+    def right(self) -> bool:
+        """Whether the set was right."""
+        return verdict(self) is True
+
+
+class ReviewDay(NamedTuple):
+    """What reviewers did on one day, and what they got to do.
+
+    Attributes
+    ----------
+    seconds : float
+        Sum over the completed ones, long silences cut off.
+    """
+
+    day: date
+    arrived: int
+    completed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One predicted document, without its content.
+
+    Attributes
+    ----------
+    sent : bool
+        It left without a person.
+    inclusion_probability, said, told
+        As in `Cell`.
+    labels, metadata
+        Empty unless they were asked for.
+    """
+
+    confidence: float
+    sent: bool
+    reason: Reason
+    created_at: datetime
+    inclusion_probability: float | None = None
+    said: bool | None = None
+    told: bool | None = None
+    labels: Sequence[str] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    documents: int = 1
+
+    @property
+    def least(self) -> float:
+        """The confidence."""
+        return self.confidence
+
+    def passes(self, rules: Sequence[Rule]) -> bool:
+        """Tell whether rules would let the document go, however sure the model is."""
+        return (
+            self.reason is not Reason.OUT_OF_DOMAIN
+            and first_broken(rules, self.labels, self.metadata) is None
+        )
+
+
+Known = Cell | CheckedSet | Evidence
+"""One prediction, or several that are alike, and whether they were right."""
+
+
+def verdict(one: Known) -> bool | None:
+    """Tell whether the set was right: by the last outcome, else by people; None unknown."""
+    return one.said if one.told is None else one.told
+
+
+class Standing(NamedTuple):
+    """How many predictions each checked one stands for, by how it came to be checked.
+
+    Attributes
+    ----------
+    weights : mapping
+        By kind of check.
+    drawn : bool
+        Audits drew the confident ones among the checked. Otherwise these are the ones of which
+        other programs reported the truth, whichever they were.
+    unseen : int
+        Confident documents, if nobody has checked any.
+    """
+
+    weights: Mapping[float | None, float]
+    drawn: bool
+    unseen: int
+
+    def of(self, one: Known) -> float:
+        """Return the weight of one checked prediction; 0 where it tells of no other."""
+        return self.weights.get(_kind(one), 0.0) if _checked(one, drawn=self.drawn) else 0.0
+
+    def hides(self, one: Known) -> bool:
+        """Tell whether nothing is known of such predictions."""
+        return self.unseen > 0 and confident(one)
+
+
+def standing(found: Sequence[Known]) -> Standing:
+    """Weigh checked predictions so that together they stand for all of ``found``.
+
+    Those that people read whatever comes, and confident ones of each inclusion probability, are
+    kinds of their own: among them whoever was checked is taken for a random sample, which audits
+    are by their draw. Confident ones of kinds without audits are spread over those that have some.
+
+    References
+    ----------
+    .. [1] C. Särndal, B. Swensson and J. Wretman, "Model Assisted Survey Sampling", Springer 1992,
+       section 15.6: weighting within response homogeneity groups.
+    """
+    drawn = any(confident(one) and one.said is not None for one in found)
+    everyone: Counter[float | None] = Counter()
+    checked: Counter[float | None] = Counter()
+    for one in found:
+        everyone[_kind(one)] += one.documents
+        if _checked(one, drawn=drawn):
+            checked[_kind(one)] += one.documents
+    sure = sum(n for kind, n in everyone.items() if kind is not None)
+    seen = sum(n for kind, n in everyone.items() if kind is not None and checked[kind])
+    spread = sure / seen if seen else 0.0
+    weights = {
+        kind: everyone[kind] / n * (1.0 if kind is None else spread) for kind, n in checked.items()
+    }
+    return Standing(weights, drawn, 0 if seen else sure)
+
+
+def confident(one: Known) -> bool:
+    """Tell whether the prediction was sent unless an audit held it."""
+    return one.reason in CONFIDENT
+
+
+def _kind(one: Known) -> float | None:
+    """Return the inclusion probability of confident documents; None where people read all."""
+    return (one.inclusion_probability or 0.0) if confident(one) else None
+
+
+def _checked(one: Known, *, drawn: bool) -> bool:
+    # What other programs report of sent documents need not be a random choice of them, so it
+    # counts by itself only while there is no audit.
+    if not confident(one):
+        return verdict(one) is not None
+    return one.said is not None if drawn else one.told is not None

@@ -1,0 +1,315 @@
+"""The numbers from which a lead decides whether to trust the machine, all of one instant."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+
+from service.domain.certification import Certification
+from service.domain.errors import FieldFault, InvalidRequest
+from service.domain.people import Caller, Permission
+from service.domain.predictions import Decision, Reason
+from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.verdicts import STEPS, Cell, confident, standing
+from service.use_cases.certify import GROWTH
+from service.use_cases.forecast import (
+    LEAST_CHECKED,
+    Forecast,
+    Share,
+    forecasts,
+    in_force,
+    lowest_threshold,
+    share,
+)
+from service.use_cases.mistakes import Mistakes, mistakes
+from service.use_cases.over_time import Pace, Queue, Row, over_time, queue
+from service.use_cases.ports import Begin, Clock, UnitOfWork
+from service.use_cases.reliability import MOST_CHECKED, Curve, draw_curve
+
+MOST_DAYS = 400
+USUAL_DAYS = 35
+
+BINS = 40
+"""Of the histogram of confidence."""
+
+CURVE_STEP = 4
+"""Steps of confidence between two thresholds of the what-if curve: 0.02."""
+
+
+@dataclass(frozen=True)
+class CertificateState:
+    """What is proved, since when, and what the next attempt waits for.
+
+    Attributes
+    ----------
+    certified : bool
+        The threshold in force stands on a certificate for the model that serves.
+    threshold : float or None
+        That threshold.
+    since : datetime or None
+        When it came into force.
+    newest : Certification or None
+        The last attempt for the model that serves.
+    audits : int
+        Audits for it that are read by now.
+    next_attempt_in : int or None
+        Audits until the next attempt; None where none is due, as the newest covers the policy.
+    audits_needed : int or None
+        Audits that would probably prove a threshold, by the last attempt; None where it cannot
+        tell, or no number would.
+    """
+
+    certified: bool
+    threshold: float | None
+    since: datetime | None
+    newest: Certification | None
+    audits: int
+    next_attempt_in: int | None
+    audits_needed: int | None
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Documents of about the same confidence, from ``low`` up to ``high``."""
+
+    low: float
+    high: float
+    sent: int
+    audited: int
+    reviewed: int
+
+
+@dataclass(frozen=True)
+class Cockpit:
+    """Everything that the cockpit shows.
+
+    Attributes
+    ----------
+    at, since : datetime
+        Of the numbers; and from when on predictions count, the beginning of a day in UTC.
+    documents, sent : int
+        That came in, and that left by themselves.
+    accuracy : Share
+        Of the label sets that were confident enough to be sent: of audits, each with the weight of
+        the documents that it stands for. While there is no audit, of those with an outcome.
+    drawn : bool
+        That accuracy is from audits.
+    reported : Share
+        Of sent sets whose truth other programs reported, which need not be a random choice.
+    unread : int
+        Documents drawn for an audit that nobody has read yet.
+    seconds : float or None
+        Mean time that a person takes for a document; None before the first review.
+    hours_saved : float or None
+        Of the documents that were sent.
+    curve : list of Forecast
+        What-if, at rising thresholds.
+    now, then : Forecast or None
+        The policy in force, and the one that is asked for. Here and in ``curve`` a document that
+        a rule held back stays held back.
+    """
+
+    at: datetime
+    since: datetime
+    pace: Pace
+    policy: RoutingPolicy
+    documents: int
+    sent: int
+    rows: list[Row]
+    accuracy: Share
+    drawn: bool
+    reported: Share
+    unread: int
+    seconds: float | None
+    hours_saved: float | None
+    certificate: CertificateState
+    queue: Queue
+    reliability: Curve | None
+    checked: int
+    histogram: list[Bin]
+    curve: list[Forecast]
+    now: Forecast
+    then: Forecast | None
+    mistakes: Mistakes
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Another policy to look at: a threshold, or a target that a threshold is to meet."""
+
+    threshold: float | None = None
+    target_accuracy: float | None = None
+
+
+@dataclass(frozen=True)
+class ReadCockpit:
+    """Read all numbers of the cockpit at one instant; nothing changes."""
+
+    begin: Begin
+    now: Clock
+
+    def __call__(
+        self,
+        caller: Caller,
+        *,
+        days: int = USUAL_DAYS,
+        pace: Pace = Pace.DAY,
+        what_if: WhatIf | None = None,
+    ) -> Cockpit:
+        """Return them for the last ``days``, today included.
+
+        Raises
+        ------
+        InvalidRequest
+            If the period or what is asked for cannot be.
+        """
+        caller.require(Permission.REPORT)
+        what_if = what_if or WhatIf()
+        faults = _faults(days, what_if)
+        if faults:
+            raise InvalidRequest("The cockpit cannot show this.", faults)
+        now = self.now()
+        today = now.astimezone(UTC).date()
+        first = pace.start(today - timedelta(days=days - 1))
+        since = datetime.combine(first, time(), UTC)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            policy = transaction.policies.current()
+            cells = transaction.reports.cells(since)
+            reviews = transaction.reports.review_days(since)
+            checked = transaction.reports.checked(since, MOST_CHECKED)
+            lines = transaction.backlog.read().reviews
+            certificate = _certificate(transaction, policy)
+        known = standing(cells)
+        waiting = sum(line.count for line in lines.values())
+        oldest = max(line.age_s(now) for line in lines.values())
+        completed = sum(one.completed for one in reviews)
+        seconds = sum(one.seconds for one in reviews) / completed if completed else None
+        sent = [cell for cell in cells if cell.decision is Decision.AUTO]
+        n_sent = sum(cell.documents for cell in sent)
+        curve, at_present, then = _what_if(cells, policy, what_if, (today - first).days + 1)
+        return Cockpit(
+            at=now,
+            since=since,
+            pace=pace,
+            policy=policy,
+            documents=sum(cell.documents for cell in cells),
+            sent=n_sent,
+            rows=over_time(
+                cells,
+                reviews,
+                first=first,
+                last=today,
+                pace=pace,
+                waiting=waiting,
+                known=known,
+                risk=policy.risk,
+            ),
+            accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
+            drawn=known.drawn,
+            reported=_reported(sent, policy.risk),
+            unread=sum(_unread(cell) for cell in cells),
+            seconds=seconds,
+            hours_saved=None if seconds is None else n_sent * seconds / 3600,
+            certificate=certificate,
+            queue=queue(reviews, today=today, waiting=waiting, oldest_s=oldest),
+            reliability=draw_curve(checked, known),
+            checked=sum(known.of(one) > 0 for one in checked),
+            histogram=_histogram(cells),
+            curve=curve,
+            now=at_present,
+            then=then,
+            mistakes=mistakes(checked, known, policy.risk),
+        )
+
+
+def _faults(days: int, what_if: WhatIf) -> list[FieldFault]:
+    faults = []
+    if not 1 <= days <= MOST_DAYS:
+        faults.append(FieldFault("/query/days", f"must lie between 1 and {MOST_DAYS}"))
+    if what_if.threshold is not None and not 0.0 <= what_if.threshold <= 1.0:
+        faults.append(FieldFault("/query/threshold", "must lie between 0 and 1"))
+    if what_if.target_accuracy is not None and not 0.0 < what_if.target_accuracy < 1.0:
+        faults.append(FieldFault("/query/target", "must lie between 0 and 1, both excluded"))
+    return faults
+
+
+def _certificate(transaction: UnitOfWork, policy: RoutingPolicy) -> CertificateState:
+    serving = transaction.certifications.serving()
+    newest = transaction.certifications.newest(serving) if serving else None
+    audits = transaction.reports.certification_audits(serving) if serving else 0
+    proof = policy.certificate_id and transaction.certifications.get(policy.certificate_id)
+    certified = (
+        policy.threshold_mode is ThresholdMode.CERTIFIED
+        and policy.threshold is not None
+        and serving == policy.certified_for
+    )
+    return CertificateState(
+        certified=certified,
+        threshold=policy.least_confidence,
+        since=proof.created_at if certified and proof else None,
+        newest=newest,
+        audits=audits,
+        next_attempt_in=_until_next(newest, audits, policy),
+        audits_needed=_needed(newest),
+    )
+
+
+def _until_next(newest: Certification | None, audits: int, policy: RoutingPolicy) -> int | None:
+    if newest is None:
+        return max(0, 1 - audits)
+    if newest.covers(policy.target_accuracy, policy.risk):
+        return None
+    return max(0, math.ceil(GROWTH * (newest.n_audits or 1)) - audits)
+
+
+def _needed(newest: Certification | None) -> int | None:
+    if newest is None or newest.further_audits is None:
+        return None
+    return newest.n_audits + newest.further_audits
+
+
+def _reported(sent: Sequence[Cell], risk: float) -> Share:
+    # Seen as if nobody but other programs had looked.
+    return share([cell._replace(said=None) for cell in sent], risk)
+
+
+def _unread(cell: Cell) -> int:
+    return cell.documents if cell.reason is Reason.AUDIT and cell.said is None else 0
+
+
+def _what_if(
+    cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
+) -> tuple[list[Forecast], Forecast, Forecast | None]:
+    """Return the curve, the policy in force, and the one that is asked for if there is one."""
+    sendable = [cell.sendable for cell in cells]
+
+    def at(thresholds: Sequence[float | None]) -> list[Forecast]:
+        # Cells begin at steps; a threshold in between counts as the step below it.
+        steps = [None if one is None else _floor(one) for one in thresholds]
+        made = forecasts(cells, steps, sendable=sendable, risk=policy.risk, days=days)
+        return [replace(one, threshold=given) for one, given in zip(made, thresholds, strict=True)]
+
+    curve = at([step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)])
+    (now,) = at([in_force(policy)])
+    wanted = what_if.threshold
+    if what_if.target_accuracy is not None:
+        every = at([step / STEPS for step in range(STEPS)])
+        wanted = lowest_threshold(every, what_if.target_accuracy, LEAST_CHECKED)
+    elif wanted is None:
+        return curve, now, None
+    (then,) = at([wanted])
+    return curve, now, then
+
+
+def _floor(threshold: float) -> float:
+    # 0.29 * 100 is less than 29 for a float.
+    return math.floor(threshold * STEPS + 1e-9) / STEPS
+
+
+def _histogram(cells: Sequence[Cell]) -> list[Bin]:
+    counts = [[0, 0, 0] for _ in range(BINS)]
+    for cell in cells:
+        audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
+        kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
+        counts[cell.step * BINS // STEPS][kind] += cell.documents
+    return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]

@@ -1,0 +1,192 @@
+"""Aggregates for reports: the fake and both databases count alike."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from service.domain.audits import AuditRole, Selection
+from service.domain.certification import Scorer
+from service.domain.predictions import Decision, Document, Prediction, Reason
+from service.domain.reviews import ReviewKind, ReviewTask
+from service.domain.verdicts import Cell, ReviewDay, deciding, verdict
+from service.use_cases.ports import Begin, Reports
+from tests.fakes import START
+from tests.samples import annotation, outcome, prediction, task
+
+DAY = START.date()
+LONG_AGO = START - timedelta(days=40)
+
+
+def stored(begin: Begin, *made: Prediction) -> list[ReviewTask]:
+    """Store predictions, each with a task that waits."""
+    tasks = [replace(task(one), created_at=one.created_at) for one in made]
+    with begin() as transaction:
+        for one in tasks:
+            transaction.predictions.add(one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+    return tasks
+
+
+def say(begin: Begin, of: ReviewTask, agreed: bool, kind: ReviewKind, *, settles: bool) -> None:
+    labels = of.prediction.scored.labels if agreed else ("c",)
+    # One task takes one answer; several kinds mean several tasks.
+    other = replace(of, id=task(of.prediction).id, kind=kind)
+    said = replace(annotation(other, *labels), kind=kind, settles=settles)
+    with begin() as transaction:
+        if kind is not ReviewKind.REVIEW:
+            transaction.reviews.add(other)
+        transaction.reviews.annotate(
+            said if kind is not ReviewKind.REVIEW else replace(said, task_id=of.id)
+        )
+        transaction.commit()
+
+
+def read(begin: Begin, since: datetime = LONG_AGO) -> list[Cell]:
+    with begin(read_only=True) as transaction:
+        return transaction.reports.cells(since)
+
+
+def test_an_empty_database_has_nothing_to_report(begin: Begin) -> None:
+    with begin(read_only=True) as transaction:
+        reports: Reports = transaction.reports
+        assert reports.cells(LONG_AGO) == []
+        assert reports.review_days(LONG_AGO) == []
+        assert reports.checked(LONG_AGO, 10) == []
+        assert reports.certification_audits(Scorer("m", "c")) == 0
+
+
+def test_what_is_alike_is_counted_together(begin: Begin) -> None:
+    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
+    sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    stored(
+        begin,
+        *(replace(prediction(confidence=0.9012, **sent), selection=drawn) for _ in range(3)),
+        prediction(confidence=0.9012, **sent),
+        prediction(confidence=1.0, **sent),
+        prediction(confidence=0.4999),
+        prediction(confidence=0.4, created_at=START + timedelta(days=1)),
+        prediction(confidence=0.4, created_at=START - timedelta(days=50)),
+    )
+    found = {(cell.day, cell.step, cell.inclusion_probability): cell for cell in read(begin)}
+    assert {key: cell.documents for key, cell in found.items()} == {
+        (DAY, 180, 0.06): 3,
+        (DAY, 180, None): 1,
+        (DAY, 199, None): 1,
+        (DAY, 99, None): 1,
+        (DAY + timedelta(days=1), 80, None): 1,
+    }
+    cell = found[DAY, 180, 0.06]
+    assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    assert cell.confidence == pytest.approx(3 * 0.9012)
+    assert (cell.said, cell.told) == (None, None)
+
+
+def test_days_end_at_midnight_in_utc(begin: Begin) -> None:
+    midnight = datetime(2026, 3, 1, tzinfo=UTC)
+    just_before = midnight - timedelta(microseconds=1)
+    for one in stored(begin, *(prediction(created_at=at) for at in (just_before, midnight))):
+        say(begin, one, True, ReviewKind.REVIEW, settles=True)
+    assert {cell.day for cell in read(begin)} == {date(2026, 2, 28), date(2026, 3, 1)}
+    with begin(read_only=True) as transaction:
+        days = transaction.reports.review_days(LONG_AGO)
+    assert {one.day for one in days if one.arrived} == {date(2026, 2, 28), date(2026, 3, 1)}
+
+
+LEAD, AUDIT = ReviewKind.ADJUDICATION, ReviewKind.AUDIT
+SAID = {
+    "nobody": ([], None),
+    "a reviewer agrees": ([(ReviewKind.REVIEW, True, True)], True),
+    "a reviewer disagrees": ([(ReviewKind.REVIEW, False, True)], False),
+    "a second reading settles nothing": ([(ReviewKind.OVERLAP, False, False)], None),
+    "a lead overrules a reviewer": (
+        [(ReviewKind.REVIEW, False, True), (ReviewKind.OVERLAP, True, False), (LEAD, True, True)],
+        True,
+    ),
+    "an audit agrees": ([(AUDIT, True, True)], True),
+    "an audit that agrees is to be read again": ([(AUDIT, True, False)], None),
+    "an audit contradicts, the lead is to come": ([(AUDIT, False, False)], False),
+    "a lead overrules an audit": ([(AUDIT, False, False), (LEAD, True, True)], True),
+    "a lead finds what an audit missed": ([(AUDIT, True, False), (LEAD, False, True)], False),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), SAID.values(), ids=SAID)
+def test_people_have_a_last_word(begin: Begin, given, expected) -> None:
+    (one,) = stored(begin, prediction())
+    for kind, agreed, settles in given:
+        say(begin, one, agreed, kind, settles=settles)
+    (cell,) = read(begin)
+    assert (cell.said, cell.told) == (expected, None)
+    with begin(read_only=True) as transaction:
+        checked = transaction.reports.checked(LONG_AGO, 10)
+        said = deciding(transaction.reviews.annotations_of(one.prediction.id))
+    assert (None if said is None else said.agreed) == expected
+    assert [found.said for found in checked] == ([] if expected is None else [expected])
+    if said is not None:
+        assert checked[0].truth == said.labels
+
+
+def test_the_last_outcome_counts_before_what_people_said(begin: Begin) -> None:
+    (one,) = stored(begin, prediction())
+    say(begin, one, True, ReviewKind.REVIEW, settles=True)
+    with begin() as transaction:
+        transaction.outcomes.add(outcome(one.prediction, "a", "b"))
+        transaction.outcomes.add(outcome(one.prediction, "d", number=2))
+        transaction.commit()
+    (cell,) = read(begin)
+    assert (cell.said, cell.told, verdict(cell)) == (True, False, False)
+    with begin(read_only=True) as transaction:
+        (found,) = transaction.reports.checked(LONG_AGO, 10)
+    assert (found.labels, found.truth, found.right) == (("a", "b"), ("d",), False)
+    assert found.metadata == {"ward": 3}
+
+
+def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Begin) -> None:
+    made = stored(
+        begin,
+        *(
+            prediction(document=Document(text="x"), created_at=START + timedelta(hours=n))
+            for n in range(4)
+        ),
+    )
+    for one in made:
+        say(begin, one, False, ReviewKind.REVIEW, settles=True)
+
+    def ids(since: datetime, limit: int) -> list[str]:
+        with begin(read_only=True) as transaction:
+            return [one.prediction_id for one in transaction.reports.checked(since, limit)]
+
+    assert ids(LONG_AGO, 2) == [one.prediction.id for one in made[2:]]
+    assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in made[1:]]
+
+
+def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(begin: Begin) -> None:
+    made = stored(begin, *(prediction() for _ in range(3)))
+    with begin() as transaction:
+        for one, minutes, seconds in zip(made, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
+            said = replace(annotation(one, "a", minutes=minutes), seconds=seconds)
+            transaction.reviews.annotate(said)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.reports.review_days(LONG_AGO) == [
+            ReviewDay(DAY, 3, 2, 60.0),
+            ReviewDay(DAY + timedelta(days=1), 0, 1, 900.0),
+        ]
+
+
+def test_audits_that_certify_are_counted_once_they_are_read(begin: Begin) -> None:
+    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
+    made = stored(
+        begin,
+        *(replace(prediction(), selection=drawn) for _ in range(3)),
+        replace(prediction(), selection=Selection(AuditRole.TRAINING, 0.05, 0.06)),
+    )
+    for one in (made[0], made[1], made[3]):
+        say(begin, one, True, ReviewKind.AUDIT, settles=True)
+    scored = made[0].prediction.scored
+    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    with begin(read_only=True) as transaction:
+        assert transaction.reports.certification_audits(scorer) == 2
+        assert transaction.reports.certification_audits(scorer._replace(model_version="x")) == 0
