@@ -217,7 +217,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     loop.read()
     with pytest.raises(CertificateNeeded, match=r"About \d+ more audits are needed"):
         loop.reset(ADMIN)
-    loop.predict(*["0.9"] * 40)
+    loop.predict(*["0.9"] * 100)
     loop.read()
     with pytest.raises(CertificateNeeded, match="would prove one now"):
         loop.reset(ADMIN)
@@ -302,6 +302,9 @@ def test_a_policy_without_audits_is_not_watched(loop: Loop) -> None:
 
 def test_stale_audits_still_count_for_the_next_certificate(loop: Loop) -> None:
     certified(loop)
+    loop.predict(*["0.9"] * 80)
+    loop.read()
+    loop.now.advance(seconds=1)
     while not any(one.decision is Decision.AUTO for one in loop.predict("0.9")):
         pass
     loop.now.advance(days=3)
