@@ -26,8 +26,8 @@ class Place:
 
 # In the order of the header. Whoever adds a page adds its line; a test asks for every address.
 PLACES: tuple[Place, ...] = (
-    # the desk
     Place("Overview", "/"),
+    Place("Review", "/desk", Permission.REVIEW),
     # the cockpit
     # the board
     Place("Board", "/board", Permission.INSPECT),

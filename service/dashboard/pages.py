@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.board import board
+from service.dashboard.desk import desk
 from service.dashboard.doors import accounts, doors
 from service.dashboard.external import external_doors
 from service.dashboard.rendering import SECURITY_HEADERS, Page, assets, page
@@ -60,6 +61,7 @@ def pages(
     router.include_router(doors(verbs, visitors, external=provider is not None))
     router.include_router(accounts(verbs, visitors))
     router.include_router(board(verbs, visitors))
+    router.include_router(desk(verbs, visitors, now))
     if provider is not None:
         router.include_router(external_doors(verbs, visitors, provider))
 

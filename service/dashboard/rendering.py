@@ -2,6 +2,7 @@
 
 import hashlib
 import mimetypes
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -144,13 +145,26 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """Return the files that pages refer to, by name."""
     folder: Traversable = files("service.dashboard").joinpath("static")
-    found = {}
-    for file in folder.iterdir():
-        content = file.read_bytes()
-        digest = hashlib.sha256(content).hexdigest()[:12]
-        media_type = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        found[file.name] = Asset(content, media_type, f"/static/{file.name}?v={digest}")
+    contents = {file.name: file.read_bytes() for file in folder.iterdir()}
+    found: dict[str, Asset] = {}
+
+    def asset(name: str) -> Asset:
+        if name not in found:
+            # A module names others by where they lie; browsers are told the version to take.
+            content = _IMPORT.sub(
+                lambda named: f'from "{asset(named[1].decode()).address}"'.encode(), contents[name]
+            )
+            digest = hashlib.sha256(content).hexdigest()[:12]
+            media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            found[name] = Asset(content, media_type, f"/static/{name}?v={digest}")
+        return found[name]
+
+    for name in contents:
+        asset(name)
     return found
+
+
+_IMPORT = re.compile(rb'from "\./([\w.-]+\.js)"')
 
 
 @cache

@@ -89,6 +89,16 @@ class Visitors:
 
         return visitor
 
+    def whose_script_sends(self, *needed: Permission) -> Callable[..., Visit]:
+        """Return a dependency as `who_sends` does, for JSON: the token is in the header alone."""
+
+        def visitor(request: Request, x_csrf_token: Annotated[str, Header()] = "") -> Visit:
+            visit = self._let_in(request, needed)
+            self.cookies.check(request, visit, x_csrf_token)
+            return visit
+
+        return visitor
+
     def _let_in(self, request: Request, needed: tuple[Permission, ...]) -> Visit:
         try:
             visit = self.cookies.visit(request)

@@ -206,6 +206,12 @@ class MyReviews:
                 return task
         raise ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
 
+    def left_s(self, task: ReviewTask) -> float:
+        """Return for how many seconds more a task is its holder's."""
+        if task.lease is None:
+            return 0.0
+        return max(0.0, (task.lease.expires_at - self.now()).total_seconds())
+
     def settled(self, caller: Caller, within: timedelta) -> int:
         """Count what the caller has settled in the time until now, decisions under way included."""
         caller.require(Permission.REVIEW)

@@ -1,0 +1,71 @@
+"""The desk of browsers without a script: one document after the other, settled with plain forms."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from service.dashboard.doors import request_id_of
+from service.dashboard.rendering import Page, go
+from service.dashboard.sessions import Visitors
+from service.domain.people import Permission
+from service.domain.reviews import ReviewTask
+from service.security.cookies import Visit
+from service.use_cases.verbs import Verbs
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What the form of a document sends.
+
+    Attributes
+    ----------
+    chosen : int
+        Place of a suggested set; negative for the labels that are written, one a line.
+    """
+
+    task: Annotated[str, Form()]
+    version: Annotated[int, Form()]
+    chosen: Annotated[int, Form()] = -1
+    labels: Annotated[str, Form()] = ""
+    comment: Annotated[str, Form()] = ""
+
+    def decided(self, task: ReviewTask) -> list[str]:
+        """Return the labels that are meant."""
+        suggested = () if task.kind.blind else task.prediction.scored.candidates
+        if 0 <= self.chosen < len(suggested):
+            return list(suggested[self.chosen].labels)
+        return [line.strip() for line in self.labels.splitlines() if line.strip()]
+
+
+def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
+    """Return the routes that take forms; they lead back to the page ``desk``."""
+    router = APIRouter(route_class=Page)
+    submits = visitors.who_sends(Permission.REVIEW)
+
+    @router.post("/claim")
+    def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
+        """Lay the next task on the desk."""
+        if not verbs.my_reviews(visit.caller):
+            verbs.claim_review(visit.caller, request_id=request_id_of(request))
+        return go(desk)
+
+    @router.post("/settle")
+    def settle(
+        request: Request,
+        visit: Annotated[Visit, Depends(submits)],
+        form: Annotated[Submitted, Depends()],
+    ) -> Response:
+        """Decide, and lay the next task on the desk."""
+        task = verbs.my_reviews.one(visit.caller, form.task)
+        verbs.decide_review(
+            visit.caller,
+            task.id,
+            form.decided(task),
+            form.comment.strip() or None,
+            form.version,
+            request_id=request_id_of(request),
+        )
+        return claim(request, visit)
+
+    return router

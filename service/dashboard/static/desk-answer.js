@@ -1,0 +1,233 @@
+// The answer side of the desk: suggested sets as cards, and the set that is being made as chips.
+// Everything that comes from documents and models is added as text, never as markup.
+
+const MOST_CARDS = 9;
+const ALWAYS_SHOWN = 4;
+const LEAST_CONFIDENCE = 0.01;
+const MOST_IN_COMMON = 2;
+const MOST_CHIPS = 12;
+const LEAST_PROBABILITY = 0.01;
+const LEAST_SHARE_OF_WEIGHT = 0.1;
+const MOST_TERMS = 12;
+
+const signs = { same: "", added: "+", removed: "−" };
+const spoken = { same: "", added: "added: ", removed: "left out: " };
+
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export function percent(share) {
+  const whole = Math.round(100 * share);
+  if (share > 0 && whole === 0) return "< 1 %";
+  return share < 1 && whole === 100 ? "> 99 %" : `${whole} %`;
+}
+
+/** What sets apart: `[{label, kind}]`, first what both have, then what is added, then left out. */
+export function difference(from, to) {
+  const before = new Set(from);
+  const after = new Set(to);
+  return [
+    ...to.map((label) => ({ label, kind: before.has(label) ? "same" : "added" })),
+    ...from.filter((label) => !after.has(label)).map((label) => ({ label, kind: "removed" })),
+  ].sort((a, b) => Object.keys(signs).indexOf(a.kind) - Object.keys(signs).indexOf(b.kind));
+}
+
+/** The sets to choose from: answers that differ, or the model's suggestions. */
+export function offers(item) {
+  if (item.answers) return item.answers.map((labels) => ({ labels, warnings: [] }));
+  return (item.candidates ?? [])
+    .slice(0, MOST_CARDS)
+    .filter((one, place) => place < ALWAYS_SHOWN || one.confidence >= LEAST_CONFIDENCE);
+}
+
+export function cards(item) {
+  const sets = offers(item);
+  const common = item.answers
+    ? sets[0].labels.filter((label) => sets.every((one) => one.labels.includes(label)))
+    : null;
+  return sets.map((set, place) => {
+    const against = common ?? sets[0].labels;
+    const parts = place === 0 && !common ? set.labels.map(same) : difference(against, set.labels);
+    return card(set, parts, place);
+  });
+}
+
+const same = (label) => ({ label, kind: "same" });
+
+function card(set, parts, place) {
+  const labels = element("span", { class: "labels" });
+  const common = parts.filter((part) => part.kind === "same");
+  // What a set shares with the first one was read there; its difference is what counts.
+  const brief = parts.length > common.length && common.length > MOST_IN_COMMON;
+  if (brief) {
+    const rest = element("span", { class: "label common" }, `the same ${common.length}`);
+    rest.title = common.map((part) => part.label).join("\n");
+    labels.append(rest, " ");
+  }
+  for (const { label, kind } of brief ? parts.filter((part) => part.kind !== "same") : parts) {
+    const part = element("span", { class: `label ${kind}`, dir: "auto" }, label);
+    if (signs[kind]) {
+      part.prepend(
+        element("span", { class: "sign", "aria-hidden": "true" }, signs[kind]),
+        element("span", { class: "unseen" }, spoken[kind]),
+      );
+    }
+    labels.append(part, " ");
+  }
+  if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No label"), " ");
+  const accept = element(
+    "button",
+    { type: "button", class: "accept", "data-place": place, "aria-keyshortcuts": place + 1 },
+    element("kbd", { "aria-hidden": "true" }, String(place + 1)),
+    labels,
+  );
+  if (set.confidence !== undefined) {
+    const fill = element("span", { class: "fill" });
+    fill.style.width = `${100 * set.confidence}%`;
+    const gauge = element("span", { class: "gauge", "aria-hidden": "true" }, fill);
+    const odd = element("span", { class: "odd" });
+    if (set.warnings.length) {
+      odd.append(element("span", { "aria-hidden": "true" }, "⚠"), element("span", { class: "unseen" }, set.warnings.join(" ")));
+      odd.title = set.warnings.join("\n");
+    }
+    accept.append(odd, gauge, element("span", { class: "percent" }, percent(set.confidence)));
+  }
+  const edit = element(
+    "button",
+    {
+      type: "button",
+      class: "plain edit",
+      "data-place": place,
+      "aria-label": `Change set ${place + 1}`,
+      title: `Change this set first (Shift+${place + 1})`,
+    },
+    "✎",
+  );
+  return element("li", { class: "offer" }, accept, edit);
+}
+
+/** The labels of the set that is being made, and those that were considered. */
+export class Choice {
+  constructor(item, draft) {
+    this.first = item.candidates?.[0]?.labels ?? [];
+    this.chosen = new Set(draft?.labels ?? this.first);
+    this.probability = new Map((item.marginals ?? []).map((m) => [m.label, m.probability]));
+    this.all = false;
+    const likely = [...this.probability].filter(([, p]) => p >= LEAST_PROBABILITY);
+    // In an order that stays while labels come and go.
+    this.order = new Set([
+      ...this.first,
+      ...(item.answers ?? []).flat(),
+      ...likely.map(([label]) => label),
+      ...this.chosen,
+    ]);
+    if (item.answers) this.probability.clear();
+  }
+
+  get labels() {
+    return [...this.order].filter((label) => this.chosen.has(label));
+  }
+
+  get changed() {
+    return difference(this.first, this.labels).some((part) => part.kind !== "same");
+  }
+
+  toggle(label) {
+    this.order.add(label);
+    if (!this.chosen.delete(label)) this.chosen.add(label);
+  }
+
+  add(label) {
+    this.order.add(label);
+    this.chosen.add(label);
+  }
+
+  take(labels) {
+    for (const label of labels) this.order.add(label);
+    this.chosen = new Set(labels);
+  }
+
+  chips(explainable) {
+    const first = new Set(this.first);
+    const listed = [...this.order];
+    const kept = listed.filter((label) => this.chosen.has(label) || first.has(label));
+    const rest = listed.filter((label) => !this.chosen.has(label) && !first.has(label));
+    const shown = this.all ? rest : rest.slice(0, Math.max(0, MOST_CHIPS - kept.length));
+    const visible = new Set([...kept, ...shown]);
+    const made = listed
+      .filter((label) => visible.has(label))
+      .map((label) => this.#chip(label, first.has(label), explainable));
+    const hidden = rest.length - shown.length;
+    if (hidden > 0)
+      made.push(
+        element("li", {}, element("button", { type: "button", class: "plain all" }, `${hidden} more`)),
+      );
+    return made;
+  }
+
+  #chip(label, suggested, explainable) {
+    const chosen = this.chosen.has(label);
+    const kind = chosen ? (suggested ? "kept" : "added") : suggested ? "removed" : "other";
+    const sign = { kept: "✓", added: "✓", removed: "−", other: "+" }[kind];
+    const chip = element(
+      "button",
+      { type: "button", class: `chip ${kind}`, "aria-pressed": chosen },
+      element("span", { class: "sign", "aria-hidden": "true" }, sign),
+      element("span", { class: "name", dir: "auto" }, label),
+    );
+    chip.dataset.label = label;
+    const probability = this.probability.get(label);
+    if (probability !== undefined)
+      chip.append(" ", element("span", { class: "percent" }, percent(probability)));
+    if (kind === "removed") chip.append(element("span", { class: "unseen" }, ", suggested"));
+    const line = element("li", {}, chip);
+    if (explainable) {
+      const why = element(
+        "button",
+        { type: "button", class: "why", "aria-label": `Why ${label}?`, title: "Words for and against" },
+        "?",
+      );
+      why.dataset.label = label;
+      line.append(why);
+    }
+    return line;
+  }
+}
+
+/** The terms that matter: a long document has many that add next to nothing. */
+export function telling(terms) {
+  const least = LEAST_SHARE_OF_WEIGHT * Math.max(...terms.map((one) => Math.abs(one.weight)), 0);
+  return terms.filter((one) => Math.abs(one.weight) >= least).slice(0, MOST_TERMS);
+}
+
+/** Which terms speak for a label and against it, as a line to read. */
+export function termLines(label, terms) {
+  const lines = [
+    ["for", "Speaks for", terms.filter((one) => one.weight > 0)],
+    ["against", "Speaks against", terms.filter((one) => one.weight < 0)],
+  ].map(([kind, words, kept]) =>
+    element(
+      "p",
+      { class: kind },
+      element("strong", {}, `${words} `),
+      element("span", { dir: "auto" }, label),
+      ": ",
+      kept.length
+        ? element(
+            "span",
+            {},
+            ...kept.flatMap((one, place) => [
+              place ? ", " : "",
+              element("mark", { class: kind, dir: "auto" }, one.term),
+              ` ${one.weight > 0 ? "+" : "−"}${Math.abs(one.weight).toFixed(1)}`,
+            ]),
+          )
+        : "nothing that stands here",
+    ),
+  );
+  return lines;
+}

@@ -1,0 +1,134 @@
+// A box that finds labels by code and words as somebody types (the ARIA pattern of a combobox).
+
+import { ask } from "./desk-client.js";
+
+const PAUSE_MS = 70;
+
+export class Picker {
+  #asked = null;
+  #timer = 0;
+  #at = -1;
+
+  /** `picked(label)` is called with what is chosen, `chosen(label)` tells what is already. */
+  constructor({ input, list, count, picked, chosen, failed }) {
+    Object.assign(this, { input, list, count, picked, chosen, failed });
+    input.addEventListener("input", () => this.#later());
+    input.addEventListener("focus", () => this.#later());
+    input.addEventListener("blur", () => this.close());
+    input.addEventListener("keydown", (event) => this.#key(event));
+    // The list must not take the focus away before the click is done.
+    list.addEventListener("pointerdown", (event) => event.preventDefault());
+    list.addEventListener("click", ({ target }) => {
+      const option = target.closest("[role=option]");
+      if (option) this.#take(option);
+    });
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+    this.#asked?.abort();
+    this.list.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+    this.input.removeAttribute("aria-activedescendant");
+  }
+
+  clear() {
+    this.input.value = "";
+    this.close();
+  }
+
+  #later() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#search(), PAUSE_MS);
+  }
+
+  async #search() {
+    this.#asked?.abort();
+    this.#asked = new AbortController();
+    const query = new URLSearchParams({ query: this.input.value.slice(0, 200) });
+    try {
+      this.#show(await ask(`/desk/labels?${query}`, undefined, { signal: this.#asked.signal }));
+    } catch (error) {
+      if (error.name !== "AbortError") this.failed(error);
+    }
+  }
+
+  #show({ labels, total }) {
+    if (document.activeElement !== this.input) return;
+    this.list.replaceChildren(
+      ...labels.map((label, place) => {
+        const option = document.createElement("li");
+        option.id = `found-${place}`;
+        option.role = "option";
+        option.dir = "auto";
+        option.dataset.label = label;
+        option.setAttribute("aria-selected", "false");
+        option.append(label);
+        if (this.chosen(label)) option.append(note("chosen"));
+        return option;
+      }),
+    );
+    if (total > labels.length) this.list.append(more(`${total - labels.length} more; type on`));
+    if (!total) this.list.append(more("No label is called like this"));
+    this.count.textContent = `${total} label${total === 1 ? "" : "s"} found`;
+    this.list.hidden = false;
+    this.input.setAttribute("aria-expanded", "true");
+    this.#move(labels.length ? 0 : -1);
+  }
+
+  #options() {
+    return [...this.list.querySelectorAll("[role=option]")];
+  }
+
+  #move(to) {
+    const options = this.#options();
+    options[this.#at]?.setAttribute("aria-selected", "false");
+    this.#at = options.length ? (to + options.length) % options.length : -1;
+    const option = to < 0 && !options.length ? null : options[this.#at];
+    if (!option) {
+      this.input.removeAttribute("aria-activedescendant");
+      return;
+    }
+    option.setAttribute("aria-selected", "true");
+    option.scrollIntoView({ block: "nearest" });
+    this.input.setAttribute("aria-activedescendant", option.id);
+  }
+
+  #key(event) {
+    const open = !this.list.hidden;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      if (open) this.#move(this.#at + (event.key === "ArrowDown" ? 1 : -1));
+      else this.#later();
+    } else if (event.key === "Enter") {
+      const option = open ? this.#options()[this.#at] : null;
+      if (option) this.#take(option);
+    } else if (event.key === "Escape" && (open || this.input.value)) {
+      this.clear();
+      return; // and on to the page, which takes the focus back to the document
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  #take(option) {
+    this.picked(option.dataset.label);
+    this.input.value = "";
+    this.close();
+  }
+}
+
+function note(text) {
+  const small = document.createElement("small");
+  small.append(text);
+  return small;
+}
+
+function more(text) {
+  const line = document.createElement("li");
+  line.className = "more";
+  line.role = "presentation";
+  line.append(text);
+  return line;
+}

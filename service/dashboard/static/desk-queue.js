@@ -1,0 +1,262 @@
+// The tasks of this tab: the one in hand, the next one that is fetched while it is read, and the
+// decisions on their way. Emits `state`, `lost`, `failed`, `sent` and `signed-out`.
+
+import { Refused, Unreached, ask, insist } from "./desk-client.js";
+import { drafts, left, unsent } from "./desk-keep.js";
+
+const BEAT_EVERY_MS = 60_000;
+const ANSWER_OF_TABS_MS = 60;
+const LATE_RELEASE_MS = 5_000;
+
+const now = () => Date.now();
+
+export class Queue extends EventTarget {
+  #ahead = [];
+  #fetching = null;
+  #pumping = null;
+  #sending = null;
+  #elsewhere = new Map();
+  #tab = crypto.randomUUID?.() ?? String(Math.random());
+  #tabs = "BroadcastChannel" in window ? new BroadcastChannel("setwise-desk") : null;
+  #given = left.all();
+  #activeAt = now();
+
+  constructor() {
+    super();
+    this.current = null;
+    this.last = null; // the decision that may be taken back
+    this.#tabs?.addEventListener("message", ({ data }) => this.#hear(data));
+    left.put([]);
+    setTimeout(() => (this.#given = []), LATE_RELEASE_MS);
+    for (const kind of ["pointerdown", "keydown", "wheel"])
+      window.addEventListener(kind, () => (this.#activeAt = now()), { passive: true });
+    window.addEventListener("pagehide", () => this.#leave());
+    window.addEventListener("beforeunload", (event) => {
+      if (unsent.all().length) event.preventDefault();
+    });
+  }
+
+  async start() {
+    this.#tabs?.postMessage({ tab: this.#tab, hello: true });
+    if (this.#tabs) await new Promise((resolve) => setTimeout(resolve, ANSWER_OF_TABS_MS));
+    this.#pump();
+  }
+
+  /** Take the next task in hand; null when there is none. */
+  async advance() {
+    this.current = null;
+    let next = this.#ahead.shift();
+    while (next && next.deadline <= now()) next = this.#ahead.shift();
+    next ??= (await this.#fetch()) ?? this.#ahead.shift() ?? null;
+    this.current = next;
+    this.#tell();
+    if (next) this.prefetch();
+    return next;
+  }
+
+  /** Whether `advance` has the next task without asking. */
+  get ready() {
+    return this.#ahead.some((one) => one.deadline > now());
+  }
+
+  async prefetch() {
+    if (this.ready) return;
+    try {
+      const next = await this.#fetch();
+      if (next) this.#ahead.push(next);
+      this.#tell();
+    } catch (error) {
+      // It is asked for again when it is needed, and refused then if need be.
+      if (error instanceof Refused && error.signedOut) this.#emit("signed-out");
+    }
+  }
+
+  #fetch() {
+    this.#fetching ??= this.#claim().finally(() => (this.#fetching = null));
+    return this.#fetching;
+  }
+
+  async #claim() {
+    const having = [...this.#ids(), ...[...this.#elsewhere.values()].flat(), ...this.#given];
+    const told = await ask("/desk/next", { having: having.slice(0, 100) });
+    if (told === null || this.#ids().includes(told.id)) return null;
+    return this.#dated(told);
+  }
+
+  #dated(item) {
+    return Object.assign(item, { deadline: now() + 1000 * item.expires_in_s, beatAt: now() });
+  }
+
+  #ids() {
+    return [
+      ...(this.current ? [this.current.id] : []),
+      ...this.#ahead.map((one) => one.id),
+      ...unsent.all().map((one) => one.id),
+    ];
+  }
+
+  /** Decide the task in hand. It is sent in the background; `advance` may follow at once. */
+  decide(labels, comment) {
+    const { id, version, document } = this.current;
+    const decision = { id, version, labels, comment, name: document.id };
+    drafts.keep(id, { version, labels, comment: comment ?? "" });
+    unsent.add(decision);
+    this.last = { decision, item: this.current, until: Infinity };
+    this.current = null;
+    this.#tabs?.postMessage({ tab: this.#tab, settled: id });
+    this.#pump();
+  }
+
+  #pump() {
+    this.#pumping ??= this.#sendAll().finally(() => (this.#pumping = null));
+    return this.#pumping;
+  }
+
+  async #sendAll() {
+    for (let next = unsent.all()[0]; next; next = unsent.all()[0]) {
+      this.#sending = next.id;
+      this.#emit("state", { state: "saving" });
+      const { id, version, labels, comment } = next;
+      try {
+        const told = await insist(
+          `/desk/tasks/${id}/decide`,
+          { version, labels, comment },
+          (waiting) => this.#emit("state", { state: waiting ? "offline" : "saving" }),
+        );
+        unsent.drop(id);
+        drafts.drop(id);
+        if (this.last?.decision.id === id) this.last.until = now() + 1000 * told.undo_s;
+        this.#emit("sent", { decision: next });
+      } catch (error) {
+        if (error.signedOut) {
+          this.#emit("signed-out");
+          return;
+        }
+        unsent.drop(id);
+        const item = this.last?.decision.id === id ? this.last.item : null;
+        if (item) this.last = null;
+        this.#emit("failed", { decision: next, item, error });
+      } finally {
+        this.#sending = null;
+      }
+    }
+    this.#emit("state", { state: "saved" });
+  }
+
+  /** Take the last decision back; returns its task, in hand again, and what was decided. */
+  async undo() {
+    const { decision, item } = this.last;
+    let again = item;
+    if (this.#sending !== decision.id && unsent.all().some((one) => one.id === decision.id)) {
+      unsent.drop(decision.id); // the server never heard of it
+    } else {
+      await this.#pumping;
+      again = this.#dated(await ask(`/desk/tasks/${decision.id}/undo`, {}));
+    }
+    this.last = null;
+    if (this.current) this.#ahead.unshift(this.current);
+    this.current = again;
+    drafts.keep(again.id, {
+      version: again.version,
+      labels: decision.labels,
+      comment: decision.comment ?? "",
+    });
+    this.#tell();
+    return again;
+  }
+
+  /** Lay a task in hand again, for instance because its decision was refused. */
+  reopen(item) {
+    if (this.current) this.#ahead.unshift(this.current);
+    this.current = item;
+    this.#tell();
+  }
+
+  async skip(reason) {
+    await ask(`/desk/tasks/${this.current.id}/skip`, { reason });
+    drafts.drop(this.current.id);
+    this.current = null;
+  }
+
+  /** Give everything back; drafts stay. */
+  async pause() {
+    await this.#fetching?.catch(() => {});
+    const held = [...(this.current ? [this.current] : []), ...this.#ahead];
+    this.current = null;
+    this.#ahead = [];
+    this.#tell();
+    await Promise.allSettled(held.map((one) => ask(`/desk/tasks/${one.id}/release`, {})));
+  }
+
+  forget() {
+    this.current = null;
+    this.#tell();
+  }
+
+  get left_s() {
+    return this.current ? (this.current.deadline - now()) / 1000 : 0;
+  }
+
+  /** Keep the tasks while somebody works on them; called every second. */
+  async tick() {
+    for (const item of [this.current, ...this.#ahead]) {
+      if (!item || item.lost) continue;
+      const alive = this.#activeAt > item.beatAt;
+      if (alive && now() - item.beatAt > BEAT_EVERY_MS) await this.beat(item);
+      else if (item.deadline <= now()) this.#lose(item, "expired");
+    }
+  }
+
+  /** Extend a lease; true when it is ours. */
+  async beat(item) {
+    item.beatAt = now();
+    try {
+      const told = await ask(`/desk/tasks/${item.id}/heartbeat`, {});
+      if (told.version !== item.version) throw new Refused(412, {});
+      item.deadline = now() + 1000 * told.expires_in_s;
+      item.lost = false;
+      return true;
+    } catch (error) {
+      if (error instanceof Unreached) this.#emit("state", { state: "offline" });
+      else if (error.signedOut) this.#emit("signed-out");
+      else this.#lose(item, "taken");
+      return false;
+    }
+  }
+
+  #lose(item, how) {
+    item.lost = true;
+    this.#ahead = this.#ahead.filter((one) => one !== item);
+    if (item === this.current) this.#emit("lost", { how });
+  }
+
+  #leave() {
+    if (this.#ahead.length) {
+      left.put(this.#ahead.map((one) => one.id));
+      for (const one of this.#ahead)
+        ask(`/desk/tasks/${one.id}/release`, {}, { keepalive: true }).catch(() => {});
+      this.#ahead = [];
+    }
+    this.#tabs?.postMessage({ tab: this.#tab, have: [] });
+  }
+
+  #tell() {
+    this.#tabs?.postMessage({ tab: this.#tab, have: this.#ids() });
+  }
+
+  #hear({ tab, hello, have, settled }) {
+    if (hello) this.#tell();
+    if (have) this.#elsewhere.set(tab, have);
+    if (settled) {
+      this.#ahead = this.#ahead.filter((one) => one.id !== settled);
+      if (this.current?.id === settled) {
+        this.current.lost = true;
+        this.#emit("lost", { how: "settled" });
+      }
+    }
+  }
+
+  #emit(type, detail = {}) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+}

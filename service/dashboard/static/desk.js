@@ -1,0 +1,631 @@
+// The review desk. Reading should be the only thing that takes time: the next document is there
+// before it is asked for, decisions are sent behind the reader's back, and nothing typed is lost.
+
+import { Choice, cards, element, offers, percent, telling, termLines } from "./desk-answer.js";
+import { Refused, ask } from "./desk-client.js";
+import { drafts } from "./desk-keep.js";
+import { Picker } from "./desk-picker.js";
+import { Queue } from "./desk-queue.js";
+import { Sheet } from "./desk-text.js";
+
+const LOOK_AGAIN_MS = 10_000;
+const CHECK_AFTER_MS = 120;
+const WARN_BELOW_S = 120;
+// A second press within this time was meant for the document that has just gone.
+const SETTLING_MS = 250;
+const SINGLE_KEYS = "setwise-single-keys";
+
+const by = (id) => document.getElementById(id);
+const ui = new Proxy({}, { get: (_, id) => by(id.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`)) });
+
+const queue = new Queue();
+const sheet = new Sheet(ui.text);
+let choice = null;
+let shownAt = 0;
+let done = 0;
+let lookAgain = 0;
+let checking = 0;
+let explained = null;
+let paused = false;
+let busy = false;
+
+const picker = new Picker({
+  input: ui.pick,
+  list: ui.found,
+  count: ui.foundCount,
+  picked(label) {
+    choice.add(label);
+    changed();
+    say(`${label} added.`);
+  },
+  chosen: (label) => Boolean(choice?.chosen.has(label)),
+  failed: (error) => trouble(error),
+});
+
+// Showing
+
+function show(item) {
+  clearTimeout(lookAgain);
+  paused = false;
+  const draft = drafts.of(item.id);
+  choice = new Choice(item, draft);
+  explained = null;
+  ui.terms.hidden = true;
+  ui.rest.hidden = true;
+  ui.work.hidden = false;
+  ui.documentName.textContent = item.document.id ?? "A document without a name";
+  ui.why.textContent = item.why ?? "";
+  ui.why.hidden = !item.why;
+  showMetadata(item.document.metadata);
+  sheet.show(item.document);
+  ui.findText.value = "";
+  ui.findCount.textContent = "";
+  ui.comment.value = draft?.comment ?? "";
+  fitComment();
+  picker.clear();
+  const sets = offers(item);
+  ui.suggestions.hidden = !sets.length;
+  ui.suggestionsTitle.textContent = item.answers ? "The answers that differ" : "Likeliest sets";
+  ui.cards.classList.toggle("beside", Boolean(item.answers));
+  ui.cards.replaceChildren(...cards(item));
+  ui.restore.textContent = item.candidates ? "Back to the first suggestion" : "Start over";
+  render();
+  clearNotices("item");
+  if (draft && draft.version !== item.version)
+    notice("item", "This document was on your desk before. What you had chosen is here again.");
+  showLease();
+  shownAt = performance.now();
+  window.scrollTo(0, 0);
+  ui.text.focus({ preventScroll: true });
+  say(spokenSummary(item, sets));
+}
+
+function spokenSummary(item, sets) {
+  const name = item.document.id ?? "A document";
+  if (item.answers) return `${name}. ${sets.length} answers differ; yours decides.`;
+  if (!sets.length) return `${name}. Choose the labels that apply.`;
+  const first = sets[0].labels.join(", ") || "no label";
+  return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
+}
+
+function showMetadata(metadata) {
+  const entries = Object.entries(metadata ?? {});
+  ui.metadata.hidden = !entries.length;
+  ui.metadata.replaceChildren(
+    ...entries.map(([name, value]) =>
+      element(
+        "div",
+        {},
+        element("dt", { dir: "auto" }, name),
+        element("dd", { dir: "auto" }, typeof value === "string" ? value : JSON.stringify(value)),
+      ),
+    ),
+  );
+}
+
+function render() {
+  const focused = document.activeElement?.closest?.("#chips button");
+  const label = focused?.dataset.label;
+  const kind = focused?.classList.contains("why") ? "why" : "chip";
+  ui.chips.replaceChildren(...choice.chips(queue.current.candidates !== null));
+  if (label !== undefined)
+    [...ui.chips.querySelectorAll(`.${kind}`)].find((one) => one.dataset.label === label)?.focus();
+  ui.none.hidden = choice.labels.length > 0;
+  ui.restore.hidden = !choice.changed;
+  ui.settle.replaceChildren(
+    choice.labels.length ? "Settle " : "Settle: no label applies ",
+    element("kbd", {}, "⏎"),
+  );
+  warn();
+}
+
+/** Something was chosen or typed: keep it, and look whether it is odd. */
+function changed() {
+  keep();
+  render();
+}
+
+function keep() {
+  const { id, version } = queue.current;
+  drafts.keep(id, { version, labels: choice.labels, comment: ui.comment.value });
+}
+
+function warn() {
+  clearTimeout(checking);
+  const item = queue.current;
+  const labels = choice.labels;
+  const known = (item.candidates ?? []).find(
+    (one) => one.labels.length === labels.length && one.labels.every((l) => choice.chosen.has(l)),
+  );
+  if (known) return showWarnings(known.warnings);
+  if (!labels.length && !choice.changed) return showWarnings([]);
+  checking = setTimeout(async () => {
+    try {
+      const told = await ask(`/desk/tasks/${item.id}/check`, { labels });
+      if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
+        showWarnings(told.warnings);
+    } catch (error) {
+      // A warning is a courtesy; whether the set can be settled is said when it is.
+      if (!(error instanceof Refused)) state("offline");
+    }
+  }, CHECK_AFTER_MS);
+  return undefined;
+}
+
+function showWarnings(warnings) {
+  ui.warnings.replaceChildren(
+    ...warnings.map((text) =>
+      element("li", {}, element("span", { "aria-hidden": "true" }, "⚠ "), text),
+    ),
+  );
+}
+
+// Deciding
+
+/** Whether a decision would be meant for what is in hand now. */
+function settled() {
+  const item = queue.current;
+  return item && !item.lost && !busy && performance.now() - shownAt > SETTLING_MS;
+}
+
+function settle(labels) {
+  if (!settled()) return;
+  const name = queue.current.document.id ?? "The document";
+  queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
+  done += 1;
+  showProgress();
+  showUndo(`${name}: ${labels.length ? labels.join(", ") : "no label"}`);
+  go();
+}
+
+async function go() {
+  busy = true;
+  try {
+    if (!queue.ready) ui.work.setAttribute("aria-busy", "true");
+    const item = await queue.advance();
+    if (item) show(item);
+    else empty();
+  } catch (error) {
+    trouble(error, () => go());
+  } finally {
+    busy = false;
+    ui.work.removeAttribute("aria-busy");
+  }
+}
+
+async function undo() {
+  if (busy || !undoable()) return;
+  busy = true;
+  try {
+    const item = await queue.undo();
+    done -= 1;
+    showProgress();
+    hideUndo();
+    show(item);
+    say("Taken back. " + (item.document.id ?? ""));
+  } catch (error) {
+    queue.last = null;
+    hideUndo();
+    trouble(error);
+  } finally {
+    busy = false;
+  }
+}
+
+async function skip(reason) {
+  if (!queue.current || busy) return;
+  busy = true;
+  try {
+    await queue.skip(reason);
+    busy = false;
+    await go();
+  } catch (error) {
+    trouble(error, () => skip(reason));
+  } finally {
+    busy = false;
+  }
+}
+
+// Resting
+
+function rest(title, text, button, act) {
+  choice = null;
+  ui.work.hidden = true;
+  ui.lease.hidden = true;
+  ui.rest.hidden = false;
+  ui.restTitle.textContent = title;
+  ui.restText.textContent = text;
+  ui.resume.textContent = button;
+  ui.resume.onclick = act;
+  clearNotices("item");
+  say(`${title}. ${text}`);
+}
+
+function empty() {
+  rest(
+    "Nothing waits for you",
+    "New documents appear here by themselves as soon as they come in. What two people have passed " +
+      "on waits for a lead.",
+    "Look now",
+    go,
+  );
+  clearTimeout(lookAgain);
+  lookAgain = setTimeout(() => (document.hidden ? empty() : go()), LOOK_AGAIN_MS);
+}
+
+async function pause() {
+  if (busy || paused) return;
+  paused = true;
+  clearTimeout(lookAgain);
+  rest(
+    "You are taking a break",
+    "Your documents are back in the queue for others. What you had chosen and written is kept in " +
+      "this tab.",
+    "Go on",
+    () => go(),
+  );
+  ui.resume.focus();
+  await queue.pause();
+}
+
+// Leases
+
+function showLease() {
+  const item = queue.current;
+  ui.lease.hidden = !item;
+  if (!item) return;
+  const left = Math.max(0, Math.round(queue.left_s));
+  const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  ui.leaseText.textContent = item.lost ? "Not yours any more" : `Yours for ${clock}`;
+  ui.lease.classList.toggle("short", left < WARN_BELOW_S);
+  if (left > 0 && left < WARN_BELOW_S && !item.lost) {
+    if (!has("lease"))
+      notice("lease", "This document goes back to the queue soon. Touch a key to keep it.");
+  } else {
+    clearNotices("lease");
+  }
+}
+
+function lost(how) {
+  const words = {
+    expired: "You were away for a while, so the document is free for others again.",
+    taken: "Somebody else has this document now.",
+    settled: "You settled this document in another tab.",
+  }[how];
+  const kept = how === "settled" ? "" : " What you chose and wrote is kept in this tab.";
+  clearNotices("lease");
+  notice(
+    "item",
+    words + kept,
+    ...(how === "settled" ? [] : [["Try to take it back", takeBack]]),
+    ["Go on with the next", forget],
+  );
+  showLease();
+}
+
+async function takeBack() {
+  const item = queue.current;
+  if (!item) return;
+  clearNotices("item");
+  if (await queue.beat(item)) say("It is yours again.");
+  showLease();
+}
+
+function forget() {
+  clearNotices("item");
+  queue.forget();
+  go();
+}
+
+// What the server or the network said
+
+function state(now) {
+  const words = {
+    saving: "Saving…",
+    saved: "All saved",
+    offline: "No connection. Nothing is lost; it is tried again.",
+  };
+  ui.saved.textContent = words[now];
+  ui.saved.dataset.state = now;
+}
+
+function trouble(error, again) {
+  if (error.signedOut) return signedOut();
+  if (error.name === "AbortError") return undefined;
+  const actions = again ? [["Try again", again]] : [];
+  notice("trouble", error instanceof Refused ? error.message : "The server does not answer.", ...actions);
+  return undefined;
+}
+
+function signedOut() {
+  clearNotices("session");
+  const link = element("a", { href: "/login?next=/desk", class: "button compact" }, "Sign in again");
+  notice("session", "You are signed out. Everything on this desk is kept in this tab.", link);
+}
+
+function notice(kind, text, ...actions) {
+  clearNotices(kind);
+  const line = element("div", { class: "note row", "data-kind": kind }, element("span", {}, text));
+  for (const action of actions) {
+    if (action instanceof Node) {
+      line.append(action);
+      continue;
+    }
+    const [name, act] = action;
+    const button = element("button", { type: "button", class: "second compact" }, name);
+    button.addEventListener("click", () => {
+      line.remove();
+      act();
+    });
+    line.append(button);
+  }
+  const close = element("button", { type: "button", class: "plain close", "aria-label": "Close" }, "×");
+  close.addEventListener("click", () => line.remove());
+  line.append(close);
+  ui.notices.append(line);
+}
+
+const has = (kind) => Boolean(ui.notices.querySelector(`[data-kind=${kind}]`));
+
+function clearNotices(kind) {
+  for (const line of ui.notices.querySelectorAll(`[data-kind=${kind}]`)) line.remove();
+}
+
+function say(text) {
+  ui.announce.textContent = text;
+}
+
+// Undo, progress
+
+function undoable() {
+  return queue.last !== null && queue.last.until > Date.now();
+}
+
+function showUndo(text) {
+  ui.undoText.replaceChildren(element("strong", {}, "Settled "), text);
+  ui.undoBar.hidden = false;
+}
+
+function hideUndo() {
+  ui.undoBar.hidden = true;
+}
+
+function tickUndo() {
+  if (ui.undoBar.hidden) return;
+  if (!undoable()) {
+    hideUndo();
+    return;
+  }
+  const left = Math.ceil((queue.last.until - Date.now()) / 1000);
+  ui.undoLeft.textContent = Number.isFinite(left) ? `${left} s` : "";
+}
+
+function showProgress() {
+  ui.progress.hidden = false;
+  ui.progress.replaceChildren(element("strong", {}, String(done)), " settled today");
+}
+
+async function loadProgress() {
+  const midnight = new Date().setHours(0, 0, 0, 0);
+  const within = ((Date.now() - midnight) / 1000).toFixed(0);
+  try {
+    done += (await ask(`/desk/progress?within_s=${within}`)).done;
+    showProgress();
+  } catch {
+    // It is nice to know, and no more.
+  }
+}
+
+// Explaining
+
+async function explain(label) {
+  const item = queue.current;
+  if (!item || item.candidates === null) return;
+  if (explained === label) {
+    explained = null;
+    ui.terms.hidden = true;
+    sheet.weigh([]);
+    return;
+  }
+  try {
+    const told = await ask(`/desk/tasks/${item.id}/explain`, { labels: [label] });
+    if (queue.current !== item) return;
+    const terms = telling(told.terms[0]);
+    explained = label;
+    ui.terms.replaceChildren(...termLines(label, terms));
+    ui.terms.hidden = false;
+    sheet.weigh(terms);
+    say(ui.terms.textContent);
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+/** Explain the next label of the set, and after the last one nothing. */
+function explainNext() {
+  const labels = choice.labels.length ? choice.labels : [...choice.order];
+  const next = labels[labels.indexOf(explained) + 1] ?? (explained === null ? labels[0] : explained);
+  if (next !== undefined) explain(next);
+}
+
+// Hands
+
+function fitComment() {
+  ui.comment.rows = Math.min(6, ui.comment.value.split("\n").length);
+}
+
+function findStep(by) {
+  const at = sheet.step(by);
+  if (at) ui.findCount.textContent = `${at} of ${ui.findCount.dataset.total}`;
+}
+
+ui.cards.addEventListener("click", ({ target, detail }) => {
+  const button = target.closest("button");
+  if (!button || detail > 1) return; // the second half of a double click
+  const { labels } = offers(queue.current)[button.dataset.place];
+  if (button.classList.contains("accept")) settle(labels);
+  else {
+    choice.take(labels);
+    changed();
+  }
+});
+
+ui.chips.addEventListener("click", ({ target }) => {
+  const button = target.closest("button");
+  if (!button) return;
+  if (button.classList.contains("all")) {
+    choice.all = true;
+    render();
+    ui.chips.querySelector("li:last-child button")?.focus();
+  } else if (button.classList.contains("why")) {
+    explain(button.dataset.label);
+  } else {
+    choice.toggle(button.dataset.label);
+    changed();
+  }
+});
+
+ui.comment.addEventListener("input", () => {
+  fitComment();
+  keep();
+});
+ui.settle.addEventListener("click", ({ detail }) => {
+  if (detail <= 1) settle(choice.labels);
+});
+ui.restore.addEventListener("click", () => {
+  choice.take(choice.first);
+  changed();
+  ui.text.focus({ preventScroll: true });
+});
+ui.undo.addEventListener("click", undo);
+ui.pause.addEventListener("click", pause);
+ui.help.addEventListener("click", () => ui.keysDialog.showModal());
+
+ui.find.addEventListener("submit", (event) => {
+  event.preventDefault();
+  findStep(1);
+});
+ui.findBack.addEventListener("click", () => findStep(-1));
+ui.findText.addEventListener("input", () => {
+  const total = sheet.find(ui.findText.value);
+  ui.findCount.dataset.total = total;
+  ui.findCount.textContent = ui.findText.value.trim() ? `${total} found` : "";
+  if (total) findStep(1);
+});
+ui.findText.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !event.shiftKey) return;
+  event.preventDefault();
+  findStep(-1);
+});
+
+ui.skip.addEventListener("click", openSkip);
+ui.skipCancel.addEventListener("click", () => ui.skipDialog.close(""));
+ui.skipForm.addEventListener("submit", ({ submitter }) => {
+  if (submitter === ui.skipOwn) submitter.value = ui.skipReason.value.trim();
+});
+ui.skipDialog.addEventListener("close", () => {
+  const reason = ui.skipDialog.returnValue;
+  if (reason) skip(reason);
+});
+ui.skipDialog.addEventListener("keydown", (event) => {
+  if (event.target === ui.skipReason) return;
+  const reason = ui.skipForm.querySelectorAll(".reason")[Number(event.key) - 1];
+  if (reason) reason.click();
+});
+
+function openSkip() {
+  if (!queue.current) return;
+  ui.skipReason.value = "";
+  ui.skipDialog.returnValue = "";
+  ui.skipDialog.showModal();
+}
+
+function singleKeys() {
+  try {
+    return localStorage.getItem(SINGLE_KEYS) !== "off";
+  } catch {
+    return true;
+  }
+}
+ui.keysOn.checked = singleKeys();
+ui.keysOn.addEventListener("change", () => {
+  try {
+    localStorage.setItem(SINGLE_KEYS, ui.keysOn.checked ? "on" : "off");
+  } catch {
+    // Then it holds until the page is left.
+  }
+});
+
+const keys = {
+  "/": () => ui.pick.focus(),
+  f: () => ui.findText.focus(),
+  c: () => ui.comment.focus(),
+  s: openSkip,
+  u: undo,
+  p: pause,
+  w: explainNext,
+  "?": () => ui.keysDialog.showModal(),
+};
+const anywhere = new Set(["?", "u"]);
+
+document.addEventListener("keydown", (event) => {
+  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.querySelector("dialog[open]")) return;
+  const typing = event.target.closest("input, textarea, select");
+  if (event.key === "Escape") {
+    if (queue.current) ui.text.focus({ preventScroll: true });
+    return;
+  }
+  if (typing || !ui.keysOn.checked) return;
+  const digit = /^(?:Digit|Numpad)([1-9])$/.exec(event.code)?.[1] ?? /^[1-9]$/.exec(event.key)?.[0];
+  if (digit && queue.current) {
+    const offer = offers(queue.current)[Number(digit) - 1];
+    if (!offer) return;
+    event.preventDefault();
+    if (event.shiftKey) {
+      choice.take(offer.labels);
+      changed();
+    } else settle(offer.labels);
+  } else if (event.key === "Enter" && queue.current) {
+    if (event.target.closest("button, a, summary")) return;
+    event.preventDefault();
+    settle(choice.labels);
+  } else if (keys[event.key] && (queue.current || anywhere.has(event.key))) {
+    event.preventDefault();
+    keys[event.key]();
+  }
+});
+
+queue.addEventListener("state", ({ detail }) => state(detail.state));
+queue.addEventListener("signed-out", signedOut);
+queue.addEventListener("lost", ({ detail }) => lost(detail.how));
+queue.addEventListener("failed", ({ detail: { decision, item, error } }) => {
+  done -= 1;
+  showProgress();
+  hideUndo();
+  const what = `${decision.name ?? "A document"}: ${decision.labels.join(", ") || "no label"}`;
+  const again = item && error.status === 422 ? [["Open it again", () => reopen(item)]] : [];
+  notice("failed", `Not settled: ${what}${decision.comment ? ` (${decision.comment})` : ""}. ${error.message}`, ...again);
+});
+
+function reopen(item) {
+  queue.reopen(item);
+  show(item);
+}
+
+window.addEventListener("pageshow", ({ persisted }) => {
+  // Back from elsewhere: what stands here may not be ours any more.
+  if (persisted && queue.current) queue.beat(queue.current).then(() => queue.prefetch());
+});
+
+setInterval(() => {
+  queue.tick();
+  showLease();
+  tickUndo();
+}, 1000);
+
+ui.desk.hidden = false;
+state("saved");
+loadProgress();
+await queue.start();
+await go();
