@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
 from service.domain.accounts import Attempts, Person, Session
+from service.domain.annotators import DEFAULT_GROUP, Annotator, Group
 from service.domain.audits import Lottery
 from service.domain.backlog import Backlog, Line
 from service.domain.breaker import Reset, Trip
@@ -55,6 +56,7 @@ from service.use_cases.ports import (
     PredictionFilter,
     Span,
 )
+from tests.fake_annotators import FakeAnnotators
 from tests.fake_breaker import FakeBreakers
 from tests.fake_certifications import FakeCertifications
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
@@ -206,6 +208,12 @@ class _Contents:
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     policies: list[RoutingPolicy] = field(default_factory=lambda: [first_policy(START)])
     certifications: dict[str, Certification] = field(default_factory=dict)
+    annotators: dict[str, Annotator] = field(default_factory=dict)
+    groups: dict[str, Group] = field(
+        default_factory=lambda: {
+            DEFAULT_GROUP: Group(DEFAULT_GROUP, "Everybody", None, 1, START, "system")
+        }
+    )
     trips: dict[str, Trip] = field(default_factory=dict)
     resets: dict[str, Reset] = field(default_factory=dict)
     models: dict[str, ModelVersion] = field(default_factory=dict)
@@ -253,6 +261,7 @@ class FakeUnitOfWork:
         self.policies = FakePolicies(contents)
         self.certifications = FakeCertifications(contents)
         self.breakers = FakeBreakers(contents)
+        self.annotators = FakeAnnotators(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
         self.people = FakePeople(contents)

@@ -169,6 +169,20 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such certification",
         "No attempt to certify a threshold has this id; `GET /v1/admin/certifications` lists them.",
     ),
+    errors.AnnotatorNotFound: ProblemKind(
+        "annotator-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such annotator",
+        "No person or key that may review, or has reviewed, has this id; "
+        "`GET /v1/admin/annotators` lists them.",
+    ),
+    errors.GroupNotFound: ProblemKind(
+        "group-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such group",
+        "No group of annotators has this id; `GET /v1/admin/groups` lists them, and "
+        "`PUT /v1/admin/groups/{id}` makes one.",
+    ),
     errors.ResultNotFound: ProblemKind(
         "result-not-found",
         HTTPStatus.NOT_FOUND,

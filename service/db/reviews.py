@@ -216,6 +216,8 @@ class SqlReviews:
                 "created_at": annotation.created_at,
                 "kind": annotation.kind.value,
                 "settles": annotation.settles,
+                "group": annotation.group,
+                "version": annotation.version,
             },
         )
 

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 
 from service.db.types import Id, Instant, Json, Sealed, SealedJson
+from service.domain.annotators import DEFAULT_GROUP
 from service.domain.audits import AuditMode, AuditRole
 from service.domain.breaker import TripCause
 from service.domain.delivery import DeliveryState
@@ -400,6 +401,8 @@ annotations = Table(
     Column("created_at", Instant, nullable=False),
     _word("kind", ReviewKind),
     Column("settles", Boolean, nullable=False, server_default=true()),
+    Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
+    Column("version", Integer),  # NULL before it was kept
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),
@@ -414,6 +417,32 @@ annotations = Table(
     ),
     Index(None, "prediction_id"),
     Index(None, "reviewer", "id"),
+)
+
+annotator_groups = Table(
+    "annotator_groups",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    # What the owner says of them; NULL where gold labels are to tell.
+    Column("alpha", Double),
+    Column("beta", Double),
+    Column("version", Integer, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    _check("both_rates", "(alpha IS NULL) = (beta IS NULL)"),
+    _check("answers_tell", "alpha >= 0 AND beta >= 0 AND alpha + beta < 1"),
+    _check("version_counts", "version >= 1"),
+)
+
+annotators = Table(
+    "annotators",
+    metadata,
+    # A person's or a key's.
+    Column("id", Text, primary_key=True),
+    Column("group", Text, ForeignKey("annotator_groups.id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    _check("version_counts", "version >= 1"),
 )
 
 outcomes = Table(

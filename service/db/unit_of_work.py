@@ -7,6 +7,7 @@ from typing import Self
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
+from service.db.annotators import SqlAnnotators
 from service.db.audit_trail import SqlAuditTrail
 from service.db.backlog import SqlBacklog
 from service.db.breaker import SqlBreakers
@@ -29,6 +30,7 @@ from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
 from service.use_cases import ports
+from service.use_cases.annotator_ports import Annotators
 from service.use_cases.breaker_ports import Breakers
 
 
@@ -62,6 +64,7 @@ class SqlUnitOfWork:
     policies: ports.Policies
     certifications: ports.Certifications
     breakers: Breakers
+    annotators: Annotators
     models: ports.Models
     keys: ports.Keys
     people: ports.People
@@ -106,6 +109,7 @@ class SqlUnitOfWork:
         self.policies = SqlPolicies(connection)
         self.certifications = SqlCertifications(connection)
         self.breakers = SqlBreakers(connection)
+        self.annotators = SqlAnnotators(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)
         self.people = SqlPeople(connection)

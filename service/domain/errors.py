@@ -112,6 +112,14 @@ class CertificationNotFound(NotFound):
     """No attempt to certify a threshold has this id."""
 
 
+class AnnotatorNotFound(NotFound):
+    """Nobody who may review, or has reviewed, has this id."""
+
+
+class GroupNotFound(NotFound):
+    """No group of annotators has this id."""
+
+
 class ResultNotFound(NotFound):
     """The job has made no file, or it was removed after its time."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from service.domain.annotators import DEFAULT_GROUP
 from service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
 from service.domain.predictions import Prediction
 
@@ -245,6 +246,10 @@ class Annotation:
     settles : bool
         The labels are the service's answer for the document: other programs are told them unless
         they know them already.
+    group : str
+        The reviewer's at the time, by id.
+    version : int or None
+        Of the task when it was settled; None for answers from before it was kept.
     """
 
     id: str
@@ -260,6 +265,8 @@ class Annotation:
     created_at: datetime
     kind: ReviewKind = ReviewKind.REVIEW
     settles: bool = True
+    group: str = DEFAULT_GROUP
+    version: int | None = None
 
 
 def rival_answers(

@@ -59,8 +59,8 @@ COLUMNS: dict[Exported, tuple[str, ...]] = {
     ),
     Exported.ANNOTATIONS: (
         "id", *_PREDICTED, "review_id", "reviewer", "labels", "comment", "agreed", "chosen_rank",
-        "suggestion_shown", "kind", "settles", "audit_role", "inclusion_probability", "seconds",
-        "created_at",
+        "suggestion_shown", "kind", "settles", "group", "version", "audit_role",
+        "inclusion_probability", "seconds", "created_at",
     ),
     Exported.OUTCOMES: (
         "id", *_PREDICTED, "number", "labels", "source", "agreed", "reported_by", "created_at",

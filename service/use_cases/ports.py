@@ -31,6 +31,7 @@ from service.domain.routing import RoutingPolicy
 from service.domain.verdicts import Cell, CheckedSet, Evidence, ReviewDay
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
+from service.use_cases.annotator_ports import Annotators
 from service.use_cases.breaker_ports import Breakers
 
 Stage = Callable[[str], AbstractContextManager[object]]
@@ -644,6 +645,7 @@ class UnitOfWork(Protocol):
     policies: Policies
     certifications: Certifications
     breakers: Breakers
+    annotators: Annotators
     models: Models
     keys: Keys
     people: People

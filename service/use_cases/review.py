@@ -276,7 +276,11 @@ class CompleteReview(Desk):
         adjudicated = calls_for_adjudication(
             annotation, others, reread=self._reread(transaction, task)
         )
-        annotation = replace(annotation, settles=_settles(annotation, adjudicated=adjudicated))
+        annotation = replace(
+            annotation,
+            settles=_settles(annotation, adjudicated=adjudicated),
+            group=transaction.annotators.group_of(caller.id),
+        )
         transaction.reviews.save(completed)
         transaction.reviews.annotate(annotation)
         if annotation.settles:
@@ -369,6 +373,7 @@ class CompleteReview(Desk):
             seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
             created_at=now,
             kind=task.kind,
+            version=task.version,
         )
 
     def _places(self, prediction: Prediction) -> dict[str, int]:

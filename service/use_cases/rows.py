@@ -44,6 +44,8 @@ def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
         "suggestion_shown": annotation.suggestion_shown,
         "kind": annotation.kind.value,
         "settles": annotation.settles,
+        "group": annotation.group,
+        "version": annotation.version,
         "audit_role": of.selection.role.value,
         "inclusion_probability": of.selection.inclusion_probability,
         "seconds": annotation.seconds,

@@ -194,6 +194,10 @@ ROWS: dict[str, dict[str, object]] = {
         "risk": 0.1, "attempt": 7,
         "threshold": 0.5, "evidence": {}, "requested_by": "x", "created_at": START,
     },
+    "annotator_groups": {
+        "id": "coders", "name": "Coders", "version": 1, "changed_at": START, "changed_by": "x",
+    },
+    "annotators": {"id": "x", "group": "default", "version": 1},
     "breaker_trips": {
         "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",
         "policy_version": MISSING, "target_accuracy": 0.9, "evidence": {}, "created_at": START,
@@ -309,6 +313,11 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("certifications", {"threshold": None}, "proved_or_refused"),
         ("certifications", {"reason": "none"}, "proved_or_refused"),
         ("certifications", {"threshold": 1.5}, "threshold_is_probability"),
+        ("annotator_groups", {"alpha": 0.1}, "both_rates"),
+        ("annotator_groups", {"alpha": 0.7, "beta": 0.3}, "answers_tell"),
+        ("annotator_groups", {"alpha": -0.1, "beta": 0.3}, "answers_tell"),
+        ("annotator_groups", {"version": 0}, "version_counts"),
+        ("annotators", {"version": 0}, "version_counts"),
         ("breaker_trips", {"cause": "whim"}, "cause"),
         ("outcomes", {"number": 0}, "number_counts"),
         ("model_shadows", {"place": 2}, "one_place"),

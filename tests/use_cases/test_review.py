@@ -182,6 +182,7 @@ def test_agreement_with_the_model_is_recorded(desk: Desk) -> None:
         suggestion_shown=True,
         seconds=12.5,
         created_at=desk.now(),
+        version=claimed.version,
     )
     assert made == expected
     assert desk.database.contents.annotations == {claimed.id: made}

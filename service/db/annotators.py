@@ -1,0 +1,179 @@
+"""Annotators, their groups, and what their answers tell."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    and_,
+    case,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from service.db.tables import (
+    annotations,
+    annotator_groups,
+    annotators,
+    predictions,
+    routing_policies,
+)
+from service.domain.annotators import (
+    DEFAULT_GROUP,
+    Annotator,
+    AnswerPair,
+    Answers,
+    BlindAnswer,
+    GoldAnswer,
+    Group,
+    Rates,
+)
+from service.domain.errors import StaleVersion
+from service.domain.reviews import ReviewKind
+
+_BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
+
+
+class SqlAnnotators:
+    """Fills the port `service.use_cases.annotator_ports.Annotators`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def group_of(self, annotator_id: str) -> str:
+        query = select(annotators.c.group).where(annotators.c.id == annotator_id)
+        return self._connection.execute(query).scalar_one_or_none() or DEFAULT_GROUP
+
+    def placed(self) -> Mapping[str, Annotator]:
+        rows = self._connection.execute(
+            select(annotators.c.id, annotators.c.group, annotators.c.version)
+        )
+        return {row.id: Annotator(*row) for row in rows}
+
+    def place(self, annotator: Annotator) -> None:
+        values = vars(annotator)
+        if annotator.version > 1:
+            column = annotators.c
+            changed = self._connection.execute(
+                update(annotators)
+                .where(column.id == annotator.id, column.version == annotator.version - 1)
+                .values(values)
+            )
+            if changed.rowcount != 1:
+                raise _stale("annotator", annotator.id)
+            return
+        try:
+            self._connection.execute(insert(annotators), values)
+        except IntegrityError as error:
+            raise _stale("annotator", annotator.id) from error
+
+    def group(self, group_id: str) -> Group | None:
+        query = select(annotator_groups).where(annotator_groups.c.id == group_id)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_group(row)
+
+    def groups(self) -> list[Group]:
+        query = select(annotator_groups).order_by(annotator_groups.c.id)
+        # Databases sort letters each in their own way.
+        found = [_to_group(row) for row in self._connection.execute(query).mappings()]
+        return sorted(found, key=lambda group: group.id)
+
+    def save_group(self, group: Group) -> None:
+        values = {name: value for name, value in vars(group).items() if name != "fixed"}
+        values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
+        if group.version > 1:
+            column = annotator_groups.c
+            changed = self._connection.execute(
+                update(annotator_groups)
+                .where(column.id == group.id, column.version == group.version - 1)
+                .values(values)
+            )
+            if changed.rowcount != 1:
+                raise _stale("group", group.id)
+            return
+        try:
+            self._connection.execute(insert(annotator_groups), values)
+        except IntegrityError as error:
+            raise _stale("group", group.id) from error
+
+    def answers(self) -> Mapping[str, Answers]:
+        column = annotations.c
+        rows = self._connection.execute(
+            select(
+                column.reviewer,
+                func.count(),
+                func.sum(case((_BLIND, 1), else_=0)),
+                func.avg(column.seconds),
+                func.max(column.created_at),
+            ).group_by(column.reviewer)
+        )
+        return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
+
+    def gold(self) -> list[GoldAnswer]:
+        said, decided = annotations.alias("said"), annotations.alias("decided")
+        rate = routing_policies.c.gold_reread_rate
+        query = (
+            select(
+                said.c.reviewer,
+                said.c.group,
+                said.c.agreed,
+                decided.c.agreed.label("right"),
+                predictions.c.confidence,
+                case((said.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
+            )
+            .join(decided, decided.c.prediction_id == said.c.prediction_id)
+            .join(predictions, predictions.c.id == said.c.prediction_id)
+            .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
+            .where(
+                said.c.kind == ReviewKind.AUDIT.value,
+                decided.c.kind == ReviewKind.ADJUDICATION.value,
+                # Agreements are read by chance alone; where the chance is 0, none were.
+                or_(~said.c.agreed, rate > 0),
+            )
+            .order_by(said.c.id)
+        )
+        return [GoldAnswer(*row) for row in self._connection.execute(query)]
+
+    def blind(self) -> list[BlindAnswer]:
+        column = annotations.c
+        query = (
+            select(column.reviewer, column.group, column.agreed, predictions.c.confidence)
+            .join(predictions, predictions.c.id == column.prediction_id)
+            .where(_BLIND)
+            .order_by(column.id)
+        )
+        return [BlindAnswer(*row) for row in self._connection.execute(query)]
+
+    def pairs(self) -> list[AnswerPair]:
+        first, second = annotations.alias("first"), annotations.alias("second")
+        query = (
+            select(first.c.group, first.c.agreed, second.c.agreed, predictions.c.confidence)
+            .join(
+                second,
+                and_(
+                    second.c.prediction_id == first.c.prediction_id,
+                    second.c.group == first.c.group,
+                ),
+            )
+            .join(predictions, predictions.c.id == first.c.prediction_id)
+            .where(
+                first.c.kind == ReviewKind.REVIEW.value,
+                second.c.kind == ReviewKind.OVERLAP.value,
+            )
+            .order_by(first.c.id)
+        )
+        return [AnswerPair(*row) for row in self._connection.execute(query)]
+
+
+def _to_group(row: RowMapping) -> Group:
+    own = dict(row)
+    alpha, beta = own.pop("alpha"), own.pop("beta")
+    return Group(fixed=None if alpha is None else Rates(alpha, beta), **own)
+
+
+def _stale(kind: str, name: str) -> StaleVersion:
+    return StaleVersion(f"The {kind} {name} has changed since it was read; read it again.")
