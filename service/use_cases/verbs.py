@@ -34,6 +34,7 @@ from service.use_cases.check import CheckSets
 from service.use_cases.cockpit import ReadCockpit
 from service.use_cases.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
 from service.use_cases.deliver import AcknowledgeMessages, ReadOutbox
+from service.use_cases.derive import DeriveDecision
 from service.use_cases.explain import ExplainLabels
 from service.use_cases.export import Export, RunExport, SubmitExport
 from service.use_cases.forecast import PreviewPolicy, ReportAutomation
@@ -95,6 +96,7 @@ class Verbs:
     predict: Predict
     predict_batch: PredictBatch
     get_prediction: GetPrediction
+    derive_decision: DeriveDecision
     list_predictions: ListPredictions
     report_outcome: ReportOutcome
     list_outcomes: ListOutcomes

@@ -1,0 +1,173 @@
+"""Why a document was sent or not: its decision, derived again from what is stored."""
+
+from typing import Literal, Self
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, VerbsOf, answer
+from service.api.problems import documented
+from service.api.schemas import AnswerBody, Example, Policy
+from service.domain import derivation
+from service.domain.audits import AuditRole
+from service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    PredictionNotFound,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.domain.predictions import Decision, Reason
+
+router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
+
+_RESULT: Example = {
+    "decision": "auto",
+    "reason": "above_threshold",
+    "threshold": 0.9,
+    "rule": None,
+    "audit_role": "none",
+    "inclusion_probability": 0.06,
+}
+_INPUTS: Example = {
+    "labels": ["E11.9", "Z79.4"],
+    "confidence": 0.93,
+    "out_of_domain": False,
+    "model_version": "3f9c0b7a1d2e",
+    "calibrator_version": "9b1d77c0aa52",
+    "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+    "draw": 0.417,
+}
+
+
+class DecisionResult(AnswerBody):
+    """What a decision comes to."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_RESULT]})
+
+    decision: Literal["auto", "review"]
+    reason: str
+    threshold: float | None = Field(
+        description="Least confidence that would have been sent; null where nothing would."
+    )
+    rule: str | None = Field(description="The rule that held the document back.")
+    audit_role: Literal["none", "certification", "training"]
+    inclusion_probability: float | None = Field(
+        description="Probability, before the draw, that a person would read the document."
+    )
+
+    @classmethod
+    def of(cls, result: derivation.Result) -> Self:
+        """Describe it."""
+        return cls(
+            decision=Decision(result.decision).value,
+            reason=Reason(result.reason).value,
+            threshold=result.threshold,
+            rule=result.rule,
+            audit_role=AuditRole(result.audit_role).value,
+            inclusion_probability=result.inclusion_probability,
+        )
+
+
+class DecisionInputs(AnswerBody):
+    """What a decision rests on, as it was stored with the prediction."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_INPUTS]})
+
+    labels: list[str]
+    confidence: float
+    out_of_domain: bool
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    draw: float | None = Field(
+        description="The number in [0, 1) that decided whether the document is audited; null for "
+        "predictions from before there were audits."
+    )
+
+
+class Derivation(AnswerBody):
+    """A decision as it was taken, and as it follows again."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "prediction_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+                    "equal": True,
+                    "stored": _RESULT,
+                    "derived": _RESULT,
+                    "inputs": _INPUTS,
+                    "draw_again": 0.417,
+                    "policy": {
+                        "version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                        "target_accuracy": 0.95,
+                        "risk": 0.1,
+                        "auto_send": True,
+                        "threshold": {"mode": "fixed", "value": 0.9, "certificate_id": None},
+                        "audit": {
+                            "certification_rate": 0.04,
+                            "training_rate": 0.02,
+                            "mode": "hold",
+                        },
+                        "overlap_rate": 0.0,
+                        "gold_reread_rate": 0.1,
+                        "confidence_floor": None,
+                        "rules": [],
+                    },
+                }
+            ]
+        }
+    )
+
+    prediction_id: str
+    equal: bool | None = Field(
+        description="The same follows again; null where a rule may have read metadata that is "
+        "forgotten."
+    )
+    stored: DecisionResult
+    derived: DecisionResult
+    inputs: DecisionInputs
+    draw_again: float | None = Field(
+        description="What the document's name draws with the present key: `inputs.draw`, unless "
+        "the key was changed. Null where its name is forgotten or nothing was drawn."
+    )
+    policy: Policy = Field(description="The version that decided.")
+
+    @classmethod
+    def of(cls, found: derivation.Derivation) -> Self:
+        """Describe it."""
+        prediction, scored = found.prediction, found.prediction.scored
+        return cls(
+            prediction_id=prediction.id,
+            equal=found.equal,
+            stored=DecisionResult.of(found.stored),
+            derived=DecisionResult.of(found.derived),
+            inputs=DecisionInputs(
+                labels=list(scored.labels),
+                confidence=scored.confidence,
+                out_of_domain=scored.out_of_domain,
+                model_version=scored.model_version,
+                calibrator_version=scored.calibrator_version,
+                policy_version=prediction.policy_version,
+                draw=prediction.selection.draw,
+            ),
+            draw_again=found.draw_again,
+            policy=Policy.of(found.policy),
+        )
+
+
+@router.get(
+    "/{prediction_id}/decision",
+    response_model=Derivation,
+    responses=documented(
+        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
+    ),
+)
+def derive_decision(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+    """Say why a document was sent or not, and decide again on what is stored to prove it.
+
+    For leads, administrators and auditors: it tells whether a document is audited.
+    """
+    return answer(Derivation.of(verbs.derive_decision(caller, prediction_id)))

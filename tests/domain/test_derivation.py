@@ -1,0 +1,128 @@
+"""A decision follows again from what is stored, and from nothing else."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Lottery
+from service.domain.certification import Scorer
+from service.domain.derivation import Derivation
+from service.domain.predictions import Document, Prediction, Reason
+from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.rules import read_rules
+from tests.fakes import LOTTERY, START, scored_set
+from tests.samples import CLIENT
+
+NORTH = {"kind": "metadata", "field": "site", "values": ["north"]}
+NO_B = {"kind": "label", "label": "b"}
+SHARES = st.floats(0.0, 0.5)
+
+
+def policy(**fields: object) -> RoutingPolicy:
+    plain = RoutingPolicy(
+        version="019b7a0b-0000-7000-8000-000000000001",
+        target_accuracy=0.9,
+        risk=0.1,
+        auto_send=True,
+        threshold_mode=ThresholdMode.FIXED,
+        threshold=0.8,
+        created_at=START,
+        created_by="ada",
+    )
+    return replace(plain, **fields)
+
+
+def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> Prediction:
+    """Decide as `Predict` does."""
+    scored = scored_set(confidence)
+    draws = LOTTERY(CLIENT.id, document.id or "id")
+    decision, reason, selection = by.route(scored, draws, document.metadata)
+    rule = by.rule_for(scored, document.metadata) if reason is Reason.RULE else None
+    return Prediction(
+        id="id",
+        client_id=CLIENT.id,
+        document=document,
+        scored=scored,
+        decision=decision,
+        reason=reason,
+        threshold=by.least_for(scored),
+        policy_version=by.version,
+        created_at=START,
+        selection=selection,
+        rule=None if rule is None else rule.name,
+    )
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> RoutingPolicy:
+    scorer = Scorer(scored_set().model_version, scored_set().calibrator_version)
+    return policy(
+        auto_send=draw(st.booleans()),
+        threshold_mode=draw(st.sampled_from(ThresholdMode)),
+        threshold=draw(st.none() | st.floats(0.0, 1.0)),
+        confidence_floor=draw(st.none() | st.floats(0.0, 1.0)),
+        audits=AuditPlan(draw(SHARES), draw(SHARES), draw(st.sampled_from(AuditMode))),
+        rules=read_rules(draw(st.lists(st.sampled_from([NORTH, NO_B]), max_size=2)))[0],
+        certified_for=draw(st.none() | st.just(scorer)),
+    )
+
+
+@given(
+    by=policies(),
+    confidence=st.floats(0.0, 1.0),
+    name=st.text("abc", min_size=1, max_size=8),
+    metadata=st.sampled_from([{}, {"site": "north"}, {"site": "south"}]),
+)
+def test_every_decision_follows_again(by, confidence, name, metadata):
+    made = decided(by, Document(id=name, text="x", metadata=metadata), confidence)
+    found = Derivation.of(made, by, LOTTERY)
+    assert found.equal is True
+    assert found.draw_again == made.selection.draw
+
+
+def test_another_version_score_or_draw_shows():
+    by = policy(audits=AuditPlan(certification_rate=0.5))
+    made = decided(by, Document(id="note", text="x"))
+    assert made.selection.draw is not None
+    flipped = made.selection._replace(draw=(made.selection.draw + 0.5) % 1.0)
+    for prediction, version in (
+        (made, policy(threshold=0.95)),
+        (replace(made, scored=scored_set(0.5)), by),
+        (replace(made, selection=flipped), by),
+        (replace(made, threshold=0.7), by),
+    ):
+        assert Derivation.of(prediction, version, LOTTERY).equal is False
+
+
+def test_a_rule_on_forgotten_metadata_cannot_be_derived_again():
+    by = policy(rules=read_rules([NORTH])[0])
+    made = decided(by, Document(id="note", text="x", metadata={"site": "north"}))
+    assert made.reason is Reason.RULE
+    assert Derivation.of(made, by, LOTTERY).equal is True
+    forgotten = replace(made, document=Document(id="note"))
+    assert Derivation.of(forgotten, by, LOTTERY).equal is None
+    # What rules read from the labels is still there.
+    by = policy(rules=read_rules([NO_B])[0])
+    made = replace(decided(by, Document(id="note", text="x")), document=Document(id="note"))
+    assert Derivation.of(made, by, LOTTERY).equal is True
+
+
+def test_the_draw_comes_again_while_the_name_and_the_key_are_known():
+    by = policy()
+    made = decided(by, Document(id="note", text="x"))
+    assert Derivation.of(made, by, LOTTERY).draw_again == made.selection.draw
+    assert Derivation.of(made, by, Lottery(b"another")).draw_again != made.selection.draw
+    erased = replace(made, document=Document())
+    found = Derivation.of(erased, by, LOTTERY)
+    assert (found.draw_again, found.equal) == (None, True)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_predictions_from_before_there_were_audits_follow_as_well(confidence):
+    by = policy()
+    made = replace(decided(by, Document(id="old", text="x"), confidence), selection=NOT_DRAWN)
+    found = Derivation.of(made, by, LOTTERY)
+    assert (found.equal, found.draw_again) == (True, None)
+    assert found.derived.audit_role is AuditRole.NONE
