@@ -8,7 +8,7 @@ from service.domain.predictions import Document, Prediction
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.breaker import BreakerRule, GetBreaker, ResetBreaker, WatchAudits
-from service.use_cases.certify import Certify
+from service.use_cases.certify import Certify, Schedule
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission
 from service.use_cases.review import ClaimReview, CompleteReview
@@ -16,6 +16,7 @@ from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
 RIGHT, WRONG = ["a", "b"], ["c"]
+EARLY = Schedule(room=3.0)
 HALF = AuditPlan(certification_rate=0.5, gold_reread_rate=1.0)
 
 
@@ -38,7 +39,7 @@ class Loop:
         self.complete = CompleteReview(
             *parts, FakePredictors(), LOTTERY, WatchAudits(*parts, self.rule).answered
         )
-        self.certify = Certify(*parts, LOTTERY)
+        self.certify = Certify(*parts, LOTTERY, EARLY)
         self.watch = WatchAudits(*parts, self.rule)
         self.breaker = GetBreaker(self.begin, self.rule)
         self.reset = ResetBreaker(*parts, self.certify.outlook)

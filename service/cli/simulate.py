@@ -75,6 +75,9 @@ def simulate(
     recertify_every: Annotated[
         int, typer.Option(help="Weeks after which the owner asks for a new certificate; 0: never.")
     ] = 4,
+    run_length: Annotated[
+        float, typer.Option(help="Audits until a false alarm of the breaker, on average at least.")
+    ] = 5_000.0,
     drift_week: Annotated[
         int | None,
         typer.Option(
@@ -133,6 +136,7 @@ def simulate(
         ),
         minutes=minutes,
         recertify_every=recertify_every,
+        run_length=run_length,
         drift=None if drift_week is None else Drift(drift_week, drift, drift_label),
         fixed_threshold=None if not without_loop else target if threshold is None else threshold,
         seed=seed,
@@ -169,10 +173,11 @@ def _table(weeks: "Sequence[Week]") -> "Table":
 
     table = Table(box=None)
     for head in (
-        *("week", "documents", "sent %", "right of sent %", "threshold", "certificate"),
+        *("week", "documents", "sent %", "right of sent %", "threshold", "certificate", "breaker"),
         *("reviews", "audits", "by the lead", "hours"),
     ):
-        table.add_column(head, justify="left" if head == "certificate" else "right")
+        words = head in {"certificate", "breaker"}
+        table.add_column(head, justify="left" if words else "right")
     for week in weeks:
         table.add_row(
             str(week.week),
@@ -181,6 +186,7 @@ def _table(weeks: "Sequence[Week]") -> "Table":
             _percent(week.accuracy),
             "none" if week.threshold is None else f"{week.threshold:.3f}",
             _certificate(week),
+            "trips" if week.trips else week.breaker.value,
             str(week.reviews + week.overlaps),
             str(week.audits),
             str(week.adjudications),
@@ -196,10 +202,8 @@ def _percent(share: float | None) -> str:
 def _certificate(week: "Week") -> str:
     if week.certified:
         return "proved"
-    if week.threshold is not None:
-        return "none: fixed by hand"
     if week.lacking is None:
-        return "none yet"
+        return "fixed by hand" if week.audits == 0 else "none yet"
     missing = "" if week.further_audits is None else f", about {week.further_audits} audits lack"
     return f"{week.lacking}{missing}"
 
@@ -220,4 +224,7 @@ def _conclusion(plan: "Plan", weeks: "Sequence[Week]") -> str:
             if first is None
             else f"First certificate in week {first}."
         )
+        trips = [str(week.week) for week in weeks if week.trips]
+        if trips:
+            lines.append(f"The breaker tripped in week {', '.join(trips)}.")
     return "\n".join(lines)

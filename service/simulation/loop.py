@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from random import Random
 
+from service.domain.breaker import Position
+from service.domain.errors import CertificateNeeded
 from service.domain.people import SYSTEM
 from service.domain.predictions import Decision, Prediction
 from service.domain.reviews import ReviewKind, ReviewTask
@@ -33,11 +36,15 @@ class Week:
     threshold : float or None
         Least confidence that is sent at the end of the week; None while nothing is.
     certified : bool
-        Whether a certificate proves it.
+        Whether a certificate proves it; none does any more once the breaker has tripped.
     lacking : str or None
         Why nothing is proved, if so.
     further_audits : int or None
         About how many audits are missing to prove a threshold, where that can be told.
+    breaker : Position
+        Of the breaker at the end of the week.
+    trips : int
+        How often it has tripped in the week.
     reviews, audits, overlaps, adjudications : int
         What people read, by kind.
     hours : float
@@ -52,6 +59,8 @@ class Week:
     certified: bool
     lacking: str | None
     further_audits: int | None
+    breaker: Position
+    trips: int
     reviews: int
     audits: int
     overlaps: int
@@ -91,10 +100,22 @@ class _Run:
                 made += self._post(week, day)
                 done += self._read()
                 if self.plan.fixed_threshold is None:
-                    self.office.verbs.certify.if_due()
+                    self._govern()
             if self._asks(week):
                 self.office.verbs.certify(self.office.owner.id)
             yield self._week(week, made, done)
+
+    def _govern(self) -> None:
+        """Do what the schedule does, and let the owner start again what a certificate vouches for.
+
+        A trip by the audits themselves comes with the answer that raises the alarm.
+        """
+        verbs = self.office.verbs
+        verbs.watch_audits()
+        verbs.certify.if_due()
+        if verbs.get_policy(self.office.owner).trip_id is not None:
+            with suppress(CertificateNeeded):  # the breaker stays open until there is one
+                verbs.reset_breaker(self.office.owner)
 
     def _asks(self, week: int) -> bool:
         """Tell whether the owner hopes for a lower threshold; the first one comes by itself."""
@@ -158,16 +179,21 @@ class _Run:
         sent = [one for one in made if one.decision is Decision.AUTO]
         policy = self.office.verbs.get_policy(SYSTEM)
         newest = self.office.verbs.list_certifications(SYSTEM, limit=1).items
-        lacking = newest[0] if newest and policy.certificate_id is None else None
+        certified = policy.certificate_id is not None and policy.trip_id is None
+        lacking = newest[0] if newest and not certified else None
+        state = self.office.verbs.get_breaker(SYSTEM)
+        began = START + timedelta(weeks=week - 1)
         return Week(
             week=week,
             documents=len(made),
             sent=len(sent),
             right=sum(set(one.scored.labels) == set(self.truths[one.name]) for one in sent),
             threshold=policy.least_confidence,
-            certified=policy.certificate_id is not None,
+            certified=certified,
             lacking=lacking.reason if lacking else None,
             further_audits=lacking.further_audits if lacking else None,
+            breaker=state.watch.position,
+            trips=sum(trip.created_at >= began for trip, _ in state.trips),
             reviews=done.get(ReviewKind.REVIEW, 0),
             audits=done.get(ReviewKind.AUDIT, 0),
             overlaps=done.get(ReviewKind.OVERLAP, 0),

@@ -116,6 +116,7 @@ def _settings(folder: Path, plan: Plan) -> Settings:
         oidc_issuer="",
         log_level="error",
         pepper=SecretStr(hashlib.sha256(f"simulation {plan.seed}".encode()).hexdigest()),
+        breaker_run_length=plan.run_length,
         lease_s=max(900.0, 60.0 * _LEASE_MARGIN * plan.minutes),
     )
 

@@ -10,6 +10,7 @@ MOST_WEEKS = 1_000
 MOST_DOCUMENTS = 100_000
 MOST_ANNOTATORS = 50
 LONGEST_REVIEW_MIN = 240.0
+LEAST_RUN, LONGEST_RUN = 100.0, 1e9
 
 
 AUDITS = AuditPlan(
@@ -114,6 +115,8 @@ class Plan:
     recertify_every : int
         Weeks after which the owner asks for another certificate with what was learnt since; 0 for
         never.
+    run_length : float
+        Audits until the breaker trips for no reason, on average at least.
     drift : Drift or None
         What changes.
     fixed_threshold : float or None
@@ -137,6 +140,7 @@ class Plan:
     audits: AuditPlan = AUDITS
     minutes: float = 2.0
     recertify_every: int = 4
+    run_length: float = 5_000.0
     drift: Drift | None = None
     fixed_threshold: float | None = None
     seed: int = 0
@@ -157,6 +161,10 @@ class Plan:
         if not 0.0 < self.minutes <= LONGEST_REVIEW_MIN:
             faults.append(
                 f"minutes: {self.minutes:g} must be above 0 and at most {LONGEST_REVIEW_MIN:g}"
+            )
+        if not LEAST_RUN <= self.run_length <= LONGEST_RUN:
+            faults.append(
+                f"run-length: {self.run_length:g} must be from {LEAST_RUN:g} to {LONGEST_RUN:g}"
             )
         worst = max(group.noise for group in self.groups) + self.miss_rate
         if worst >= 1.0:

@@ -22,15 +22,53 @@ CERTIFICATION = "certification"
 MOST_CONFIDENCES = 200_000
 """Predictions that lay out the thresholds: the newest."""
 
-GROWTH = 1.5
-"""How much more evidence the schedule waits for after a refusal, as each attempt costs risk."""
-
-ROOM = 4
-"""The schedule begins with so many times the audits that could prove anything, as most of them lie
-below the threshold or are wrong, and a first attempt takes half of the risk."""
-
 MISS_RISK = 0.1
 """Share of the risk that bounds how many errors auditors miss."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When certification is tried by itself. Each attempt costs risk, the first one half of it.
+
+    Neither may depend on what auditors said: a test on as many audits as look best is no test.
+
+    Attributes
+    ----------
+    room : float
+        Audits of the first attempt, in multiples of the fewest that could prove anything: many lie
+        below the threshold, and some are wrong.
+    growth : float
+        How many times the audits of an attempt that was refused the next one needs.
+    """
+
+    room: float = 12.0
+    growth: float = 1.5
+
+    def first(self, policy: RoutingPolicy) -> int:
+        """Return the number of audits at which to try first."""
+        fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
+        return math.ceil(self.room * math.ceil(fewest))
+
+    def missing(
+        self, policy: RoutingPolicy, before: Certification | None, n_audits: int
+    ) -> int | None:
+        """Return how many more audits the next attempt needs; None if there will be none.
+
+        Parameters
+        ----------
+        before : Certification or None
+            The last attempt.
+        n_audits : int
+            How many there are.
+        """
+        if before is None:
+            return max(0, self.first(policy) - n_audits)
+        if before.covers(policy.target_accuracy, policy.risk):
+            return None
+        return max(0, math.ceil(self.growth * (before.n_audits or 1)) - n_audits)
+
+
+SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
@@ -86,9 +124,12 @@ class Certify(Recorded):
     ----------
     lottery : Lottery
         Tells which audits were to be read again.
+    schedule : Schedule
+        When to try unasked.
     """
 
     lottery: Lottery
+    schedule: Schedule = SCHEDULE
 
     def __call__(self, requested_by: str = SYSTEM.id) -> Certification:
         """Return the outcome, which is stored; a proved threshold is in force.
@@ -119,9 +160,7 @@ class Certify(Recorded):
             if before is not None and trip is not None and before.id < trip.id:
                 before = None  # what it proved is not in force any more
         n_audits = len(question.gathered.audits)
-        if n_audits < _first(policy) or (
-            before is not None and not _grown(before, n_audits, policy)
-        ):
+        if self.schedule.missing(policy, before, n_audits) != 0:
             return None
         return self._kept(question, _answer(question), SYSTEM.id)
 
@@ -262,23 +301,6 @@ def _answer(question: _Question) -> Mapping[str, object]:
         "errors_missed": gathered.missed,
         "errors_known": gathered.known_wrong,
     }
-
-
-def _first(policy: RoutingPolicy) -> int:
-    """Return the number of audits at which the schedule tries first.
-
-    Neither this nor `GROWTH` may depend on what auditors said: a test on so many audits as look
-    best is no test.
-    """
-    fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
-    return ROOM * math.ceil(fewest)
-
-
-def _grown(before: Certification, n_audits: int, policy: RoutingPolicy) -> bool:
-    """Tell whether another attempt may find what the one before did not."""
-    if before.covers(policy.target_accuracy, policy.risk):
-        return False
-    return n_audits >= GROWTH * (before.n_audits or 1)
 
 
 def _number(value: object) -> float:

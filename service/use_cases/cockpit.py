@@ -11,7 +11,7 @@ from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.verdicts import STEPS, Cell, confident, standing
-from service.use_cases.certify import GROWTH
+from service.use_cases.certify import SCHEDULE
 from service.use_cases.forecast import (
     LEAST_CHECKED,
     Forecast,
@@ -249,17 +249,9 @@ def _certificate(transaction: UnitOfWork, policy: RoutingPolicy) -> CertificateS
         since=proof.created_at if certified and proof else None,
         newest=newest,
         audits=audits,
-        next_attempt_in=_until_next(newest, audits, policy),
+        next_attempt_in=SCHEDULE.missing(policy, newest, audits),
         audits_needed=_needed(newest),
     )
-
-
-def _until_next(newest: Certification | None, audits: int, policy: RoutingPolicy) -> int | None:
-    if newest is None:
-        return max(0, 1 - audits)
-    if newest.covers(policy.target_accuracy, policy.risk):
-        return None
-    return max(0, math.ceil(GROWTH * (newest.n_audits or 1)) - audits)
 
 
 def _needed(newest: Certification | None) -> int | None:

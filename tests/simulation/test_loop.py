@@ -5,19 +5,22 @@ from dataclasses import replace
 import pytest
 
 from service.domain.audits import AuditPlan
+from service.domain.breaker import Position
 from service.simulation.loop import Week, simulate, summary
 from service.simulation.plan import BadPlan, Drift, Group, Plan
 from service.simulation.streams import SyntheticStream
 
-# A lenient target is soon proved, so that few documents suffice.
+# A lenient target is soon proved, and a nervous breaker soon trips, so that few documents suffice.
 PLAN = Plan(
-    weeks=4,
-    documents=200,
+    weeks=6,
+    documents=150,
     target=0.8,
     risk=0.2,
     groups=(Group(0.1, 1), Group(0.3, 1)),
-    audits=AuditPlan(certification_rate=0.5, gold_reread_rate=1.0),
-    recertify_every=3,
+    audits=AuditPlan(certification_rate=0.6, gold_reread_rate=0.5),
+    run_length=200.0,
+    recertify_every=0,
+    drift=Drift(5, 0.7),
 )
 
 
@@ -27,36 +30,49 @@ def weeks() -> list[Week]:
 
 
 def test_nothing_is_sent_before_a_certificate_and_then_what_it_promises(weeks: list[Week]) -> None:
+    assert PLAN.drift is not None
     first = next(week.week for week in weeks if week.certified)
-    assert 1 < first <= 3
-    for week in weeks:
-        if week.week < first:
-            assert (week.sent, week.threshold) == (0, None)
-    sent = sum(week.sent for week in weeks)
-    right = sum(week.right for week in weeks)
-    assert sent > 50
-    assert right / sent >= PLAN.target
+    assert 1 < first < PLAN.drift.week
+    for week in weeks[: first - 1]:
+        assert (week.sent, week.threshold, week.breaker) == (0, None, Position.IDLE)
+    calm = [week for week in weeks if week.week < PLAN.drift.week]
+    sent = sum(week.sent for week in calm)
+    assert sent > 30
+    assert sum(week.right for week in calm) / sent >= PLAN.target
+    assert all(week.trips == 0 for week in calm)
+
+
+def test_the_breaker_stops_what_drift_has_made_wrong(weeks: list[Week]) -> None:
+    assert PLAN.drift is not None
+    drifting = weeks[PLAN.drift.week - 1]
+    assert drifting.accuracy is not None
+    assert drifting.accuracy < PLAN.target
+    assert sum(week.trips for week in weeks) == 1
+    tripped = next(week.week for week in weeks if week.trips)
+    for week in weeks[tripped - 1 :]:
+        assert (week.breaker, week.certified) == (Position.TRIPPED, False)
+    for week in weeks[tripped:]:
+        assert week.sent == 0
 
 
 def test_a_refusal_says_how_many_audits_are_missing(weeks: list[Week]) -> None:
     for week in weeks:
-        assert (week.threshold is None) == (not week.certified)
+        assert week.breaker is Position.TRIPPED or (week.threshold is None) == (not week.certified)
         assert not (week.certified and week.lacking)
 
 
-def test_everything_that_was_not_sent_was_read_once(weeks: list[Week]) -> None:
+def test_everything_that_was_not_sent_was_read(weeks: list[Week]) -> None:
     """In mode hold an audited document waits, so whatever was not sent has a reader."""
     for week in weeks:
         assert week.documents == PLAN.documents
         assert week.reviews + week.audits == week.documents - week.sent
-        # The lead reads every audit: that is the plan.
-        assert week.adjudications == week.audits
+        assert 0 < week.adjudications < week.audits
         read = week.reviews + week.audits + week.adjudications
         assert week.hours == pytest.approx(read * PLAN.minutes / 60.0)
 
 
 def test_equal_seeds_give_equal_weeks_and_other_seeds_others(weeks: list[Week]) -> None:
-    short = replace(PLAN, weeks=1, documents=60)
+    short = replace(PLAN, weeks=1, documents=40, drift=None)
     once = simulate(short, SyntheticStream(0))
     assert simulate(short, SyntheticStream(0)) == once
     assert simulate(replace(short, seed=1), SyntheticStream(1)) != once

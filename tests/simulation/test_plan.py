@@ -20,6 +20,7 @@ PLAN = Plan()
         ({"risk": 0.0}, "risk: 0 must be above 0"),
         ({"risk": math.nan}, "risk: nan must"),
         ({"miss_rate": -0.1}, "miss-rate: -0.1 must be from 0"),
+        ({"run_length": 10.0}, "run-length: 10 must be from 100"),
         ({"minutes": 0.0}, "minutes: 0 must be above 0"),
         ({"minutes": math.nan}, "minutes: nan must be above 0"),
         ({"recertify_every": -1}, "recertify-every: -1"),
