@@ -19,6 +19,7 @@ from service.security.cookies import Visit
 from service.use_cases.verbs import Verbs
 
 DESK = "/desk"
+TASK = DESK + "/tasks/{task_id}"
 DAY_S = 86_400.0
 MOST_FOUND = 50
 MOST_CHOSEN = 1_000
@@ -64,13 +65,13 @@ class Skipped(_Asked):
 
 def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRouter:
     """Return the routes of the review desk."""
-    router = APIRouter(prefix=DESK, route_class=Page)
+    router = APIRouter(route_class=Page)
     reads, sends = (
         visitors.who_may(Permission.REVIEW),
         visitors.whose_script_sends(Permission.REVIEW),
     )
 
-    @router.get("")
+    @router.get(DESK)
     def show(visit: Annotated[Visit, Depends(reads)]) -> Response:
         """Show the desk; without a script, the task that lies on it."""
         mine = verbs.my_reviews(visit.caller)
@@ -78,7 +79,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         values = {"now": now(), "task": task, "skip_reasons": SKIP_REASONS}
         return page("desk.html", values, visit=visit)
 
-    @router.get("/progress")
+    @router.get(f"{DESK}/progress")
     def progress(
         visit: Annotated[Visit, Depends(reads)],
         within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
@@ -87,7 +88,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         done = verbs.my_reviews.settled(visit.caller, timedelta(seconds=within_s))
         return _json({"done": done})
 
-    @router.get("/labels")
+    @router.get(f"{DESK}/labels")
     def find(
         visit: Annotated[Visit, Depends(reads)],
         query: Annotated[str, Query(max_length=200)] = "",
@@ -96,7 +97,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         found = verbs.search_labels(visit.caller, query, limit=MOST_FOUND)
         return _json({"labels": found.labels, "total": found.total})
 
-    @router.post("/next")
+    @router.post(f"{DESK}/next")
     def take(
         request: Request,
         visit: Annotated[Visit, Depends(sends)],
@@ -119,15 +120,15 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
 
 def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes on a task that stays undecided."""
-    router = APIRouter(prefix="/tasks/{task_id}", route_class=Page)
+    router = APIRouter(route_class=Page)
 
-    @router.post("/heartbeat")
+    @router.post(TASK + "/heartbeat")
     def extend(task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Keep a task for longer."""
         task = verbs.extend_lease(visit.caller, task_id)
         return _json({"version": task.version, "expires_in_s": verbs.my_reviews.left_s(task)})
 
-    @router.post("/release")
+    @router.post(TASK + "/release")
     def release(
         request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
@@ -135,7 +136,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         verbs.release_review(visit.caller, task_id, request_id=request_id_of(request))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    @router.post("/check")
+    @router.post(TASK + "/check")
     def check(
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
@@ -146,7 +147,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         (odd,) = verbs.check_sets(visit.caller, task, [chosen.labels])
         return _json({"warnings": warnings_of(odd)})
 
-    @router.post("/explain")
+    @router.post(TASK + "/explain")
     def explain(
         task_id: str,
         visit: Annotated[Visit, Depends(sends)],
@@ -162,9 +163,9 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
 
 def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes by which a task leaves the desk, and comes back."""
-    router = APIRouter(prefix="/tasks/{task_id}", route_class=Page)
+    router = APIRouter(route_class=Page)
 
-    @router.post("/decide")
+    @router.post(TASK + "/decide")
     def decide(
         request: Request,
         task_id: str,
@@ -182,13 +183,13 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         )
         return _json({"version": decided.task.version, "undo_s": decided.undo_s})
 
-    @router.post("/undo")
+    @router.post(TASK + "/undo")
     def undo(request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Take the last decision back, and give its task again."""
         task = verbs.undo_decision(visit.caller, task_id, request_id=request_id_of(request))
         return _json(item(verbs, visit.caller, task))
 
-    @router.post("/skip")
+    @router.post(TASK + "/skip")
     def skip(
         request: Request,
         task_id: str,

@@ -15,6 +15,7 @@ _WHY: Mapping[Reason, str] = {
     Reason.BELOW_THRESHOLD: "The model is less sure than the threshold asks.",
     Reason.NO_THRESHOLD: "No threshold is in force, so people read everything.",
     Reason.OUT_OF_DOMAIN: "The model knows nothing that stands in this document.",
+    Reason.BREAKER: "Automatic sending is paused, so people read everything.",
     Reason.RULE: "A rule of the policy asks for a person.",
 }
 

@@ -43,14 +43,14 @@ def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
     router = APIRouter(route_class=Page)
     submits = visitors.who_sends(Permission.REVIEW)
 
-    @router.post("/claim")
+    @router.post(f"{desk}/claim")
     def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
         """Lay the next task on the desk."""
         if not verbs.my_reviews(visit.caller):
             verbs.claim_review(visit.caller, request_id=request_id_of(request))
         return go(desk)
 
-    @router.post("/settle")
+    @router.post(f"{desk}/settle")
     def settle(
         request: Request,
         visit: Annotated[Visit, Depends(submits)],

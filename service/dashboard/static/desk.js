@@ -53,6 +53,7 @@ function show(item) {
   ui.terms.hidden = true;
   ui.rest.hidden = true;
   ui.work.hidden = false;
+  ui.work.dataset.task = item.id;
   ui.documentName.textContent = item.document.id ?? "A document without a name";
   ui.why.textContent = item.why ?? "";
   ui.why.hidden = !item.why;
@@ -530,7 +531,10 @@ ui.skipDialog.addEventListener("close", () => {
 ui.skipDialog.addEventListener("keydown", (event) => {
   if (event.target === ui.skipReason) return;
   const reason = ui.skipForm.querySelectorAll(".reason")[Number(event.key) - 1];
-  if (reason) reason.click();
+  if (!reason) return;
+  event.preventDefault();
+  event.stopPropagation(); // the click closes the dialog, and the page would take the key as its own
+  reason.click();
 });
 
 function openSkip() {

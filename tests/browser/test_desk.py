@@ -1,0 +1,320 @@
+"""The review desk in a real browser: by keyboard alone, and with everything going wrong."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from service.domain.audits import AuditPlan
+from service.domain.errors import LeaseLost
+from service.domain.people import SYSTEM
+from service.domain.predictions import Document
+from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.routing import PolicyChange, ThresholdMode
+from tests.browser.site import PASSWORD, Site
+from tests.browser.watching import Faults, assert_accessible
+
+PATIENCE_S = 20.0
+TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
+# The desk ignores keys for a moment after a document has appeared.
+SETTLED_MS = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_waits(site: Site) -> None:
+    """Settle what waits, and let whatever comes in be reviewed with suggestions."""
+    for login in ("lead", "admin"):
+        caller = site.caller(login)
+        while (task := site.verbs.claim_review(caller)) is not None:
+            labels = task.prediction.scored.labels
+            site.verbs.complete_review(caller, task.id, labels, None, task.version)
+    change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
+    site.verbs.change_policy(SYSTEM, change, None)
+
+
+@pytest.fixture(autouse=True)
+def arrived(site: Site, nothing_waits: None) -> Iterator[list[str]]:
+    """Let some documents come in; give the ids of their tasks, and clear the desk afterwards."""
+    yield [come_in(site, Document(f"note {n}", text)) for n, text in enumerate(TEXTS)]
+    for login in ("reviewer", "lead"):
+        caller = site.caller(login)
+        site.verbs.settle_decisions.of(caller.id)
+        for held in site.verbs.my_reviews(caller):
+            with suppress(LeaseLost):  # the page gives back what it had fetched ahead
+                site.verbs.release_review(caller, held.id)
+    admin = site.caller("admin")
+    while (task := site.verbs.claim_review(admin)) is not None:
+        site.verbs.complete_review(admin, task.id, [], None, task.version)
+
+
+@pytest.fixture
+def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
+    page.wait_for_timeout(SETTLED_MS)
+    return page
+
+
+def come_in(site: Site, document: Document) -> str:
+    """Let a document come in; returns the id of its task."""
+    made = site.verbs.predict(site.caller("admin"), document)
+    with site.verbs.get_review.begin(read_only=True) as transaction:
+        waiting = transaction.reviews.page(
+            state=ReviewState.WAITING, reason=None, after=None, limit=200
+        )
+    return next(task.id for task in waiting.items if task.prediction.id == made.id)
+
+
+def shown(page: Page) -> str:
+    """Return the id of the task that lies open."""
+    return str(page.locator("#work").get_attribute("data-task"))
+
+
+def press(page: Page, key: str) -> None:
+    """Press a key that leads to another document, and wait until that is there."""
+    before = shown(page)
+    page.keyboard.press(key)
+    expect(page.locator("#work")).not_to_have_attribute("data-task", before)
+    page.wait_for_timeout(SETTLED_MS)
+
+
+def saved(page: Page) -> None:
+    expect(page.locator("#saved")).to_have_text("All saved")
+
+
+def task_of(site: Site, task_id: str) -> ReviewTask:
+    return site.verbs.get_review(SYSTEM, task_id)
+
+
+def said(site: Site, task_id: str) -> Annotation | None:
+    with site.verbs.get_review.begin(read_only=True) as transaction:
+        return transaction.reviews.annotation_of(task_id)
+
+
+def until(fact: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not fact():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
+    first = shown(desk)
+    labels = task_of(site, first).prediction.scored.candidates[0].labels
+    press(desk, "1")
+    saved(desk)
+    decision = task_of(site, first).decision
+    assert decision is not None
+    assert set(decision.labels) == set(labels)
+    expect(desk.locator("#undo-bar")).to_contain_text("Settled")
+
+    second = shown(desk)
+    press(desk, "u")
+    assert shown(desk) == first
+    assert task_of(site, first).decision is None
+    desk.keyboard.press("/")
+    desk.keyboard.type("sto")
+    expect(desk.get_by_role("option", name="storm")).to_be_visible()
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#chips .chip[aria-pressed=true]", has_text="storm")).to_be_visible()
+    desk.keyboard.press("Escape")
+    desk.keyboard.press("c")
+    desk.keyboard.type("seen twice")
+    desk.keyboard.press("Escape")
+    press(desk, "Enter")
+    assert shown(desk) == second
+    saved(desk)
+    decision = task_of(site, first).decision
+    assert decision is not None
+    assert "storm" in decision.labels
+    assert decision.comment == "seen twice"
+
+    press(desk, "1")
+    saved(desk)
+    annotation = said(site, first)
+    assert annotation is not None, "the next decision makes the one before final"
+    assert annotation.comment == "seen twice"
+
+    third = shown(desk)
+    desk.keyboard.press("s")
+    expect(desk.get_by_role("dialog")).to_be_visible()
+    press(desk, "2")
+    assert [skip.reason for skip in task_of(site, third).skips] == ["The text cannot be read"]
+
+    desk.keyboard.press("p")
+    expect(desk.get_by_role("heading", name="You are taking a break")).to_be_visible()
+    until(lambda: not site.verbs.my_reviews(site.caller("reviewer")))
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#work")).to_be_visible()
+
+
+def test_the_desk_is_accessible(desk: Page) -> None:
+    assert_accessible(desk)
+    desk.keyboard.press("w")
+    expect(desk.locator("#terms")).to_be_visible()
+    desk.keyboard.press("/")
+    expect(desk.get_by_role("listbox")).to_be_visible()
+    assert_accessible(desk)
+    desk.keyboard.press("Escape")
+    desk.keyboard.press("?")
+    expect(desk.get_by_role("dialog")).to_be_visible()
+    assert_accessible(desk)
+
+
+def test_a_double_click_settles_one_document(desk: Page, site: Site) -> None:
+    first = shown(desk)
+    desk.locator(".accept").first.dblclick()
+    expect(desk.locator("#work")).not_to_have_attribute("data-task", first)
+    saved(desk)
+    desk.wait_for_timeout(SETTLED_MS)
+    assert task_of(site, first).decision is not None
+    assert task_of(site, shown(desk)).decision is None
+
+
+def test_a_key_that_is_held_down_settles_one_document(desk: Page, site: Site) -> None:
+    first = shown(desk)
+    for _ in range(20):
+        desk.keyboard.down("1")
+    desk.keyboard.up("1")
+    saved(desk)
+    assert task_of(site, first).decision is not None
+    assert task_of(site, shown(desk)).decision is None
+
+
+def test_markup_right_to_left_emoji_and_length_are_text(
+    site: Site, arrived: list[str], sign_in: Callable[..., Page]
+) -> None:
+    attack = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script> &amp; "
+    text = attack + "שלום עולם مرحبا 👩‍⚕️🏥 \t two\n\n  three\n" + "long words " * 9_000
+    document = Document(f"{attack}👍", text[:100_000], metadata={attack: attack, "שם": ["א"]})
+    caller = site.caller("reviewer")
+    for _ in arrived:
+        task = site.verbs.claim_review(caller)
+        assert task is not None
+        site.verbs.complete_review(caller, task.id, [], None, task.version)
+    task_id = come_in(site, document)
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", task_id)
+    assert page.locator("#text").text_content() == document.text
+    expect(page.locator("#document-name")).to_have_text(document.id or "")
+    expect(page.locator("#metadata dd").first).to_have_text(attack.strip())
+    assert page.title() == "Review · Setwise"
+    assert page.locator("#desk img, #desk script").count() == 0
+    page.keyboard.press("f")
+    page.keyboard.type("<script>")
+    expect(page.locator("#find-count")).to_have_text("1 of 1")
+    page.keyboard.press("Escape")
+    page.keyboard.press("c")
+    page.keyboard.type(attack + "שלום 👍")
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(SETTLED_MS)
+    page.keyboard.press("Enter")
+    saved(page)
+    decision = task_of(site, task_id).decision
+    assert decision is not None
+    assert decision.comment == attack + "שלום 👍"
+
+
+def test_what_was_chosen_is_kept_when_the_lease_is_lost(
+    desk: Page, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 412")
+    lost = shown(desk)
+    desk.keyboard.press("c")
+    desk.keyboard.type("half a thought")
+    desk.keyboard.press("Escape")
+    site.verbs.release_review(site.caller("reviewer"), lost)
+    other = site.verbs.claim_review(site.caller("lead"))
+    assert other is not None
+    press(desk, "1")
+    notice = desk.locator("#notices")
+    expect(notice).to_contain_text("Not settled")
+    expect(notice).to_contain_text("half a thought")
+    site.verbs.release_review(site.caller("lead"), other.id)
+    for task in site.verbs.my_reviews(site.caller("reviewer")):
+        site.verbs.release_review(site.caller("reviewer"), task.id)
+    desk.reload()
+    expect(desk.locator("#work")).to_have_attribute("data-task", lost)
+    expect(desk.locator("#comment")).to_have_value("half a thought")
+    expect(desk.locator("#notices")).to_contain_text("on your desk before")
+
+
+def test_a_session_that_ends_in_mid_edit_loses_nothing(
+    desk: Page, site: Site, context: BrowserContext, faults: Faults
+) -> None:
+    faults.expect("status of 401")
+    task_id = shown(desk)
+    desk.keyboard.press("c")
+    desk.keyboard.type("before the end")
+    desk.keyboard.press("Escape")
+    (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
+    site.verbs.sign_out(cookie["value"])
+    desk.keyboard.press("Enter")
+    desk.get_by_role("link", name="Sign in again").click()
+    desk.get_by_label("Login name").fill("reviewer")
+    desk.get_by_label("Password").fill(PASSWORD)
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#work")).to_be_visible()
+    saved(desk)
+    decision = task_of(site, task_id).decision
+    assert decision is not None
+    assert decision.comment == "before the end"
+
+
+def test_a_lost_network_is_waited_out_and_nothing_is_sent_twice(
+    desk: Page, site: Site, context: BrowserContext, faults: Faults
+) -> None:
+    faults.expect("ERR_INTERNET_DISCONNECTED")
+    first = shown(desk)
+    until(lambda: len(site.verbs.my_reviews(site.caller("reviewer"))) == 2)
+    context.set_offline(True)
+    press(desk, "1")
+    expect(desk.locator("#saved")).to_contain_text("No connection")
+    assert task_of(site, first).decision is None
+    context.set_offline(False)
+    saved(desk)
+    assert task_of(site, first).decision is not None
+
+
+def test_an_answer_that_got_lost_is_asked_for_again(
+    desk: Page, site: Site, context: BrowserContext, faults: Faults
+) -> None:
+    """The server stored the decision, and its answer never came."""
+    faults.expect("ERR_FAILED")
+    first = shown(desk)
+    lost = []
+
+    def swallow(route: object) -> None:
+        if lost:
+            route.continue_()
+            return
+        lost.append(route.fetch().status)
+        route.abort()
+
+    desk.route("**/decide", swallow)
+    press(desk, "1")
+    saved(desk)
+    assert lost == [200]
+    decided = [e for e in site.verbs.list_events(SYSTEM, limit=50).items if e.subject == first]
+    assert [e.action for e in decided].count("review.decided") == 1
+
+
+def test_two_tabs_work_on_different_documents(
+    desk: Page, context: BrowserContext, site: Site
+) -> None:
+    other = context.new_page()
+    other.goto("/desk")
+    expect(other.locator("#work")).to_be_visible()
+    assert shown(other) != shown(desk)
+
+
+def test_the_back_button_brings_the_document_back(desk: Page) -> None:
+    task_id = shown(desk)
+    desk.keyboard.press("c")
+    desk.keyboard.type("kept")
+    desk.goto("/account")
+    desk.go_back()
+    expect(desk.locator("#work")).to_have_attribute("data-task", task_id)
+    expect(desk.locator("#comment")).to_have_value("kept")
