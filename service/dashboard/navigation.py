@@ -28,8 +28,7 @@ class Place:
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
     Place("Review", "/desk", Permission.REVIEW),
-    # the cockpit
-    # the board
+    Place("Cockpit", "/cockpit", Permission.REPORT),
     Place("Board", "/board", Permission.INSPECT),
 )
 

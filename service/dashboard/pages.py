@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.board import board
+from service.dashboard.cockpit import cockpit
 from service.dashboard.desk import desk
 from service.dashboard.doors import accounts, doors
 from service.dashboard.external import external_doors
@@ -60,6 +61,7 @@ def pages(
     router = APIRouter(route_class=Page)
     router.include_router(doors(verbs, visitors, external=provider is not None))
     router.include_router(accounts(verbs, visitors))
+    router.include_router(cockpit(verbs, visitors))
     router.include_router(board(verbs, visitors))
     router.include_router(desk(verbs, visitors, now))
     if provider is not None:

@@ -101,7 +101,9 @@ def refusal(error: ServiceError) -> Response:
         log.warning("page.unavailable", reason=error.detail)
         return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
     status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
-    answer = page("refused.html", {"heading": title, "detail": error.detail}, status=status)
+    faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
+    detail = " ".join([error.detail, *(f"{fault.pointer} {fault.detail}." for fault in faults)])
+    answer = page("refused.html", {"heading": title, "detail": detail}, status=status)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer

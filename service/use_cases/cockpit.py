@@ -102,6 +102,8 @@ class Cockpit:
         Mean time that a person takes for a document; None before the first review.
     hours_saved : float or None
         Of the documents that were sent.
+    rows, weeks : list of Row
+        By ``pace``, and by weeks: a day has too few audits to tell of its accuracy.
     curve : list of Forecast
         What-if, at rising thresholds.
     now, then : Forecast or None
@@ -116,6 +118,7 @@ class Cockpit:
     documents: int
     sent: int
     rows: list[Row]
+    weeks: list[Row]
     accuracy: Share
     drawn: bool
     reported: Share
@@ -179,6 +182,7 @@ class ReadCockpit:
             checked = transaction.reports.checked(since, MOST_CHECKED)
             lines = transaction.backlog.read().reviews
             certificate = _certificate(transaction, policy)
+            clients = {key.id: key.name for key in transaction.keys.all()}
         known = standing(cells)
         waiting = sum(line.count for line in lines.values())
         oldest = max(line.age_s(now) for line in lines.values())
@@ -187,14 +191,9 @@ class ReadCockpit:
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
         n_sent = sum(cell.documents for cell in sent)
         curve, at_present, then = _what_if(cells, policy, what_if, (today - first).days + 1)
-        return Cockpit(
-            at=now,
-            since=since,
-            pace=pace,
-            policy=policy,
-            documents=sum(cell.documents for cell in cells),
-            sent=n_sent,
-            rows=over_time(
+
+        def rows(pace: Pace) -> list[Row]:
+            return over_time(
                 cells,
                 reviews,
                 first=first,
@@ -203,7 +202,17 @@ class ReadCockpit:
                 waiting=waiting,
                 known=known,
                 risk=policy.risk,
-            ),
+            )
+
+        return Cockpit(
+            at=now,
+            since=since,
+            pace=pace,
+            policy=policy,
+            documents=sum(cell.documents for cell in cells),
+            sent=n_sent,
+            rows=rows(pace),
+            weeks=rows(Pace.WEEK),
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             drawn=known.drawn,
             reported=_reported(sent, policy.risk),
@@ -218,7 +227,7 @@ class ReadCockpit:
             curve=curve,
             now=at_present,
             then=then,
-            mistakes=mistakes(checked, known, policy.risk),
+            mistakes=mistakes(checked, known, policy.risk, clients),
         )
 
 

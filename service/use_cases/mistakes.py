@@ -1,7 +1,7 @@
 """Where the errors are: in which labels, pairs of labels, sources and sizes of sets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -77,8 +77,12 @@ class Mistakes:
     sizes: tuple[GroupErrors, ...]
 
 
-def mistakes(found: Sequence[CheckedSet], known: Standing, risk: float) -> Mistakes:
+def mistakes(
+    found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
+) -> Mistakes:
     """Return where checked documents were wrong.
+
+    ``clients`` has names for ids.
 
     Labels and pairs are counted as they were seen. Accuracies of sources and sizes let each checked
     document stand for those that were as likely to be checked, with exact bounds.
@@ -88,7 +92,7 @@ def mistakes(found: Sequence[CheckedSet], known: Standing, risk: float) -> Mista
         wrong=sum(not one.right for one in found),
         labels=_labels(found),
         pairs=_pairs(found),
-        sources=_sources(found, known, risk),
+        sources=_sources(found, known, risk, clients),
         sizes=_groups("labels", lambda one: str(len(one.labels)), found, known, risk),
     )
 
@@ -120,9 +124,13 @@ def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_SHOWN]
 
 
-def _sources(found: Sequence[CheckedSet], known: Standing, risk: float) -> tuple[GroupErrors, ...]:
+def _sources(
+    found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
+) -> tuple[GroupErrors, ...]:
     fields = sorted({field for one in found for field in one.metadata})
-    made = list(_groups("client", lambda one: one.client_id, found, known, risk))
+    made = list(
+        _groups("client", lambda one: clients.get(one.client_id, one.client_id), found, known, risk)
+    )
     for field in fields:
         groups = _groups(field, partial(_value, field=field), found, known, risk)
         if 1 < len(groups) <= MOST_VALUES:

@@ -1,0 +1,254 @@
+"""The cockpit: what leads look at to decide whether to trust the machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Response
+
+from service.dashboard import cockpit_errors, cockpit_figures, cockpit_what_if
+from service.dashboard.figures import Figure, percent, plural, span
+from service.dashboard.rendering import SECURITY_HEADERS, Page, page
+from service.dashboard.sessions import Visitors
+from service.domain.errors import NotFound
+from service.domain.people import Caller, Permission
+from service.domain.routing import ThresholdMode
+from service.security.cookies import Visit
+from service.use_cases.cockpit import USUAL_DAYS, Cockpit, WhatIf
+from service.use_cases.over_time import Pace
+from service.use_cases.verbs import Verbs
+
+HERE = "/cockpit"
+PERIODS = (
+    ("Today", 1, Pace.DAY),
+    ("7 days", 7, Pace.DAY),
+    ("5 weeks", USUAL_DAYS, Pace.DAY),
+    ("3 months", 91, Pace.WEEK),
+    ("1 year", 364, Pace.WEEK),
+)
+
+
+def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
+    """Return the routes of the cockpit."""
+    router = APIRouter(route_class=Page)
+    lead = visitors.who_may(Permission.REPORT)
+
+    @router.get(HERE)
+    def show(
+        visit: Annotated[Visit, Depends(lead)],
+        asked: Annotated[Asked, Depends(_asked)],
+    ) -> Response:
+        """Show every figure for a time, and what another threshold would do."""
+        seen, figures = _read(verbs, visit.caller, asked)
+        values = {
+            "now": seen.at,
+            "seen": seen,
+            "asked": asked,
+            "periods": [
+                (name, asked.address(days=days, pace=pace), asked.covers(days, pace))
+                for name, days, pace in PERIODS
+            ],
+            "tiles": _tiles(seen),
+            "figures": figures,
+            "compared": cockpit_what_if.compared(seen),
+            "curve": cockpit_what_if.for_script(seen),
+            "may_change": visit.caller.may(Permission.ADMINISTER),
+        }
+        return page("cockpit.html", values, visit=visit)
+
+    @router.get(f"{HERE}/{{name}}.{{form}}")
+    def download(
+        name: str,
+        form: str,
+        visit: Annotated[Visit, Depends(lead)],
+        asked: Annotated[Asked, Depends(_asked)],
+    ) -> Response:
+        """Give the numbers of one figure as CSV or JSON."""
+        _, figures = _read(verbs, visit.caller, asked)
+        found = figures.get(name)
+        if found is None or form not in {"csv", "json"}:
+            raise NotFound("The cockpit has no such numbers.")
+        headers = {
+            **SECURITY_HEADERS,
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="setwise-{name}.{form}"',
+        }
+        if form == "csv":
+            return Response(found.as_csv(), media_type="text/csv", headers=headers)
+        return Response(found.as_json(), media_type="application/json", headers=headers)
+
+    return router
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address asks for."""
+
+    days: int
+    pace: Pace
+    threshold: float | None
+    target: float | None
+
+    def covers(self, days: int, pace: Pace) -> bool:
+        """Tell whether it is this time that is asked for."""
+        return (days, pace) == (self.days, self.pace)
+
+    def address(self, below: str = "", *, days: int | None = None, pace: Pace | None = None) -> str:
+        """Return the address of the same, or of another time, or of something below."""
+        wanted: dict[str, object] = {"days": days or self.days, "pace": pace or self.pace}
+        if self.threshold is not None:
+            wanted["threshold"] = self.threshold
+        if self.target is not None:
+            wanted["target"] = self.target
+        return f"{HERE}{below}?{urlencode(wanted)}"
+
+
+def _asked(
+    days: int = USUAL_DAYS,
+    pace: Pace = Pace.DAY,
+    threshold: float | None = None,
+    target: float | None = None,
+) -> Asked:
+    return Asked(days, pace, threshold, target)
+
+
+FIGURES: tuple[Callable[[Cockpit], Figure], ...] = (
+    cockpit_figures.volume,
+    cockpit_figures.accuracy,
+    cockpit_figures.backlog,
+    cockpit_what_if.what_if,
+    cockpit_figures.reliability,
+    cockpit_figures.histogram,
+    cockpit_errors.labels,
+    cockpit_errors.pairs,
+    cockpit_errors.sources,
+    cockpit_errors.sizes,
+)
+
+
+def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str, Figure]]:
+    seen = verbs.read_cockpit(
+        caller,
+        days=asked.days,
+        pace=asked.pace,
+        what_if=WhatIf(asked.threshold, asked.target),
+    )
+    figures = [make(seen) for make in FIGURES]
+    figures.append(cockpit_errors.breaker(verbs.get_breaker(caller)))
+    return seen, {figure.name: figure for figure in figures}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number that is read first.
+
+    Attributes
+    ----------
+    slug : str
+        Class that colours it.
+    term : str
+        Word of the glossary that explains its name, if any does.
+    """
+
+    name: str
+    number: str
+    beside: str
+    meaning: str
+    slug: str
+    term: str = ""
+
+
+def _tiles(seen: Cockpit) -> list[Tile]:
+    accuracy, queue = seen.accuracy, seen.queue
+    met = accuracy.value is None or accuracy.value >= seen.policy.target_accuracy
+    share = cockpit_figures.ratio(seen.sent, seen.documents)
+    return [
+        Tile(
+            "Sent automatically",
+            percent(share, 0) if seen.documents else "0 %",
+            f"{seen.sent:,} of {seen.documents:,}",
+            "of the documents of this time",
+            "sent",
+            "coverage",
+        ),
+        Tile(
+            "Accuracy of what was sent",
+            percent(accuracy.value),
+            "",
+            f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
+            + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
+            if accuracy.value is not None
+            else "no audit has been read yet",
+            "good" if met else "bad",
+            "set accuracy",
+        ),
+        _certificate_tile(seen),
+        Tile(
+            "Queue",
+            f"{queue.waiting:,}",
+            f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
+            _queue_end(seen),
+            "waiting",
+        ),
+        Tile(
+            "Reviewer hours saved",
+            "0" if not seen.hours_saved else f"{seen.hours_saved:,.1f}",
+            "" if seen.seconds is None else f"{span(seen.seconds)} a document",
+            "what reading all that was sent would have taken"
+            if seen.seconds is not None
+            else "known once somebody has reviewed a document",
+            "completed",
+        ),
+    ]
+
+
+def _queue_end(seen: Cockpit) -> str:
+    if not seen.queue.waiting:
+        return "nothing waits for a person"
+    empty = seen.queue.empty_in_days
+    if empty is None:
+        return "does not shrink at the pace of the last days"
+    return f"empty in about {plural(max(1, round(empty)), 'day')} at the pace of the last days"
+
+
+def _certificate_tile(seen: Cockpit) -> Tile:
+    state = seen.certificate
+    target = percent(seen.policy.target_accuracy, 0)
+    name, term = "Certificate", "certified"
+    if state.certified and state.since is not None:
+        return Tile(
+            name,
+            "proved",
+            f"since {state.since:%-d %b}",
+            f"at least {target} of what is sent at {state.threshold:.3g} is right; "
+            + _next_attempt(seen),
+            "good",
+            term,
+        )
+    number = "by hand" if seen.policy.threshold_mode is ThresholdMode.FIXED else "not yet"
+    newest = state.newest
+    proof = ""
+    if newest is not None and newest.threshold is not None:
+        proof = f"audits prove {newest.threshold:.3g}; "
+    return Tile(
+        name,
+        number,
+        f"{plural(state.audits, 'audit')} read",
+        proof + _next_attempt(seen),
+        "warn",
+        term,
+    )
+
+
+def _next_attempt(seen: Cockpit) -> str:
+    state = seen.certificate
+    parts = []
+    if state.next_attempt_in:
+        parts.append(f"next attempt in {plural(state.next_attempt_in, 'audit')}")
+    elif state.next_attempt_in == 0:
+        parts.append("the next attempt is due")
+    if state.audits_needed is not None and state.audits_needed > state.audits:
+        missing = state.audits_needed - state.audits
+        parts.append(f"about {plural(missing, 'audit')} more would probably prove a threshold")
+    return "; ".join(parts) or f"stands on {plural(state.audits, 'audit')}"

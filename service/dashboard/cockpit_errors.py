@@ -1,0 +1,300 @@
+"""The cockpit's figures on what goes wrong: labels, sources, sizes; and on what watches."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from service.dashboard.charts import Axis, Frame, percent_ticks, round_ticks
+from service.dashboard.cockpit_figures import HALF, SHARE, TEXT, drawn
+from service.dashboard.figures import Column, Figure, Kind, percent, plural
+from service.dashboard.marks import Intervals, Line, Mark, Rows, Rule
+from service.domain.breaker import Position
+from service.use_cases.breaker import BreakerState
+from service.use_cases.cockpit import Cockpit
+from service.use_cases.mistakes import GroupErrors
+
+_ROW = 24
+"""Height of a row of a lying chart, in units of the picture."""
+
+_LONGEST_NAME = 26
+
+
+def labels(seen: Cockpit) -> Figure:
+    """Return the labels with most errors."""
+    found = seen.mistakes
+    figure = Figure(
+        "labels",
+        "Labels with most errors",
+        _labels_says(seen),
+        [Column("label", TEXT), *map(Column, ("missed", "added", "documents_with_it"))],
+        [[one.label, one.missed, one.added, one.present] for one in found.labels],
+        empty=_no_errors(seen),
+        legend=(("waiting", "missed"), ("skipped", "added wrongly")),
+    )
+    if not found.labels:
+        return figure
+    most = max(one.missed + one.added for one in found.labels)
+    n = len(found.labels)
+    rows = Rows(
+        [_cut(one.label) for one in found.labels],
+        [((one.missed, "waiting"), (one.added, "skipped")) for one in found.labels],
+        [
+            f"{one.label}: missed {one.missed}, added wrongly {one.added}, of "
+            f"{plural(one.present, 'document')} with it"
+            for one in found.labels
+        ],
+    )
+    frame = Frame(
+        Axis(0, most, round_ticks(0, most, 5), "checked documents"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room([one.label for one in found.labels]),
+    )
+    return drawn(figure, frame, [rows])
+
+
+def _labels_says(seen: Cockpit) -> str:
+    found = seen.mistakes
+    if not found.labels:
+        return "No label went wrong among the checked documents."
+    first = found.labels[0]
+    return (
+        f"{plural(found.wrong, 'set was', 'sets were')} wrong among the "
+        f"{plural(found.checked, 'document')} that were checked last. “{first.label}” went wrong "
+        f"most often: missed {plural(first.missed, 'time')}, added {plural(first.added, 'time')}."
+    )
+
+
+def pairs(seen: Cockpit) -> Figure:
+    """Return which label was given in place of which."""
+    found = seen.mistakes.pairs
+    figure = Figure(
+        "pairs",
+        "Labels taken for each other",
+        "No label was given in place of another one."
+        if not found
+        else f"“{found[0].predicted}” stood where “{found[0].right}” was right in "
+        f"{plural(found[0].documents, 'document')}; pairs that go wrong often may need clearer "
+        "guidance, or more examples.",
+        [Column("predicted", TEXT), Column("right_instead", TEXT), Column("documents")],
+        [[one.predicted, one.right, one.documents] for one in found],
+        empty=_no_errors(seen),
+        legend=(("skipped", "documents where the first stood for the second"),),
+    )
+    if not found:
+        return figure
+    names = [f"{one.predicted} → {one.right}" for one in found]
+    most, n = max(one.documents for one in found), len(found)
+    rows = Rows(
+        [_cut(name) for name in names],
+        [((one.documents, "skipped"),) for one in found],
+        [
+            f"{name}: {plural(one.documents, 'document')}"
+            for name, one in zip(names, found, strict=True)
+        ],
+    )
+    frame = Frame(
+        Axis(0, most, round_ticks(0, most, 5), "checked documents"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room(names),
+    )
+    return drawn(figure, frame, [rows])
+
+
+def sources(seen: Cockpit) -> Figure:
+    """Return how right the machine is by client and by what documents carry along."""
+    found = seen.mistakes.sources
+    return _groups(
+        Figure(
+            "sources",
+            "Where documents come from",
+            _groups_says(found, "source"),
+            _GROUP_COLUMNS,
+            _group_rows(found),
+            empty=_no_errors(seen),
+            terms=("set accuracy", "exact bounds"),
+            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+        ),
+        found,
+        lambda one: f"{one.field}: {one.value}",
+    )
+
+
+def sizes(seen: Cockpit) -> Figure:
+    """Return how right the machine is by how many labels it gives."""
+    found = seen.mistakes.sizes
+    return _groups(
+        Figure(
+            "sizes",
+            "How many labels the set has",
+            _groups_says(found, "size"),
+            _GROUP_COLUMNS,
+            _group_rows(found),
+            empty=_no_errors(seen),
+            terms=("set accuracy", "exact bounds"),
+            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+        ),
+        found,
+        lambda one: plural(int(one.value), "label"),
+    )
+
+
+_GROUP_COLUMNS = [
+    Column("field", TEXT),
+    Column("value", TEXT),
+    *map(Column, ("checked", "right")),
+    *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
+]
+
+
+def _group_rows(found: Sequence[GroupErrors]) -> list[list[str | int | float | None]]:
+    return [
+        [
+            one.field,
+            one.value,
+            one.accuracy.checked,
+            one.accuracy.right,
+            one.accuracy.value,
+            one.accuracy.low,
+            one.accuracy.high,
+        ]
+        for one in found
+    ]
+
+
+def _groups_says(found: Sequence[GroupErrors], what: str) -> str:
+    known = [one for one in found if one.accuracy.value is not None]
+    if not known:
+        return "Nothing checked tells of this yet."
+    worst = min(known, key=lambda one: one.accuracy.value or 0.0)
+    best = max(known, key=lambda one: one.accuracy.low or 0.0)
+    share = worst.accuracy
+    apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
+    return (
+        f"Lowest is {worst.field} {worst.value} with {percent(share.value)} of all its sets right "
+        f"(between {percent(share.low)} and {percent(share.high)}). "
+        + (
+            f"This is a difference that chance does not explain; a rule can hold this {what} back."
+            if apart
+            else "The bounds overlap: chance alone may explain the differences."
+        )
+    )
+
+
+def _groups(
+    figure: Figure, found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]
+) -> Figure:
+    known = [one for one in found if one.accuracy.value is not None]
+    if not known:
+        return figure
+    names = [name_of(one) for one in known]
+    n = len(known)
+    marks: list[Mark] = [
+        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        Intervals(
+            [
+                (
+                    place + 0.5,
+                    one.accuracy.value or 0.0,
+                    one.accuracy.low or 0.0,
+                    1.0 if one.accuracy.high is None else one.accuracy.high,
+                )
+                for place, one in enumerate(known)
+            ],
+            "completed",
+            [
+                f"{name}: {percent(one.accuracy.value)}, between {percent(one.accuracy.low)} and "
+                f"{percent(one.accuracy.high)}; {one.accuracy.right} of "
+                f"{one.accuracy.checked} right"
+                for name, one in zip(names, known, strict=True)
+            ],
+            lying=True,
+        ),
+    ]
+    frame = Frame(
+        Axis(0, 1, percent_ticks(0, 1), "share of sets that is right"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room(names),
+    )
+    return drawn(figure, frame, marks)
+
+
+def breaker(state: BreakerState) -> Figure:
+    """Return what the breaker watches: how much speaks against the target."""
+    watch = state.watch
+    figure = Figure(
+        "breaker",
+        "Breaker",
+        _breaker_says(state),
+        [Column("audit"), Column("right", TEXT), Column("evidence", Kind.NUMBER)],
+        [
+            [place + 1, {True: "yes", False: "no", None: "not finished"}[audit.right], value]
+            for place, (audit, value) in enumerate(zip(watch.audits, watch.path, strict=True))
+        ],
+        empty="No audit of what is sent has come in yet; the breaker watches them all.",
+        terms=("breaker", "audit"),
+        legend=(("completed stroke", "evidence against the target"), ("bad stroke", "alarm")),
+    )
+    if not watch.path:
+        return figure
+    # Evidence multiplies; what lies below 0.01 is as good as none.
+    heights = [math.log10(max(value, 0.01)) for value in watch.path]
+    alarm = math.log10(watch.run_length)
+    n = len(heights)
+    frame = Frame(
+        Axis(0, n, round_ticks(0, n), "audits, in the order of the documents"),
+        Axis(
+            -2,
+            alarm + 0.4,
+            [(power, f"{10.0**power:g}") for power in range(-2, math.floor(alarm) + 1)],
+            "evidence against the target",
+        ),
+        width=HALF,
+        left=64,
+    )
+    marks: list[Mark] = [
+        Rule(alarm, "bad", f"alarm at {watch.run_length:,.0f}", level=True),
+        Line([(place + 1, height) for place, height in enumerate(heights)], "completed"),
+    ]
+    return drawn(figure, frame, marks)
+
+
+def _breaker_says(state: BreakerState) -> str:
+    watch = state.watch
+    counts = watch.counts()
+    seen = (
+        f"Of {plural(counts['audits'], 'audit')} since the last reset {counts['right']} were "
+        f"right, {counts['wrong']} wrong, and {counts['unfinished']} are not finished."
+    )
+    match watch.position:
+        case Position.TRIPPED:
+            cause = state.trip.cause.value if state.trip else "drift"
+            return (
+                f"Automatic sending is stopped ({cause}). {seen} An administrator can start it "
+                "again once new audits bear the target out."
+            )
+        case Position.IDLE:
+            return f"Nothing is sent automatically, so there is nothing to watch. {seen}"
+        case Position.WATCHING:
+            return (
+                f"Sending goes on. {seen} The probability of a false alarm among them is at most "
+                f"{percent(state.false_alarm_bound)}."
+            )
+
+
+def _no_errors(seen: Cockpit) -> str:
+    if not seen.mistakes.checked:
+        return "Nobody has checked a document during this time; reviews and audits fill this in."
+    return f"No error among {plural(seen.mistakes.checked, 'checked document')}."
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+
+
+def _room(names: Sequence[str]) -> int:
+    return 20 + 7 * max(len(_cut(name)) for name in names)

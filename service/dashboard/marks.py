@@ -1,0 +1,249 @@
+"""What charts are made of: lines, bands, bars and intervals, as elements of SVG."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from markupsafe import Markup, escape
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Places on the page for the numbers of an axis."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a number; what lies outside stays at the edge.
+
+        >>> [Scale(0, 1, 10, 110)(x) for x in (0, 0.5, 2)]
+        [10.0, 60.0, 110.0]
+        """
+        span = self.high - self.low
+        share = (value - self.low) / span if span else 0.5
+        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+
+
+class Mark(Protocol):
+    """Something drawn in a frame."""
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield elements."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points; ``tone`` is a class of the style sheet."""
+
+    points: Sequence[Point]
+    tone: str
+    stepped: bool = False
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the line."""
+        places = [(x(a), y(b)) for a, b in self.points]
+        if self.stepped:
+            places = [p for (a, b), (c, d) in pairwise(places) for p in ((a, b), (c, b), (c, d))]
+        if places:
+            yield element("path", d=path(places), class_=f"line {self.tone}")
+
+
+@dataclass(frozen=True)
+class Band:
+    """What lies between two lines over the same places."""
+
+    places: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    tone: str
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the band."""
+        above = [(x(a), y(b)) for a, b in zip(self.places, self.high, strict=True)]
+        below = [(x(a), y(b)) for a, b in zip(self.places, self.low, strict=True)]
+        if above:
+            yield element("path", d=path([*above, *below[::-1]]) + "Z", class_=f"band {self.tone}")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar: from ``start`` to ``end`` along x, its parts from the bottom up.
+
+    Attributes
+    ----------
+    parts : sequence of (float, str)
+        Length and tone of each part.
+    says : str
+        Told when somebody points at it.
+    """
+
+    start: float
+    end: float
+    parts: Sequence[tuple[float, str]]
+    says: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars with parts upon each other."""
+
+    bars: Sequence[Bar]
+    gap: float = 0.15
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the bars; parts of no length are left out."""
+        for bar in self.bars:
+            left, right = x(bar.start), x(bar.end)
+            space = (right - left) * self.gap / 2
+            inside, bottom = [], y.low
+            for length, tone in bar.parts:
+                top = bottom + length
+                if length > 0:
+                    place = {"x": left + space, "y": y(top), "width": right - left - 2 * space}
+                    height = max(y(bottom) - y(top), 0.75)
+                    inside.append(element("rect", **place, height=height, class_=f"bar {tone}"))
+                bottom = top
+            if inside:
+                yield element("g", told(bar.says), *inside)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Bars that lie, one a row from the top down, each with its name beside it."""
+
+    names: Sequence[str]
+    bars: Sequence[Sequence[tuple[float, str]]]
+    says: Sequence[str]
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the bars and names."""
+        for row, (name, parts, says) in enumerate(
+            zip(self.names, self.bars, self.says, strict=True)
+        ):
+            top, bottom = y(row + 0.15), y(row + 0.85)
+            at, inside = x.low, []
+            for length, tone in parts:
+                if length > 0:
+                    place = {"x": x(at), "y": top, "width": max(x(at + length) - x(at), 0.75)}
+                    inside.append(
+                        element("rect", **place, height=bottom - top, class_=f"bar {tone}")
+                    )
+                at += length
+            yield element("g", told(says), *inside)
+            yield text(name, x.start - 8, (top + bottom) / 2 + 4, "end")
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Estimates with bounds: a dot and a line through it each.
+
+    Attributes
+    ----------
+    rows : sequence of (float, float, float, float)
+        Place, estimate, low and high.
+    lying : bool
+        Places run down the page and estimates across it.
+    """
+
+    rows: Sequence[tuple[float, float, float, float]]
+    tone: str
+    says: Sequence[str]
+    lying: bool = False
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the intervals."""
+        for (place, value, low, high), says in zip(self.rows, self.says, strict=True):
+            if self.lying:
+                line = path([(x(low), y(place)), (x(high), y(place))])
+                dot = {"cx": x(value), "cy": y(place)}
+            else:
+                line = path([(x(place), y(low)), (x(place), y(high))])
+                dot = {"cx": x(place), "cy": y(value)}
+            yield element(
+                "g",
+                told(says),
+                element("path", d=line, class_=f"whisker {self.tone}"),
+                element("circle", **dot, r=3.5, class_=f"dot {self.tone}"),
+            )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A straight line at one number of an axis, with a label."""
+
+    at: float
+    tone: str
+    label: str = ""
+    level: bool = False
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the line and its label."""
+        if self.level:
+            place = y(self.at)
+            yield element(
+                "path", d=path([(x.start, place), (x.end, place)]), class_=f"rule {self.tone}"
+            )
+            yield text(self.label, x.end - 4, place - 5, "end", f"label {self.tone}")
+        else:
+            place = x(self.at)
+            yield element(
+                "path", d=path([(place, y.start), (place, y.end)]), class_=f"rule {self.tone}"
+            )
+            left = place > (x.start + x.end) / 2
+            yield text(
+                self.label,
+                place - 5 if left else place + 5,
+                y.end + 11,
+                "end" if left else "start",
+                f"label {self.tone}",
+            )
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """Where both axes agree."""
+
+    tone: str = "quiet"
+
+    def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
+        """Yield the line."""
+        low, high = max(x.low, y.low), min(x.high, y.high)
+        yield element(
+            "path", d=path([(x(low), y(low)), (x(high), y(high))]), class_=f"rule {self.tone}"
+        )
+
+
+def path(places: Sequence[Point]) -> str:
+    """Return the data of a path through places."""
+    return "M" + "L".join(f"{number(a)} {number(b)}" for a, b in places)
+
+
+def text(words: str, x: float, y: float, anchor: str, tone: str = "tick") -> Markup:
+    """Return words at a place."""
+    return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=tone)
+
+
+def told(words: str) -> Markup:
+    """Return what is told when somebody points at the element around."""
+    return element("title", escape(words))
+
+
+def element(name: str, *inside: Markup, **attributes: str | float) -> Markup:
+    """Return an element; an underscore in an attribute's name stands for a hyphen."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(number(value))}"'
+        for key, value in attributes.items()
+    )
+    content = "".join(inside)
+    return Markup(f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>")  # noqa: S704 -- all of it is escaped
+
+
+def number(value: str | float) -> str:
+    """Return a number as short as a picture needs it; text stays as it is."""
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
