@@ -16,6 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from service.api import (
     access,
     admin,
+    annotators,
     batches,
     breaker,
     candidates,
@@ -92,6 +93,7 @@ def create_app(
         exports,
         certifications,
         breaker,
+        annotators,
         jobs,
         reports,
         access,

@@ -52,6 +52,7 @@ from service.telemetry import Metrics
 from service.tracing import Tracing
 from service.use_cases import (
     administer,
+    annotators,
     audit,
     breaker,
     candidates,
@@ -358,6 +359,12 @@ def verbs(
         change_policy=administer.ChangePolicy(**office),
         request_certification=certify.RequestCertification(**desk),
         certify=certifying,
+        list_annotators=annotators.ListAnnotators(begin),
+        get_annotator=annotators.GetAnnotator(begin),
+        place_annotator=annotators.PlaceAnnotator(**office),
+        list_groups=annotators.ListGroups(begin),
+        get_group=annotators.GetGroup(begin),
+        change_group=annotators.ChangeGroup(**office),
         watch_audits=watch,
         get_breaker=breaker.GetBreaker(begin, rule),
         reset_breaker=breaker.ResetBreaker(outlook=certifying.outlook, **office),

@@ -19,7 +19,7 @@ from service.domain.errors import (
     StaleVersion,
 )
 from service.domain.people import PERMISSIONS, Caller, Permission
-from service.use_cases.noise import GroupReport, report_noise
+from service.use_cases.noise import GroupReport, finding_shown, report_noise, share_shown
 from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.recording import Recorded
 
@@ -43,6 +43,14 @@ class AnnotatorReport:
     answers: Answers
     noise: AnnotatorNoise | None
     finding: NoiseFinding | None
+
+    def shown(self) -> dict[str, object]:
+        """Return what is known of the mistakes as plain numbers, strings and mappings."""
+        return {
+            "alpha": None if self.noise is None else share_shown(self.noise.alpha),
+            "beta": None if self.noise is None else share_shown(self.noise.beta),
+            "findings": [] if self.finding is None else [finding_shown(self.finding)],
+        }
 
 
 @dataclass(frozen=True)

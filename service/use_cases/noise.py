@@ -25,6 +25,7 @@ from models.confidence.noise import (
     NoiseRates,
     estimate_noise,
 )
+from models.confidence.proportions import Proportion
 from service.domain.annotators import AnswerPair, Group
 from service.use_cases.ports import UnitOfWork
 
@@ -83,6 +84,56 @@ class GroupReport:
         if self.estimate is None:
             raise ValueError(f"nothing is known of the mistakes of {self.group.id!r}")
         return self.estimate.training_rates(confidence)
+
+    def shown(self) -> dict[str, object]:
+        """Return what is known as plain numbers, strings, lists and mappings."""
+        gold, overlap = self.estimate, self.overlap
+        return {
+            "usable": self.usable,
+            "estimate": None
+            if gold is None
+            else {
+                "alpha": share_shown(gold.alpha),
+                "beta": share_shown(gold.beta),
+                "pooled": [*gold.pooled],
+                "split": gold.split,
+                "alpha_halves": None
+                if gold.alpha_halves is None
+                else [share_shown(half) for half in gold.alpha_halves],
+            },
+            "overlap": None
+            if overlap is None
+            else {
+                "alpha": overlap.alpha,
+                "alpha_error": overlap.alpha_error,
+                "beta": overlap.beta,
+                "documents": overlap.n,
+                "misfit_p_value": overlap.misfit_p_value,
+            },
+            "findings": [finding_shown(one) for one in self.findings],
+        }
+
+
+def share_shown(share: Proportion) -> dict[str, object]:
+    """Return an estimate with its interval as plain numbers."""
+    return {
+        "value": share.estimate,
+        "low": share.low,
+        "high": share.high,
+        "level": share.level,
+        "checked": share.n,
+    }
+
+
+def finding_shown(finding: NoiseFinding) -> dict[str, object]:
+    """Return a finding as plain values."""
+    return {
+        "kind": finding.fault.value,
+        "about": finding.source,
+        "detail": finding.message,
+        "blocking": finding.blocking,
+        "needed": finding.needed,
+    }
 
 
 @dataclass(frozen=True)

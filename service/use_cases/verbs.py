@@ -13,6 +13,14 @@ from service.use_cases.administer import (
     ListModels,
     RevokeKey,
 )
+from service.use_cases.annotators import (
+    ChangeGroup,
+    GetAnnotator,
+    GetGroup,
+    ListAnnotators,
+    ListGroups,
+    PlaceAnnotator,
+)
 from service.use_cases.audit import ListEvents
 from service.use_cases.breaker import GetBreaker, ResetBreaker, WatchAudits
 from service.use_cases.candidates import (
@@ -134,6 +142,12 @@ class Verbs:
     preview_change: PreviewChange
     report_reliability: ReportReliability
     report_automation: ReportAutomation
+    list_annotators: ListAnnotators
+    get_annotator: GetAnnotator
+    place_annotator: PlaceAnnotator
+    list_groups: ListGroups
+    get_group: GetGroup
+    change_group: ChangeGroup
     watch_audits: WatchAudits
     get_breaker: GetBreaker
     reset_breaker: ResetBreaker

@@ -1,0 +1,353 @@
+"""Annotators, the groups that they belong to, and the noise rates of these."""
+
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from fastapi import APIRouter, Header, Response
+from pydantic import ConfigDict, Field
+
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
+from service.api.problems import (
+    BODY_TOO_LARGE,
+    MALFORMED_JSON,
+    UNSUPPORTED_MEDIA_TYPE,
+    documented,
+)
+from service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from service.domain.annotators import GroupChange, Rates
+from service.domain.errors import (
+    AnnotatorNotFound,
+    FieldFault,
+    Forbidden,
+    GroupNotFound,
+    InvalidRequest,
+    StaleVersion,
+    StorageUnavailable,
+    Unauthenticated,
+)
+from service.use_cases.annotators import AnnotatorReport
+from service.use_cases.noise import GroupReport
+
+router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
+
+_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
+_BODY = (BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, InvalidRequest, StaleVersion)
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_RATE: Example = {"value": 0.2, "low": 0.14, "high": 0.27, "level": 0.9, "checked": 96}
+_FINDING: Example = {
+    "kind": "too-few-gold-wrong",
+    "about": "coders",
+    "detail": "'coders' has 12 gold labels on wrong predictions; 20 are needed",
+    "blocking": True,
+    "needed": 8,
+}
+_GROUP: Example = {
+    "id": "coders",
+    "name": "Coders",
+    "noise": {"mode": "estimated", "alpha": None, "beta": None},
+    "usable": False,
+    "estimate": {
+        "alpha": _RATE,
+        "beta": {"value": 0.08, "low": 0.01, "high": 0.3, "level": 0.9, "checked": 12},
+        "pooled": ["coders"],
+        "split": None,
+        "alpha_halves": None,
+    },
+    "overlap": None,
+    "findings": [_FINDING],
+    "version": 1,
+    "changed_at": "2026-11-21T09:00:00Z",
+    "changed_by": _ID,
+}
+_ANNOTATOR: Example = {
+    "id": _ID,
+    "name": "Ann Lee",
+    "group": "coders",
+    "answers": 412,
+    "blind_answers": 57,
+    "mean_seconds": 38.4,
+    "last_answer_at": "2026-11-21T09:00:00Z",
+    "alpha": _RATE,
+    "beta": None,
+    "findings": [],
+    "version": 1,
+}
+_IfMatch = Annotated[
+    str | None, Header(description="The `ETag` of what you mean to change; optional.")
+]
+
+
+class NoiseRate(AnswerBody):
+    """How often answers err, as gold labels tell."""
+
+    value: Probability
+    low: Probability = Field(description="The interval holds the rate with probability `level`.")
+    high: Probability
+    level: Probability
+    checked: int = Field(ge=0, description="Gold labels that it stands on.")
+
+
+class NoiseFinding(AnswerBody):
+    """What must be known before answers are learnt from."""
+
+    kind: str = Field(description="A stable name, such as `too-few-gold-wrong`.")
+    about: str = Field(description="The group or annotator.")
+    detail: str = Field(description="What is wrong, and what would be right.")
+    blocking: bool = Field(description="Nothing is learnt from these answers meanwhile.")
+    needed: int | None = Field(description="Further gold labels that would cure it.")
+
+
+class NoiseEstimate(AnswerBody):
+    """Noise rates of a group, from blind answers to audits that leads have decided on."""
+
+    alpha: NoiseRate = Field(description="Of contradictions, where the prediction is right.")
+    beta: NoiseRate = Field(description="Of agreements, where it is wrong.")
+    pooled: list[str] = Field(description="Groups too small alone, whose labels went together.")
+    split: Probability | None = Field(
+        description="Where alpha differs with confidence: what parts low from high."
+    )
+    alpha_halves: list[NoiseRate] | None = Field(description="Alpha below the split, and above.")
+
+
+class NoiseOverlap(AnswerBody):
+    """What second readings tell of a group. A comparison only: the first reader saw candidates."""
+
+    alpha: Probability
+    alpha_error: float = Field(description="Standard error.")
+    beta: Probability
+    documents: int
+    misfit_p_value: Probability | None = Field(
+        description="Small where two rates do not explain the answers."
+    )
+
+
+class GroupNoise(RequestBody):
+    """Where a group's noise rates come from."""
+
+    mode: Literal["fixed", "estimated"] = Field(
+        description="`fixed`: your word; `estimated`: what gold labels tell."
+    )
+    alpha: float | None = Field(
+        None, allow_inf_nan=False, description="How often right predictions are contradicted."
+    )
+    beta: float | None = Field(
+        None, allow_inf_nan=False, description="How often wrong predictions are agreed with."
+    )
+
+    def as_rates(self) -> Rates | None:
+        """Return the rates that are given; raises `InvalidRequest` where they do not fit."""
+        given = {"alpha": self.alpha, "beta": self.beta}
+        fixed = self.mode == "fixed"
+        faults = [
+            FieldFault(
+                f"/noise/{name}",
+                "is missing; mode 'fixed' needs a number from 0, below 1"
+                if fixed
+                else "must be null in mode 'estimated', where gold labels tell it",
+            )
+            for name, rate in given.items()
+            if (rate is None) is fixed
+        ]
+        if faults:
+            raise InvalidRequest("The group cannot be stored like this.", faults)
+        return None if self.alpha is None or self.beta is None else Rates(self.alpha, self.beta)
+
+
+class GroupRequest(RequestBody):
+    """A group of annotators who err alike."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "Coders", "noise": {"mode": "estimated"}},
+                {"name": "Students", "noise": {"mode": "fixed", "alpha": 0.2, "beta": 0.05}},
+            ]
+        }
+    )
+
+    name: str
+    noise: GroupNoise = Field(
+        default_factory=lambda: GroupNoise(mode="estimated", alpha=None, beta=None)
+    )
+
+    def as_change(self) -> GroupChange:
+        """Return what the use case takes."""
+        return GroupChange(self.name, self.noise.as_rates())
+
+
+class Group(AnswerBody):
+    """A group of annotators, and what is known of its mistakes."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_GROUP]})
+
+    id: str
+    name: str
+    noise: GroupNoise
+    usable: bool = Field(description="Calibrators may learn from its answers.")
+    estimate: NoiseEstimate | None = Field(description="null while there are no gold labels.")
+    overlap: NoiseOverlap | None = Field(description="null while there are too few pairs.")
+    findings: list[NoiseFinding]
+    version: int
+    changed_at: datetime
+    changed_by: str
+
+    @classmethod
+    def of(cls, report: GroupReport) -> Self:
+        """Describe a group."""
+        group = report.group
+        noise = (
+            {"mode": "estimated"}
+            if group.fixed is None
+            else {"mode": "fixed", **group.fixed._asdict()}
+        )
+        own = {name: value for name, value in vars(group).items() if name != "fixed"}
+        return cls.model_validate({**own, "noise": noise, **report.shown()})
+
+
+class GroupPage(AnswerBody):
+    """Every group, by id."""
+
+    items: list[Group]
+    next_cursor: None = None
+    limit: int
+
+
+class AnnotatorRequest(RequestBody):
+    """Where somebody belongs."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"group": "coders"}]})
+
+    group: str = Field(description="Its id. Answers given before stay with the group before.")
+
+
+class Annotator(AnswerBody):
+    """Somebody who answers, and what is known of their mistakes."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_ANNOTATOR]})
+
+    id: str = Field(description="Of the person or key.")
+    name: str | None = Field(description="null for an account that is there no more.")
+    group: str
+    answers: int = Field(ge=0)
+    blind_answers: int = Field(ge=0, description="Given without seeing another answer.")
+    mean_seconds: float = Field(ge=0)
+    last_answer_at: datetime | None
+    alpha: NoiseRate | None = Field(
+        description="Drawn towards the group's; null without gold labels. For talking with people: "
+        "calibrators learn with the group's."
+    )
+    beta: NoiseRate | None
+    findings: list[NoiseFinding]
+    version: int = Field(description="0 for somebody whom nobody has put anywhere.")
+
+    @classmethod
+    def of(cls, report: AnnotatorReport) -> Self:
+        """Describe an annotator."""
+        answers = report.answers
+        return cls.model_validate(
+            {
+                **vars(report.annotator),
+                "name": report.name,
+                "answers": answers.answered,
+                "blind_answers": answers.blind,
+                "mean_seconds": answers.seconds,
+                "last_answer_at": answers.last_at,
+                **report.shown(),
+            }
+        )
+
+
+class AnnotatorPage(AnswerBody):
+    """Everybody who may review or has reviewed, by name."""
+
+    items: list[Annotator]
+    next_cursor: None = None
+    limit: int
+
+
+@router.get("/annotators", response_model=AnnotatorPage, responses=documented(*_ANY_CALL))
+def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List who may review, or has reviewed, with their groups, all in one page."""
+    items = [Annotator.of(one) for one in verbs.list_annotators(caller)]
+    return answer(AnnotatorPage(items=items, limit=len(items)))
+
+
+@router.get(
+    "/annotators/{annotator_id}",
+    response_model=Annotator,
+    responses=documented(*_ANY_CALL, InvalidRequest, AnnotatorNotFound),
+)
+def get_annotator(caller: CallerOf, annotator_id: str, verbs: VerbsOf) -> Response:
+    """Read who somebody is, how much they have answered, and how often they err."""
+    found = verbs.get_annotator(caller, annotator_id)
+    return answer(Annotator.of(found), etag=found.annotator.version)
+
+
+@router.put(
+    "/annotators/{annotator_id}",
+    response_model=Annotator,
+    responses=documented(*_ANY_CALL, *_BODY, AnnotatorNotFound),
+)
+def place_annotator(
+    caller: CallerOf,
+    annotator_id: str,
+    body: AnnotatorRequest,
+    verbs: VerbsOf,
+    *,
+    request_id: RequestId,
+    if_match: _IfMatch = None,
+) -> Response:
+    """Put somebody into a group, from their next answer on."""
+    placed = verbs.place_annotator(
+        caller, annotator_id, body.group, _version(if_match), request_id=request_id
+    )
+    return answer(Annotator.of(placed), etag=placed.annotator.version)
+
+
+@router.get("/groups", response_model=GroupPage, responses=documented(*_ANY_CALL))
+def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List the groups of annotators with their noise rates, all in one page."""
+    items = [Group.of(one) for one in verbs.list_groups(caller)]
+    return answer(GroupPage(items=items, limit=len(items)))
+
+
+@router.get(
+    "/groups/{group_id}",
+    response_model=Group,
+    responses=documented(*_ANY_CALL, InvalidRequest, GroupNotFound),
+)
+def get_group(caller: CallerOf, group_id: str, verbs: VerbsOf) -> Response:
+    """Read a group's noise rates, with their intervals and what speaks against using them."""
+    found = verbs.get_group(caller, group_id)
+    return answer(Group.of(found), etag=found.group.version)
+
+
+@router.put(
+    "/groups/{group_id}",
+    response_model=Group,
+    responses=documented(*_ANY_CALL, *_BODY),
+)
+def change_group(
+    caller: CallerOf,
+    group_id: str,
+    body: GroupRequest,
+    verbs: VerbsOf,
+    *,
+    request_id: RequestId,
+    if_match: _IfMatch = None,
+) -> Response:
+    """Make a group, or change its name or where its noise rates come from."""
+    changed = verbs.change_group(
+        caller, group_id, body.as_change(), _version(if_match), request_id=request_id
+    )
+    return answer(Group.of(changed), etag=changed.group.version)
+
+
+def _version(if_match: str | None) -> int | None:
+    tag = version_in(if_match)
+    if tag is None:
+        return None
+    if not tag.isdecimal():
+        raise StaleVersion(f"If-Match: {tag} is no version that was ever given out.")
+    return int(tag)

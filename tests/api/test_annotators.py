@@ -1,0 +1,130 @@
+"""Annotators and groups over HTTP."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from service.domain.people import Role
+from tests.edge import Service, assert_problem
+from tests.samples import CLIENT
+
+FIXED = {"mode": "fixed", "alpha": 0.2, "beta": 0.05}
+
+
+def _put(service: Service, path: str, body: Any, by: str = "admin", **headers: str) -> Any:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.send("PUT", f"/v1/admin/{path}", by=by, json=body, headers=named)
+
+
+def test_a_group_is_made_changed_and_read(service: Service) -> None:
+    made = _put(service, "groups/coders", {"name": "Coders", "noise": FIXED})
+    assert made.status_code == 200, made.text
+    assert made.headers["etag"] == '"1"'
+    body = made.json()
+    assert body["noise"] == FIXED
+    assert (body["usable"], body["estimate"], body["findings"]) == (True, None, [])
+    assert service.get("/v1/admin/groups/coders", by="lead").json() == body
+    changed = _put(service, "groups/coders", {"name": "All coders"}, If_Match='"1"').json()
+    assert changed["noise"] == {"mode": "estimated", "alpha": None, "beta": None}
+    assert (changed["version"], changed["usable"]) == (2, False)
+    assert [one["kind"] for one in changed["findings"]] == [
+        "too-few-gold-right",
+        "too-few-gold-wrong",
+    ]
+    listed = service.get("/v1/admin/groups", by="auditor").json()["items"]
+    assert [one["id"] for one in listed] == ["coders", "default"]
+    again = {name: changed[name] for name in ("name", "noise")}
+    assert _put(service, "groups/coders", again).json()["noise"] == changed["noise"]
+
+
+def test_somebody_is_put_into_a_group_from_the_next_answer_on(service: Service) -> None:
+    who = service.person("ann", Role.REVIEWER)
+    before = service.get(f"/v1/admin/annotators/{who}", by="lead")
+    assert before.headers["etag"] == '"0"'
+    assert (before.json()["group"], before.json()["name"]) == ("default", "Ann")
+    _put(service, "groups/coders", {"name": "Coders"})
+    after = _put(service, f"annotators/{who}", {"group": "coders"}, If_Match='"0"')
+    assert after.status_code == 200, after.text
+    assert (after.json()["group"], after.json()["version"]) == ("coders", 1)
+    same = _put(service, f"annotators/{who}", {"group": "coders"}).json()
+    assert same == after.json(), "nothing has changed"
+    listed = service.get("/v1/admin/annotators", by="auditor").json()["items"]
+    assert {one["name"]: one["group"] for one in listed} == {
+        "Ann": "coders",
+        "admin": "default",
+        "lead": "default",
+        "reviewer": "default",
+    }
+
+
+def test_an_annotator_is_shown_with_what_they_did(service: Service) -> None:
+    service.predict("0.5")
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by="reviewer",
+        json={"labels": ["a", "b"]},
+        headers={"If-Match": f'"{task["version"]}"'},
+    )
+    listed = service.get("/v1/admin/annotators", by="lead").json()["items"]
+    (shown,) = [one for one in listed if one["name"] == "reviewer"]
+    assert (shown["answers"], shown["blind_answers"]) == (1, 0)
+    assert (shown["alpha"], shown["beta"], shown["findings"]) == (None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "pointers"),
+    [
+        ("groups/coders", {"name": " "}, ["/name"]),
+        ("groups/Big%20Team", {"name": "x"}, ["/path/group_id"]),
+        ("groups/x", {"name": "x", "noise": {"mode": "fixed", "alpha": 0.1}}, ["/noise/beta"]),
+        ("groups/x", {"name": "x", "noise": {**FIXED, "alpha": 0.95}}, ["/noise/alpha"]),
+        ("groups/x", {"name": "x", "noise": {**FIXED, "beta": -0.1}}, ["/noise/beta"]),
+        ("groups/x", {"name": "x", "noise": {**FIXED, "alpha": 1.0}}, ["/noise/alpha"]),
+        (
+            "groups/x",
+            {"name": "x", "noise": {**FIXED, "mode": "estimated"}},
+            ["/noise/alpha", "/noise/beta"],
+        ),
+        ("groups/x", {"name": "x", "colour": "red"}, ["/colour"]),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_with_its_faults(
+    service: Service, path: str, body: Any, pointers: list[str]
+) -> None:
+    assert_problem(_put(service, path, body), 422, "invalid-request", *pointers)
+    assert service.get("/v1/admin/groups", by="lead").json()["limit"] == 1
+
+
+def test_what_is_not_there_is_told_as_such(service: Service) -> None:
+    nobody = f"annotators/{CLIENT.id}"
+    assert_problem(service.get(f"/v1/admin/{nobody}", by="lead"), 404, "annotator-not-found")
+    assert_problem(_put(service, nobody, {"group": "default"}), 404, "annotator-not-found")
+    assert_problem(service.get("/v1/admin/groups/none", by="lead"), 404, "group-not-found")
+    who = service.person("ann", Role.REVIEWER)
+    refused = _put(service, f"annotators/{who}", {"group": "none"})
+    assert_problem(refused, 422, "invalid-request", "/group")
+
+
+@pytest.mark.parametrize("tag", ['"7"', '"x"', 'W/"1"'])
+def test_what_has_changed_since_is_not_overwritten(service: Service, tag: str) -> None:
+    who = service.person("ann", Role.REVIEWER)
+    for response in (
+        _put(service, "groups/default", {"name": "x"}, If_Match=tag),
+        _put(service, f"annotators/{who}", {"group": "default"}, If_Match=tag),
+    ):
+        assert_problem(response, 412, "stale-version")
+
+
+@pytest.mark.parametrize("by", ["client", "reviewer", "lead", "auditor"])
+def test_only_admins_change_groups_and_only_leads_and_auditors_read_them(
+    service: Service, by: str
+) -> None:
+    def refused(response: httpx.Response) -> bool:
+        return response.status_code == 403
+
+    reads = [service.get(f"/v1/admin/{part}", by=by) for part in ("groups", "annotators")]
+    assert {refused(one) for one in reads} == {by in {"client", "reviewer"}}
+    assert refused(_put(service, "groups/x", {"name": "x"}, by))
+    assert refused(_put(service, f"annotators/{CLIENT.id}", {"group": "default"}, by))
