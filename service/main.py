@@ -39,6 +39,7 @@ from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
 from service.dashboard.pages import pages
 from service.security.headers import SecurityHeaders
+from service.settings import shown
 from service.telemetry import RequestTelemetry, configure_logging
 from service.tracing import RequestSpans
 
@@ -148,7 +149,10 @@ def serving(application: "Application") -> FastAPI:
         application.edge,
         lifespan=application.running,
         dashboard=pages(
-            application.verbs, application.edge.sessions, provider=application.edge.provider
+            application.verbs,
+            application.edge.sessions,
+            provider=application.edge.provider,
+            settings=shown(application.settings),
         ),
     )
 

@@ -1,6 +1,7 @@
 """What the environment sets, read once; a bad setting stops the start with one line."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
@@ -23,6 +24,17 @@ PositiveSeconds = Annotated[float, Field(gt=0, le=86_400)]
 
 class BadSetting(ValueError):
     """An environment variable has a value that cannot work; the message is one line."""
+
+
+_DATA_DIR = Path("setwise-data")
+
+
+def _places_under(folder: Path) -> dict[str, str]:
+    return {
+        "database_url": f"sqlite:///{folder / 'setwise.db'}",
+        "artifact_url": str(folder / "artifacts"),
+        "files_url": str(folder / "files"),
+    }
 
 
 class Settings(BaseSettings):
@@ -100,7 +112,7 @@ class Settings(BaseSettings):
         validate_default=True,
     )
 
-    data_dir: Path = Path("setwise-data")
+    data_dir: Path = _DATA_DIR
     database_url: Annotated[str, Field(repr=False)] = ""  # may hold a password
     database_app_user: str = ""
     artifact_url: str = ""
@@ -225,12 +237,11 @@ class Settings(BaseSettings):
     @classmethod
     def _places(cls, values: dict[str, Any]) -> dict[str, Any]:  # Any: not yet validated
         """Put the database and the artifacts under the data folder unless told otherwise."""
-        folder = Path(values.get("data_dir") or "setwise-data").expanduser().absolute()
+        folder = Path(values.get("data_dir") or _DATA_DIR).expanduser().absolute()
+        usual = _places_under(folder)
         return values | {
             "data_dir": folder,
-            "database_url": values.get("database_url") or f"sqlite:///{folder / 'setwise.db'}",
-            "artifact_url": values.get("artifact_url") or str(folder / "artifacts"),
-            "files_url": values.get("files_url") or str(folder / "files"),
+            **{name: values.get(name) or place for name, place in usual.items()},
         }
 
     @property
@@ -260,6 +271,64 @@ class Settings(BaseSettings):
             raise BadSetting(
                 f"{PREFIX}{name}: {fault['msg'].removeprefix('Value error, ')}"
             ) from error
+
+
+@dataclass(frozen=True)
+class ShownSetting:
+    """One setting as people may see it.
+
+    Attributes
+    ----------
+    variable : str
+        The environment variable that sets it.
+    value : str
+        Without any secret in it.
+    given : bool
+        It was set; otherwise it has its default.
+    """
+
+    variable: str
+    value: str
+    given: bool
+
+
+def shown(settings: Settings) -> list[ShownSetting]:
+    """Return every setting, by name, without secrets."""
+    # Places are filled in before pydantic looks at what was given.
+    usual = _places_under(settings.data_dir) | {"data_dir": _DATA_DIR.absolute()}
+    values = {name: getattr(settings, name) for name in sorted(Settings.model_fields)}
+    return [
+        ShownSetting(
+            f"{PREFIX}{name.upper()}",
+            _shown(value),
+            given=name in settings.model_fields_set and (name not in usual or value != usual[name]),
+        )
+        for name, value in values.items()
+    ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, SecretStr):
+        return "set, not shown"
+    if value is None:
+        return ""
+    return without_secrets(str(value))
+
+
+def without_secrets(text: str) -> str:
+    """Return an address without its password and without what its query says.
+
+    >>> without_secrets("postgresql+psycopg://setwise:hunter2@db/setwise?sslpassword=x")
+    'postgresql+psycopg://…@db/setwise?…'
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    before, asks, query = rest.partition("?")
+    if "@" in query and "@" not in before:
+        return f"{scheme}://…"  # a password with a question mark in it, perhaps
+    _, signs_in, place = before.rpartition("@")
+    return f"{scheme}://{'…@' if signs_in else ''}{place}{'?…' if asks else ''}"
 
 
 def misspelt(names: Iterable[str]) -> list[str]:

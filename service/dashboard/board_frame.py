@@ -32,9 +32,20 @@ class Section:
 
 SECTIONS: tuple[Section, ...] = (
     Section("Policy", "/board/policy", "What is sent without a person, and what is checked."),
+    Section("Certifications", "/board/certifications", "What audits prove, and on what evidence."),
     Section("Models", "/board/models", "Which model serves, and how others compare with it."),
+    Section("Jobs", "/board/jobs", "Work in the background: progress, results, errors."),
+    Section("Webhooks", "/board/webhooks", "Who is told of what happens."),
+    Section("Deliveries", "/board/deliveries", "What was sent to webhooks, and what was not."),
     Section("Keys", "/board/keys", "What programs may call, and for how long."),
     Section("People", "/board/people", "Who signs in, and as what."),
+    Section(
+        "Audit trail",
+        "/board/audit",
+        "Who did what, from where, to which thing.",
+        Permission.READ_AUDIT_TRAIL,
+    ),
+    Section("Settings", "/board/settings", "What this server was started with."),
 )
 
 NOTICES = {
@@ -44,6 +55,12 @@ NOTICES = {
     "model-sound": "The model loads and predicts.",
     "shadow-begun": "The model scores live documents from now on and decides nothing.",
     "shadow-ended": "The model scores live documents no longer; what it said is kept.",
+    "job-cancelled": "The job is cancelled; what it has done stays.",
+    "job-retried": "The job is queued again and goes on where it stopped.",
+    "webhook-changed": "The webhook is changed.",
+    "webhook-deleted": "The webhook is deleted; its log stays.",
+    "dead-replayed": "What was given up is due again.",
+    "delivery-replayed": "The message is due again, at once.",
     "key-revoked": "The key opens nothing any more; every process notices within seconds.",
     "person-created": "The account is made.",
     "person-changed": "The account is changed.",

@@ -21,6 +21,7 @@ from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.versions import ModelVersion
 from service.security.cookies import SessionCookies, Visit
 from service.security.oidc import OpenIdConnect
+from service.settings import ShownSetting
 from service.use_cases.report import Counts
 from service.use_cases.verbs import Verbs
 
@@ -42,6 +43,7 @@ def pages(
     cookies: SessionCookies,
     *,
     provider: OpenIdConnect | None = None,
+    settings: Sequence[ShownSetting] = (),
     now: Clock = lambda: datetime.now(UTC),
 ) -> APIRouter:
     """Return the routes of the pages.
@@ -54,6 +56,8 @@ def pages(
         Knows who is signed in.
     provider : OpenIdConnect or None
         Identity provider with which people sign in.
+    settings : sequence of ShownSetting
+        Those of this server, for the board.
     now : callable
         Gives the time that a page is made, in UTC.
     """
@@ -62,7 +66,7 @@ def pages(
     router.include_router(doors(verbs, visitors, external=provider is not None))
     router.include_router(accounts(verbs, visitors))
     router.include_router(cockpit(verbs, visitors))
-    router.include_router(board(verbs, visitors))
+    router.include_router(board(verbs, visitors, settings))
     router.include_router(desk(verbs, visitors, now))
     if provider is not None:
         router.include_router(external_doors(verbs, visitors, provider))

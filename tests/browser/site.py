@@ -125,7 +125,7 @@ class Site:
         config = uvicorn.Config(main.serving(self.application), log_config=None, access_log=False)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="site"
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="site", daemon=True
         )
         self._thread.start()
         deadline = time.monotonic() + PATIENCE_S

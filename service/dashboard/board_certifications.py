@@ -1,0 +1,99 @@
+"""Certifications: ask for one, and read what came of each and on what evidence."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from service.dashboard.board_frame import framed
+from service.dashboard.board_jobs import HERE as JOBS
+from service.dashboard.doors import request_id_of
+from service.dashboard.rendering import Page, go
+from service.dashboard.sessions import Visitors
+from service.domain.people import Permission
+from service.security.cookies import Visit
+from service.use_cases.verbs import Verbs
+
+HERE = "/board/certifications"
+PAGE = 25
+
+REASONS = {
+    "too-few-audits": "too few audits",
+    "target-not-met": "the audits contradict the target",
+}
+"""Why nothing was proved, where the word itself does not say it."""
+
+
+def certification_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
+    """Return the routes of the certifications."""
+    router = APIRouter(route_class=Page)
+
+    @router.get(HERE)
+    def show(
+        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT, Permission.REPORT))],
+        after: str | None = None,
+    ) -> Response:
+        """List the attempts to prove a threshold."""
+        values = {
+            "found": verbs.list_certifications(visit.caller, after=after, limit=PAGE),
+            "at_start": after is None,
+            "why": why,
+        }
+        return framed("board_certifications.html", values, visit=visit, section=HERE)
+
+    @router.post(HERE)
+    def request(
+        request: Request,
+        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
+    ) -> Response:
+        """Ask for a certification, and follow its job."""
+        job = verbs.request_certification(visit.caller, request_id=request_id_of(request))
+        return go(f"{JOBS}/{job.id}")
+
+    @router.get(f"{HERE}/{{certification_id}}")
+    def one(
+        certification_id: str,
+        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT, Permission.REPORT))],
+    ) -> Response:
+        """Show one attempt with its evidence."""
+        made = verbs.get_certification(visit.caller, certification_id)
+        values = {
+            "made": made,
+            "why": why,
+            "counts": counts(made.evidence),
+            "steps": steps(made.evidence),
+            "excluded": excluded(made.evidence),
+        }
+        return framed("board_certification.html", values, visit=visit, section=HERE)
+
+    return router
+
+
+def why(reason: str | None) -> str:
+    """Say why nothing was proved.
+
+    >>> why("too-few-audits"), why("no-errors-known")
+    ('too few audits', 'no errors known')
+    """
+    return REASONS.get(reason or "", (reason or "").replace("-", " "))
+
+
+def counts(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return the plain numbers of the evidence, by their names as people read them."""
+    return [
+        (name.replace("_", " "), value)
+        for name, value in evidence.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+def excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return how many audits were left out, by the reason."""
+    found = evidence.get("excluded")
+    return [(str(why), n) for why, n in found.items() if n] if isinstance(found, Mapping) else []
+
+
+def steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the thresholds that were tested, in the order of the tests."""
+    found = evidence.get("steps")
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []

@@ -1,0 +1,29 @@
+// Keeps what is marked with `data-live` fresh, by asking for its page again, until it says that
+// nothing more will happen. Without this script the page is reloaded by hand.
+
+const PAUSE_MS = 1500;
+
+async function refresh(part) {
+  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return null;
+  const made = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = made.getElementById(part.id);
+  if (!fresh) return null;
+  // Whoever is about to press something there must not lose it.
+  if (!part.contains(document.activeElement)) part.replaceWith(fresh);
+  return document.getElementById(part.id);
+}
+
+async function follow(part) {
+  while (part && "live" in part.dataset) {
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    if (document.hidden) continue;
+    try {
+      part = await refresh(part);
+    } catch {
+      // The network is away; the page says as much as it knew.
+    }
+  }
+}
+
+document.querySelectorAll("[data-live]").forEach(follow);
