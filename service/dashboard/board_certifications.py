@@ -18,10 +18,26 @@ HERE = "/board/certifications"
 PAGE = 25
 
 REASONS = {
-    "too-few-audits": "too few audits",
-    "target-not-met": "the audits contradict the target",
+    "no-predictions": "nothing has been predicted yet",
+    "no-audits": "nothing has been audited yet",
+    "target-unprovable": "no number of audits shows that all are right",
+    "too-few-audits": "the audits look good enough, but there are too few of them",
+    "below-target": "not even the surest sets seem to reach the target",
+    "blocked-at-top": "the surest sets fail, though a lower threshold would do",
+    "miss-rate-unknown": "how many errors auditors overlook is not known; have some audits that "
+    "agree read again",
+    "noise-too-high": "the answers of some group say nothing",
 }
-"""Why nothing was proved, where the word itself does not say it."""
+"""Why nothing was proved, as people read it."""
+
+COUNTS = {
+    "n_audits": "Audits that count",
+    "n_predictions": "Predictions that lay out the thresholds",
+    "errors_known": "Errors among audits read again",
+    "errors_missed": "Of these, missed by the auditor",
+    "reread_rate": "Share of audits read again",
+    "test_risk": "Risk left for this attempt",
+}
 
 
 def certification_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
@@ -72,19 +88,19 @@ def certification_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
 def why(reason: str | None) -> str:
     """Say why nothing was proved.
 
-    >>> why("too-few-audits"), why("no-errors-known")
-    ('too few audits', 'no errors known')
+    >>> why("no-audits"), why("stars-wrong")
+    ('nothing has been audited yet', 'stars wrong')
     """
     return REASONS.get(reason or "", (reason or "").replace("-", " "))
 
 
 def counts(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Return the plain numbers of the evidence, by their names as people read them."""
-    return [
-        (name.replace("_", " "), value)
-        for name, value in evidence.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
+    """Return the numbers of the evidence that people ask for.
+
+    >>> counts({"n_audits": 4, "steps": []})
+    [('Audits that count', 4)]
+    """
+    return [(shown, evidence[name]) for name, shown in COUNTS.items() if name in evidence]
 
 
 def excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
