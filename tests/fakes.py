@@ -351,6 +351,9 @@ class FakeReviews(_Repository):
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         return self.contents.reviews.get(task_id)
 
+    def lock(self, prediction_id: str) -> None:
+        """Writers come one at a time as it is."""
+
     def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
         claimable = [
             task

@@ -13,6 +13,7 @@ from sqlalchemy import (
     exists,
     func,
     insert,
+    literal,
     or_,
     select,
     update,
@@ -90,12 +91,18 @@ class SqlReviews:
         return tasks[0] if tasks else None
 
     def _lock_with_siblings(self, task_id: str) -> None:
-        """Lock every task of the prediction, in one order, so that no two are settled at once."""
         siblings = review_tasks.alias()
         of_task = select(siblings.c.prediction_id).where(siblings.c.id == task_id)
+        self._lock_all(of_task.scalar_subquery())
+
+    def lock(self, prediction_id: str) -> None:
+        self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
+
+    def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
+        """Lock every task of the prediction, in one order, so that no two are settled at once."""
         self._connection.execute(
             select(review_tasks.c.id)
-            .where(review_tasks.c.prediction_id == of_task.scalar_subquery())
+            .where(review_tasks.c.prediction_id == prediction_id)
             .order_by(review_tasks.c.kind)
             .with_for_update()
         ).all()

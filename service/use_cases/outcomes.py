@@ -79,6 +79,8 @@ class ReportOutcome:
         request_id: str | None,
     ) -> tuple[Outcome, bool]:
         prediction = _readable(transaction, caller, prediction_id)
+        # Of this and a review that is settled at the same time, one must know what the other told.
+        transaction.reviews.lock(prediction.id)
         before = transaction.outcomes.of(prediction.id)
         same_source = [outcome for outcome in before if outcome.source == source]
         if same_source and set(same_source[-1].labels) == set(labels):

@@ -165,6 +165,9 @@ class Reviews(Protocol):
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         """Return one; ``for_update`` locks it and the other tasks of its prediction."""
 
+    def lock(self, prediction_id: str) -> None:
+        """Let whoever settles a task of this prediction wait until this transaction ends."""
+
     def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
