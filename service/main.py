@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 LONGEST_FAREWELL_S = 30
 """How long requests under way may take to finish once the server is told to stop."""
 
+LONGEST_IDLE_S = 125
+"""How long an idle connection stays open. Proxies and clients keep theirs for two minutes at most
+by default; a server that closed first would do so now and then under a request on its way."""
+
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
@@ -192,6 +196,7 @@ def serve(
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=settings.trusted_proxies,
             timeout_graceful_shutdown=LONGEST_FAREWELL_S,
+            timeout_keep_alive=LONGEST_IDLE_S,
         )
         name = f"[{host}]" if family is socket.AF_INET6 else host
         address = f"http://{name}:{listener.getsockname()[1]}"

@@ -10,7 +10,7 @@ import pytest
 from service.api.groups import Grouped
 from service.domain.errors import StorageUnavailable
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Handler:

@@ -22,7 +22,7 @@ from tests.trained import Artifacts
 
 ROOT = Path(__file__).resolve().parents[2]
 DOWNLOADS = "SETWISE_TEST_DOWNLOADS" in os.environ
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 
 
 def _steps() -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from tests.trained import Artifacts
 collect_ignore = ["third_program.py"]  # a program that a test starts
 
 SETWISE = Path(sys.executable).with_name("setwise")
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @dataclass

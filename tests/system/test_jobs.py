@@ -17,7 +17,7 @@ from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 N = 6_000
 
 

@@ -16,7 +16,7 @@ from tests.trained import Artifacts, documents
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 MODELS = "/v1/admin/models"
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 THRESHOLD = 0.7
 PROGRAM = Path(__file__).with_name("third_program.py")
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 
 
 @pytest.fixture(autouse=True)
