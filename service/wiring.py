@@ -55,6 +55,7 @@ from service.use_cases import (
     annotators,
     audit,
     breaker,
+    calibrations,
     candidates,
     certify,
     check,
@@ -72,6 +73,7 @@ from service.use_cases import (
     predict,
     preview,
     privacy,
+    recalibrate,
     reliability,
     report,
     results,
@@ -80,6 +82,7 @@ from service.use_cases import (
     webhooks,
     work,
 )
+from service.use_cases.calibration_ports import CalibratorLoader, CalibratorStore
 from service.use_cases.files import Files
 from service.use_cases.ports import (
     ArtifactStore,
@@ -92,6 +95,7 @@ from service.use_cases.ports import (
     Stage,
     unwatched,
 )
+from service.use_cases.rates import NoGroupRates
 from service.use_cases.verbs import Verbs
 
 
@@ -205,8 +209,10 @@ def build(
         stage=_Stages(metrics, spans),
         predictors=predictors or registry,
         loader=registry,
+        calibrator_loader=registry,
         shadow=shadow.offer,
         store=store,
+        calibrators=store,
         files=files,
         pepper=pepper,
         lease_clock=lease_clock,
@@ -247,8 +253,10 @@ def verbs(
     *,
     predictors: PredictorSource,
     loader: ModelLoader,
+    calibrator_loader: CalibratorLoader,
     shadow: Callable[[Sequence[Prediction]], None] = predict.nobody,
     store: ArtifactStore,
+    calibrators: CalibratorStore,
     files: Files,
     pepper: bytes,
     lease_clock: Clock,
@@ -283,6 +291,11 @@ def verbs(
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
     activate = administer.ActivateModel(loader=loader, **office)
+    switching: dict[str, Any] = {  # Any: as above
+        "loader": loader,
+        "calibrators": calibrator_loader,
+        **office,
+    }
     record = candidates.RecordComparisons(begin, clock, ids)
     exporting = export.Export(**office)
     lottery = Lottery(_derived(pepper, "audits"))
@@ -370,6 +383,14 @@ def verbs(
         reset_breaker=breaker.ResetBreaker(outlook=certifying.outlook, **office),
         get_certification=certify.GetCertification(begin),
         list_certifications=certify.ListCertifications(begin),
+        request_calibration=recalibrate.RequestCalibration(**desk),
+        recalibrate=recalibrate.Recalibrate(
+            loader=loader, calibrators=calibrators, group_rates=NoGroupRates(), **office
+        ),
+        get_calibration=calibrations.GetCalibration(begin),
+        list_calibrations=calibrations.ListCalibrations(begin),
+        activate_calibration=calibrations.ActivateCalibration(**switching),
+        roll_back_calibration=calibrations.RollBackCalibration(**switching),
         add_model=administer.AddModel(store=store, **office),
         list_models=administer.ListModels(begin),
         activate_model=activate,
@@ -521,7 +542,7 @@ def _watch(metrics: Metrics, finished: Verbs) -> None:
     def serving() -> Mapping[tuple[str, ...], float]:
         policy = finished.get_policy(SYSTEM).version
         model = finished.predict.predictors.active()
-        return {(model.version, policy): 1.0}
+        return {(model.version, model.calibrator_version, policy): 1.0}
 
     def watched() -> Mapping[tuple[str, ...], float]:
         seen = finished.get_breaker(SYSTEM).watch
@@ -539,7 +560,7 @@ def _watch(metrics: Metrics, finished: Verbs) -> None:
     metrics.watch(
         "setwise_serving",
         "Always 1; the labels name the versions that decide now.",
-        ["model_version", "policy_version"],
+        ["model_version", "calibrator_version", "policy_version"],
         serving,
     )
 

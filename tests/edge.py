@@ -16,6 +16,7 @@ from service.domain.routing import PolicyChange, ThresholdMode
 from service.main import create_app
 from service.settings import Settings
 from service.use_cases.verbs import Verbs
+from tests.fake_calibrations import FakeCalibrators
 from tests.fake_files import FakeFiles
 from tests.fake_people import FakePasswords
 from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeLoader, FakePredictors, FakeStore
@@ -36,6 +37,7 @@ class Service:
     faults: dict[str, str]
     files: FakeFiles
     loader: FakeLoader
+    calibrators: FakeCalibrators
     secrets: dict[str, str] = field(default_factory=dict)
 
     def key(self, name: str, role: Role) -> str:
@@ -95,12 +97,14 @@ def service() -> Service:
     clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
     predictors = FakePredictors()
     faults: dict[str, str] = {}
-    files, loader = FakeFiles(), FakeLoader()
+    files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()
     verbs = wiring.verbs(
         settings,
         database,
         predictors=predictors,
         loader=loader,
+        calibrator_loader=calibrators,
+        calibrators=calibrators,
         store=FakeStore(clock, ids),
         files=files,
         pepper=PEPPER,
@@ -112,7 +116,7 @@ def service() -> Service:
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
     edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
     app = create_app(edge, dashboard=pages(verbs, edge.sessions, now=clock))
-    service = Service(app, verbs, clock, database, predictors, faults, files, loader)
+    service = Service(app, verbs, clock, database, predictors, faults, files, loader, calibrators)
     for role in Role:
         service.key(role.value, role)
     return service

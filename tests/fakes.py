@@ -17,6 +17,7 @@ from service.domain.annotators import DEFAULT_GROUP, Annotator, Group
 from service.domain.audits import Lottery
 from service.domain.backlog import Backlog, Line
 from service.domain.breaker import Reset, Trip
+from service.domain.calibration import Calibration
 from service.domain.certification import Certification
 from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import (
@@ -58,6 +59,7 @@ from service.use_cases.ports import (
 )
 from tests.fake_annotators import FakeAnnotators
 from tests.fake_breaker import FakeBreakers
+from tests.fake_calibrations import FakeCalibrations
 from tests.fake_certifications import FakeCertifications
 from tests.fake_outbox import FakeDeliveries, FakeEndpoints, FakeOutbox, Outgoing
 from tests.fake_people import FakePeople, FakeSessions, FakeSignInAttempts
@@ -123,6 +125,8 @@ class FakePredictor:
     """
 
     version: str = "sha256:model"
+    calibrator_version: str = "sha256:calibrator"
+    own_calibrator_version: str = "sha256:calibrator"
     labels: Sequence[str] = ("a", "b", "c", "d")
     scored: int = 0
 
@@ -216,6 +220,8 @@ class _Contents:
     )
     trips: dict[str, Trip] = field(default_factory=dict)
     resets: dict[str, Reset] = field(default_factory=dict)
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    calibration_activations: list[tuple[str, str | None]] = field(default_factory=list)
     models: dict[str, ModelVersion] = field(default_factory=dict)
     activations: list[str] = field(default_factory=list)
     shadows: dict[str, Shadow] = field(default_factory=dict)
@@ -262,6 +268,7 @@ class FakeUnitOfWork:
         self.certifications = FakeCertifications(contents)
         self.breakers = FakeBreakers(contents)
         self.annotators = FakeAnnotators(contents)
+        self.calibrations = FakeCalibrations(contents)
         self.models = FakeModels(contents)
         self.keys = FakeKeys(contents)
         self.people = FakePeople(contents)

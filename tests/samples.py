@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from service.domain.breaker import Reset, Trip, TripCause
+from service.domain.calibration import Calibration, Noise
 from service.domain.certification import Certification, Scorer
 from service.domain.delivery import (
     Delivery,
@@ -130,6 +131,22 @@ def trip(cause: TripCause = TripCause.DRIFT) -> Trip:
         policy_version=FIRST_POLICY_VERSION,
         target_accuracy=0.9,
         evidence={"audits": 120, "statistic": 0.1 + 0.2},
+        created_at=START,
+    )
+
+
+def calibration(of: ModelVersion, version: str = "sha256:learnt") -> Calibration:
+    """Return a calibrator of a model, compared with the model's own."""
+    return Calibration(
+        id=_ids(),
+        model_id=of.id,
+        model_version=of.version,
+        version=version,
+        replaces="sha256:calibrator",
+        location=version,
+        noise=Noise.NONE,
+        report={"rows": {"used": 240}},
+        requested_by=ADMIN.id,
         created_at=START,
     )
 

@@ -128,6 +128,10 @@ class TooFewRows:
     n: int
     needed: int = MIN_ROWS
 
+    def to_json(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        return asdict(self)
+
 
 def report_calibration(
     confidence: ArrayLike,

@@ -182,6 +182,11 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such group",
         "No group of annotators has this id; `GET /v1/admin/groups` lists them, and "
         "`PUT /v1/admin/groups/{id}` makes one.",
+    errors.CalibrationNotFound: ProblemKind(
+        "calibration-not-found",
+        HTTPStatus.NOT_FOUND,
+        "No such calibrator",
+        "No calibrator learnt from reviews has this id; `GET /v1/admin/calibrations` lists them.",
     ),
     errors.ResultNotFound: ProblemKind(
         "result-not-found",
@@ -230,8 +235,36 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
     errors.NothingToRollBack: ProblemKind(
         "nothing-to-roll-back",
         HTTPStatus.CONFLICT,
-        "No other model has served before",
-        "Activate the model that you mean by its id.",
+        "Nothing else has served before",
+        "Activate the model or calibrator that you mean by its id.",
+    ),
+    errors.NotEnoughReviews: ProblemKind(
+        "not-enough-reviews",
+        HTTPStatus.CONFLICT,
+        "Too little was reviewed to learn from",
+        "The detail says how many predictions can be learnt from, why others cannot, and what to "
+        "do. Nothing has changed; the calibrator that served goes on serving.",
+    ),
+    errors.RatesUnknown: ProblemKind(
+        "rates-unknown",
+        HTTPStatus.CONFLICT,
+        "Nobody knows how often reviewers err",
+        "Set the error rates of the groups, have leads decide enough answers, or ask with noise "
+        "`none`.",
+    ),
+    errors.CalibrationOfAnotherModel: ProblemKind(
+        "calibration-of-another-model",
+        HTTPStatus.CONFLICT,
+        "The calibrator belongs to another model",
+        "A calibrator corrects the confidences of the model that it was learnt for. Activate that "
+        "model first, or recalibrate the one that serves.",
+    ),
+    errors.CalibrationDamaged: ProblemKind(
+        "calibration-damaged",
+        HTTPStatus.CONFLICT,
+        "The calibrator cannot be loaded",
+        "Its files are missing or damaged. Nothing has changed; recalibrate, or restore the "
+        "artifacts from a backup.",
     ),
     errors.ShadowTaken: ProblemKind(
         "shadow-taken",

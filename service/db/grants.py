@@ -20,6 +20,8 @@ HISTORY = {
     "audit_events": (),
     "routing_policies": (),
     "model_activations": (),
+    "calibrations": (),
+    "calibration_activations": (),
 }
 NEVER_DELETED = ("review_tasks",)
 

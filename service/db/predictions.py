@@ -121,6 +121,7 @@ def _to_row(prediction: Prediction) -> Row:
         "metadata": dict(document.metadata),
         "candidates": scores.candidates,
         "marginals": scores.marginals,
+        "own_confidences": None if scored.replaced is None else [*scored.replaced],
         "confidence": scored.confidence,
         "out_of_domain": scored.out_of_domain,
         "decision": prediction.decision.value,
@@ -135,6 +136,10 @@ def _to_row(prediction: Prediction) -> Row:
         "inclusion_probability": prediction.selection.inclusion_probability,
         "rule": prediction.rule,
     }
+
+
+def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def to_prediction(row: RowMapping) -> Prediction:
@@ -161,6 +166,7 @@ def to_prediction(row: RowMapping) -> Prediction:
             out_of_domain=row[column.out_of_domain],
             model_version=row[column.model_version],
             calibrator_version=row[column.calibrator_version],
+            replaced=_tuple(row[column.own_confidences]),
         ),
         decision=Decision(row[column.decision]),
         reason=Reason(row[column.reason]),

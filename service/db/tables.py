@@ -32,6 +32,7 @@ from service.db.types import Id, Instant, Json, Sealed, SealedJson
 from service.domain.annotators import DEFAULT_GROUP
 from service.domain.audits import AuditMode, AuditRole
 from service.domain.breaker import TripCause
+from service.domain.calibration import Noise
 from service.domain.delivery import DeliveryState
 from service.domain.people import Role
 from service.domain.predictions import Decision
@@ -274,6 +275,8 @@ predictions = Table(
     Column("rule", Text),
     # When text, features and metadata were taken away; the numbers stay.
     Column("purged_at", Instant),
+    # What the model said by itself, where a calibrator learnt from reviews spoke in its place.
+    Column("own_confidences", Json),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
@@ -510,6 +513,37 @@ breaker_resets = Table(
     Column("created_by", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     UniqueConstraint("trip_id"),
+)
+
+calibrations = Table(
+    "calibrations",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("model_version", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("replaces", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("noise", Text, nullable=False),
+    Column("report", Json, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("noise", Noise),
+    Index(None, "model_id", "version"),
+)
+
+calibration_activations = Table(
+    "calibration_activations",
+    metadata,
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),  # as with models
+    Column("id", Id, nullable=False),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    # NULL: the model's own calibrator.
+    Column("calibration_id", Id, ForeignKey("calibrations.id")),
+    Column("activated_at", Instant, nullable=False),
+    UniqueConstraint("id"),
+    Index(None, "model_id", "ordinal"),
+    Index(None, "calibration_id"),
 )
 
 audit_events = Table(

@@ -11,6 +11,7 @@ from service.db.annotators import SqlAnnotators
 from service.db.audit_trail import SqlAuditTrail
 from service.db.backlog import SqlBacklog
 from service.db.breaker import SqlBreakers
+from service.db.calibrations import SqlCalibrations
 from service.db.certifications import SqlCertifications
 from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
@@ -32,6 +33,7 @@ from service.domain.errors import StorageUnavailable
 from service.use_cases import ports
 from service.use_cases.annotator_ports import Annotators
 from service.use_cases.breaker_ports import Breakers
+from service.use_cases.calibration_ports import Calibrations
 
 
 class Transactions:
@@ -65,6 +67,7 @@ class SqlUnitOfWork:
     certifications: ports.Certifications
     breakers: Breakers
     annotators: Annotators
+    calibrations: Calibrations
     models: ports.Models
     keys: ports.Keys
     people: ports.People
@@ -110,6 +113,7 @@ class SqlUnitOfWork:
         self.certifications = SqlCertifications(connection)
         self.breakers = SqlBreakers(connection)
         self.annotators = SqlAnnotators(connection)
+        self.calibrations = SqlCalibrations(connection)
         self.models = SqlModels(connection)
         self.keys = SqlKeys(connection)
         self.people = SqlPeople(connection)

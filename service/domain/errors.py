@@ -120,6 +120,10 @@ class GroupNotFound(NotFound):
     """No group of annotators has this id."""
 
 
+class CalibrationNotFound(NotFound):
+    """No calibrator learnt from reviews has this id."""
+
+
 class ResultNotFound(NotFound):
     """The job has made no file, or it was removed after its time."""
 
@@ -149,7 +153,23 @@ class ModelDamaged(Conflict):
 
 
 class NothingToRollBack(Conflict):
-    """No other model has served before."""
+    """Nothing else has served before."""
+
+
+class NotEnoughReviews(Conflict):
+    """What was reviewed so far cannot teach a calibrator anything."""
+
+
+class RatesUnknown(Conflict):
+    """Nobody knows how often reviewers err, so it cannot be corrected for."""
+
+
+class CalibrationOfAnotherModel(Conflict):
+    """The calibrator belongs to a model that does not serve."""
+
+
+class CalibrationDamaged(Conflict):
+    """The calibrator cannot be loaded; the present one goes on serving."""
 
 
 class ShadowTaken(Conflict):

@@ -150,6 +150,9 @@ class ScoredSet:
         Nothing in the document is known to the model.
     model_version, calibrator_version : str
         Content digests of what made the answer.
+    replaced : tuple of float or None
+        The confidences that the model itself would have given, in the order of the candidates,
+        where a calibrator learnt from reviews spoke in its place.
     written : WrittenScores or None
         The candidates and marginals as JSON, if somebody has written them already.
     """
@@ -159,7 +162,15 @@ class ScoredSet:
     out_of_domain: bool
     model_version: str
     calibrator_version: str
+    replaced: tuple[float, ...] | None = None
     written: WrittenScores | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def own_confidences(self) -> tuple[float, ...]:
+        """What the model itself says of each candidate."""
+        if self.replaced is not None:
+            return self.replaced
+        return tuple(candidate.confidence for candidate in self.candidates)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -93,7 +93,10 @@ class RoutingPolicy:
 
     def least_for(self, scored: ScoredSet) -> float | None:
         """Return the least confidence of this scorer's that is sent; None if nothing of it is."""
-        scorer = Scorer(scored.model_version, scored.calibrator_version)
+        return self.least_of(Scorer(scored.model_version, scored.calibrator_version))
+
+    def least_of(self, scorer: Scorer) -> float | None:
+        """Return the least confidence of a scorer's that is sent; None if nothing of it is."""
         certified = self.threshold_mode is ThresholdMode.CERTIFIED
         return None if certified and self.certified_for != scorer else self.least_confidence
 

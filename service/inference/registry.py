@@ -3,11 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
+from service.domain.calibration import Calibration
 from service.domain.errors import (
+    CalibrationDamaged,
     FieldFault,
     InvalidRequest,
     ModelDamaged,
@@ -17,11 +19,12 @@ from service.domain.errors import (
 from service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
-from service.use_cases.ports import Begin, Predictor
+from service.use_cases.ports import Begin, Predictor, UnitOfWork
 from service.use_cases.written import write_scores
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictions, SetPredictor
+    from models.recalibrations import KeptRecalibration
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
@@ -36,8 +39,40 @@ log = structlog.get_logger(__name__)
 class LoadedPredictor:
     """A fitted model as the use cases see it."""
 
-    def __init__(self, predictor: "SetPredictor") -> None:
+    def __init__(
+        self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
+    ) -> None:
         self._predictor = predictor
+        self._calibrator = calibrator
+
+    def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
+        """Return the same model behind another calibrator; None is its own.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If the calibrator was learnt for another model.
+        """
+        if calibrator is not None and (calibrator.model_version, calibrator.own_version) != (
+            self._predictor.version,
+            self._predictor.calibrator_version,
+        ):
+            raise CalibrationDamaged(
+                f"The calibrator {calibrator.version} was learnt for model "
+                f"{calibrator.model_version}, not for {self._predictor.version}."
+            )
+        return LoadedPredictor(self._predictor, calibrator)
+
+    @property
+    def own_calibrator_version(self) -> str:
+        """The digest of the calibrator that the model was trained with."""
+        return self._predictor.calibrator_version
+
+    @property
+    def calibrator_version(self) -> str:
+        """The digest of the calibrator that predictions carry."""
+        own = self._predictor.calibrator_version
+        return own if self._calibrator is None else self._calibrator.version
 
     @property
     def version(self) -> str:
@@ -144,6 +179,10 @@ class LoadedPredictor:
         from models.predictor import most_likely  # noqa: PLC0415 -- as above
 
         sets, names = predictions.candidates, predictions.label_names
+        own = confidences = predictions.confidence
+        if self._calibrator is not None:
+            confidences = self._calibrator.recalibration.correct(sets, own)
+        calibrator_version = self.calibrator_version
         labels = [names[label] for label in sets.labels.tolist()]
         bounds = sets.set_indptr.tolist()
         ranked = [
@@ -151,7 +190,7 @@ class LoadedPredictor:
             for first, last, confidence, score in zip(
                 bounds,
                 bounds[1:],
-                predictions.confidence.tolist(),
+                confidences.tolist(),
                 np.exp(sets.log_score).tolist(),
                 strict=False,  # there is one bound more than there are sets
             )
@@ -161,6 +200,7 @@ class LoadedPredictor:
         kept = (likely >= NEGLIGIBLE).sum(axis=1).tolist()
         starts = sets.doc_indptr.tolist()
         known = (predictions.known_features > 0).tolist()
+        said = None if own is confidences else own.tolist()
         scored = []
         for row, columns in enumerate(order.tolist()):
             candidates = tuple(ranked[starts[row] : starts[row + 1]])
@@ -178,11 +218,16 @@ class LoadedPredictor:
                     marginals=marginals,
                     out_of_domain=not known[row],
                     model_version=self._predictor.version,
-                    calibrator_version=self._predictor.calibrator_version,
+                    calibrator_version=calibrator_version,
+                    replaced=None if said is None else tuple(said[starts[row] : starts[row + 1]]),
                     written=write_scores(candidates, marginals),
                 )
             )
         return scored
+
+
+_Id = tuple[str, str | None]
+"""The ids of a model and of the calibrator before it; None is the model's own."""
 
 
 class Loads(Protocol):
@@ -191,13 +236,28 @@ class Loads(Protocol):
     def load(self, location: str) -> "SetPredictor":
         """Return the model; raises `ModelUnavailable`."""
 
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return the calibrator; raises `CalibrationDamaged`."""
+
+
+class _Wanted(NamedTuple):
+    """A model behind one of its calibrators; None is its own."""
+
+    model: ModelVersion
+    calibration: Calibration | None
+
+    @property
+    def id(self) -> _Id:
+        return self.model.id, self.calibration.id if self.calibration else None
+
 
 class ModelRegistry:
     """Serves one model and follows the database when another is activated.
 
     A thread looks at the database every ``poll_s`` seconds. It loads and warms up the new model
     beside the old one, then swaps them in one assignment: requests under way keep the model that
-    they started with. A model that fails to load leaves the old one serving.
+    they started with. A model that fails to load leaves the old one serving. All that holds for the
+    calibrator of a model as well, for which the model need not be loaded again.
     """
 
     def __init__(
@@ -212,11 +272,11 @@ class ModelRegistry:
         self._store = store
         self._poll_s = poll_s
         self._clock = clock
-        self._serving: tuple[str, LoadedPredictor] | None = None
-        self._shadow: tuple[str, LoadedPredictor] | None = None
-        self._ready: tuple[str, LoadedPredictor] | None = None
+        self._serving: tuple[_Id, LoadedPredictor] | None = None
+        self._shadow: tuple[_Id, LoadedPredictor] | None = None
+        self._ready: tuple[_Id, LoadedPredictor] | None = None
         self._turn = threading.Lock()
-        self._failed: tuple[str, float] | None = None
+        self._failed: tuple[_Id, float] | None = None
         self._database_silent = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -232,7 +292,8 @@ class ModelRegistry:
 
     def shadow(self) -> tuple[str, Predictor] | None:
         """Return the model that scores beside the serving one, and its id; None without one."""
-        return self._shadow
+        shadow = self._shadow
+        return None if shadow is None else (shadow[0][0], shadow[1])
 
     def load(self, model: ModelVersion) -> Predictor:
         """Load a model and let it predict once; should it serve next, it need not load again.
@@ -242,9 +303,10 @@ class ModelRegistry:
         ModelDamaged
             If it cannot be loaded or fails to predict.
         """
+        with self._begin(read_only=True) as transaction:
+            wanted = _Wanted(model, transaction.calibrations.active(model.id))
         try:
-            predictor = LoadedPredictor(self._store.load(model.location))
-            predictor.warm_up()
+            predictor = self._read(wanted, LoadedPredictor(self._store.load(model.location)))
         except ServiceError as error:
             raise ModelDamaged(error.detail) from error
         except Exception as error:
@@ -252,8 +314,27 @@ class ModelRegistry:
             raise ModelDamaged(
                 f"Model {model.id} failed to predict: {type(error).__name__}."
             ) from error
-        self._ready = model.id, predictor
+        self._ready = wanted.id, predictor
         return predictor
+
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        """Let a model predict once behind a calibrator; should it serve next, it is loaded already.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If the calibrator cannot be loaded, or the model fails to predict behind it.
+        """
+        wanted = _Wanted(model, calibration)
+        try:
+            self._ready = wanted.id, self._loaded(wanted)
+        except CalibrationDamaged:
+            raise
+        except Exception as error:
+            log.exception("calibrator.failed", calibration_id=calibration.id)
+            raise CalibrationDamaged(
+                f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
+            ) from error
 
     def follow(self) -> None:
         """Look once which models should serve and shadow, and let them.
@@ -266,9 +347,11 @@ class ModelRegistry:
     def _follow(self) -> None:
         try:
             with self._begin(read_only=True) as transaction:
-                wanted = transaction.models.active()
+                wanted = self._wanted(transaction, transaction.models.active())
                 shadow = transaction.comparisons.shadow()
-                candidate = transaction.models.get(shadow.model_id) if shadow else None
+                candidate = self._wanted(
+                    transaction, transaction.models.get(shadow.model_id) if shadow else None
+                )
         except ServiceError as error:
             if not self._database_silent:
                 log.warning("model.unknown", reason=error.detail)
@@ -279,9 +362,15 @@ class ModelRegistry:
             self._serve(wanted)
         self._follow_shadow(candidate)
 
-    def _follow_shadow(self, wanted: ModelVersion | None) -> None:
+    @staticmethod
+    def _wanted(transaction: UnitOfWork, model: ModelVersion | None) -> _Wanted | None:
+        if model is None:
+            return None
+        return _Wanted(model, transaction.calibrations.active(model.id))
+
+    def _follow_shadow(self, wanted: _Wanted | None) -> None:
         present = self._shadow[0] if self._shadow else None
-        if wanted is None or wanted.active:
+        if wanted is None or wanted.model.active:
             self._shadow = None
         elif present != wanted.id and not self._is_settled(wanted):
             try:
@@ -289,17 +378,28 @@ class ModelRegistry:
             except Exception as error:
                 self._shadow = None
                 self._failed = wanted.id, self._clock() + RETRY_AFTER_S
-                log.exception("shadow.failed", model_id=wanted.id, reason=str(error))
+                log.exception("shadow.failed", model_id=wanted.model.id, reason=str(error))
 
-    def _loaded(self, wanted: ModelVersion) -> LoadedPredictor:
-        for kept in (self._ready, self._shadow):
-            if kept is not None and kept[0] == wanted.id:
-                return kept[1]
-        predictor = LoadedPredictor(self._store.load(wanted.location))
-        predictor.warm_up()
-        return predictor
+    def _loaded(self, wanted: _Wanted) -> LoadedPredictor:
+        loaded = [kept for kept in (self._ready, self._shadow, self._serving) if kept is not None]
+        for known, predictor in loaded:
+            if known == wanted.id:
+                return predictor
+        for (model_id, _), predictor in loaded:
+            if model_id == wanted.model.id:
+                return self._read(wanted, predictor)
+        return self._read(wanted, LoadedPredictor(self._store.load(wanted.model.location)))
 
-    def _serve(self, wanted: ModelVersion) -> None:
+    def _read(self, wanted: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
+        """Return a loaded model behind the calibrator that is wanted, ready to predict."""
+        calibration = wanted.calibration
+        found = predictor.calibrated(
+            self._store.load_calibrator(calibration.location) if calibration else None
+        )
+        found.warm_up()
+        return found
+
+    def _serve(self, wanted: _Wanted) -> None:
         try:
             started = self._clock()
             predictor = self._loaded(wanted)
@@ -307,8 +407,9 @@ class ModelRegistry:
             self._failed = wanted.id, self._clock() + RETRY_AFTER_S
             log.exception(
                 "model.failed",
-                model_id=wanted.id,
-                version=wanted.version,
+                model_id=wanted.model.id,
+                version=wanted.model.version,
+                calibration_id=wanted.id[1],
                 reason=str(error),
                 still_serving=self._serving[1].version if self._serving else None,
             )
@@ -316,12 +417,13 @@ class ModelRegistry:
         self._serving, self._failed, self._ready = (wanted.id, predictor), None, None
         log.info(
             "model.serving",
-            model_id=wanted.id,
-            version=wanted.version,
+            model_id=wanted.model.id,
+            version=wanted.model.version,
+            calibrator_version=predictor.calibrator_version,
             seconds=round(self._clock() - started, 3),
         )
 
-    def _is_settled(self, wanted: ModelVersion) -> bool:
+    def _is_settled(self, wanted: _Wanted) -> bool:
         if self._serving is not None and self._serving[0] == wanted.id:
             return True
         return (

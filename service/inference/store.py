@@ -15,15 +15,27 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from service.domain.errors import (
+    CalibrationDamaged,
+    FieldFault,
+    InvalidRequest,
+    ModelUnavailable,
+)
 from service.domain.versions import ModelVersion
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictor
+    from models.recalibrations import KeptRecalibration
 
 MANIFEST = "manifest.json"
 """Uploaded last: an artifact without it is not one, so half an upload is never mistaken."""
 
+
+Check = Callable[[Path], object]
+"""Reads a folder; raises for what is not sound."""
+
+CALIBRATORS = "calibrators"
+"""Folder of calibrators that were learnt from reviews, beside the models' own folders."""
 
 MOST_FILES = 1_000
 LARGEST_ARTIFACT = 20_000_000_000
@@ -76,7 +88,7 @@ class FolderOrObjectStore:
             location = f"{predictor.version}-{predictor.calibrator_version}"
             if self._remote:
                 self._upload(incoming, location)
-            self._keep(incoming, location)
+            self._keep(incoming, location, _verified)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
         return ModelVersion(
@@ -114,14 +126,52 @@ class FolderOrObjectStore:
         """
         folder = self._local / location
         try:
-            if self._remote and not _is_sound(folder):
-                self._download(location)
+            if self._remote and not _is_sound(folder, _verified):
+                self._download(location, _verified)
             return _verified(folder)
         except (InvalidRequest, OSError) as error:
             raise ModelUnavailable(f"The model {location} cannot be loaded: {error}") from error
 
-    def _keep(self, incoming: Path, location: str) -> None:
+    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+        """Keep a calibrator under the digest of its content; returns its location."""
+        from models.recalibrations import load_recalibration, save_recalibration
+
+        location = f"{CALIBRATORS}/{kept.model_version}-{kept.version}"
+        incoming = self._local / f".incoming-{self._new_id()}"
+        self._local.mkdir(parents=True, exist_ok=True)
+        try:
+            save_recalibration(kept, incoming)
+            if self._remote:
+                self._upload(incoming, location)
+            self._keep(incoming, location, load_recalibration)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+        return location
+
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return the calibrator at ``location``, fetched first if the store is remote.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If it is not there or not intact.
+        """
+        from models.recalibrations import load_recalibration
+        from models.sealed_folder import ArtifactError
+
+        folder = self._local / location
+        try:
+            if self._remote and not _is_sound(folder, load_recalibration):
+                self._download(location, load_recalibration)
+            return load_recalibration(folder)
+        except (ArtifactError, OSError) as error:
+            raise CalibrationDamaged(
+                f"The calibrator {location} cannot be loaded: {error}"
+            ) from error
+
+    def _keep(self, incoming: Path, location: str, check: Check) -> None:
         target = self._local / location
+        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             incoming.rename(target)
         except OSError:
@@ -129,7 +179,7 @@ class FolderOrObjectStore:
             # unless somebody damaged it: then the sound copy takes its place.
             if not target.is_dir():
                 raise
-            if not _is_sound(target):
+            if not _is_sound(target, check):
                 damaged = self._local / f".incoming-{self._new_id()}"
                 target.rename(damaged)
                 incoming.rename(target)
@@ -143,7 +193,7 @@ class FolderOrObjectStore:
             self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
             self._files.put_file(str(path), target)
 
-    def _download(self, location: str) -> None:
+    def _download(self, location: str, check: Check) -> None:
         incoming = self._local / f".incoming-{self._new_id()}"
         incoming.mkdir(parents=True)
         try:
@@ -152,8 +202,8 @@ class FolderOrObjectStore:
                 target = incoming / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(address, str(target))
-            _verified(incoming)  # half of an artifact must not stay in the cache
-            self._keep(incoming, location)
+            check(incoming)  # half of an artifact must not stay in the cache
+            self._keep(incoming, location, check)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
 
@@ -213,10 +263,10 @@ def _verified(folder: str | Path) -> "SetPredictor":
         ) from error
 
 
-def _is_sound(folder: Path) -> bool:
+def _is_sound(folder: Path, check: Check) -> bool:
     try:
-        _verified(folder)
-    except InvalidRequest:
+        check(folder)
+    except (InvalidRequest, ValueError, OSError):
         return False
     return True
 

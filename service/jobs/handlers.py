@@ -10,6 +10,7 @@ from service.jobs.worker import Report, Task
 from service.use_cases.candidates import COMPARE
 from service.use_cases.certify import CERTIFICATION
 from service.use_cases.export import EXPORT
+from service.use_cases.recalibrate import CALIBRATION, Options
 from service.use_cases.score import SCORING
 from service.use_cases.verbs import Verbs
 
@@ -56,6 +57,19 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         trip = verbs.watch_audits()
         return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
 
+    def recalibrate(job: Job, report: Report) -> Mapping[str, object]:
+        made, why = verbs.recalibrate(
+            Options.from_json(job.payload),
+            report,
+            requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
+        )
+        return {
+            "calibration_id": made.id,
+            "calibrator_version": made.version,
+            "active": made.active,
+            "reason": why,
+        }
+
     return {
         "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
         "purge_texts": Task(purge_texts, every=PURGE_EVERY),
@@ -64,6 +78,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
         CERTIFICATION: Task(certify, long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
+        CALIBRATION: Task(recalibrate, long=True),
         SCORING: Task(verbs.score_file, long=True),
         EXPORT: Task(verbs.run_export, long=True),
         COMPARE: Task(verbs.compare_recent, long=True),

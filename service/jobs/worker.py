@@ -18,7 +18,9 @@ from service.domain.errors import (
     Forbidden,
     InvalidRequest,
     LeaseLost,
+    NotEnoughReviews,
     NotFound,
+    RatesUnknown,
     ServiceError,
     StorageUnavailable,
 )
@@ -40,7 +42,7 @@ LONGEST_PAUSE_S = 30.0
 TELL_EVERY_S = 1.0
 """How often a job that reports at every step writes it down, and learns that it was cancelled."""
 
-HOPELESS = (InvalidRequest, NotFound, Forbidden)
+HOPELESS = (InvalidRequest, NotFound, Forbidden, NotEnoughReviews, RatesUnknown)
 """Faults of what was asked for: tried again they would only come again."""
 
 log = structlog.get_logger(__name__)

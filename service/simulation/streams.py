@@ -122,6 +122,16 @@ class SyntheticPredictor:
         return self._version
 
     @property
+    def calibrator_version(self) -> str:
+        """Likewise."""
+        return self._version
+
+    @property
+    def own_calibrator_version(self) -> str:
+        """Likewise."""
+        return self._version
+
+    @property
     def labels(self) -> Sequence[str]:
         """The vocabulary."""
         return self._stream.labels

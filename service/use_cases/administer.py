@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import BinaryIO
 
+from service.domain.certification import Scorer
 from service.domain.errors import (
     FieldFault,
     InvalidRequest,
@@ -90,7 +91,8 @@ class ChangePolicy(Recorded):
                 )
             wanted = change.as_policy(self.new_id(), self.now(), caller.id)
             # To change what is promised is not to say that sending may go on.
-            new = certified(transaction, replace(wanted, trip_id=old.trip_id))
+            wanted = replace(wanted, trip_id=old.trip_id)
+            new = certified(transaction, wanted, transaction.certifications.serving())
             transaction.policies.add(new, replacing=old.version)
             self._note(
                 transaction,
@@ -111,9 +113,13 @@ class ChangePolicy(Recorded):
         return new
 
 
-def certified(transaction: UnitOfWork, policy: RoutingPolicy) -> RoutingPolicy:
-    """Return the policy with the newest certificate that proves what it asks for, if any does."""
-    scorer = transaction.certifications.serving()
+def certified(
+    transaction: UnitOfWork, policy: RoutingPolicy, scorer: Scorer | None
+) -> RoutingPolicy:
+    """Return the policy with the newest certificate that proves what it asks for, if any does.
+
+    ``scorer`` is what makes the confidences now; None before anything was predicted.
+    """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy
     trip = transaction.breakers.newest_trip()

@@ -33,6 +33,7 @@ from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
 from service.use_cases.annotator_ports import Annotators
 from service.use_cases.breaker_ports import Breakers
+from service.use_cases.calibration_ports import Calibrations
 
 Stage = Callable[[str], AbstractContextManager[object]]
 """Watches how long a part of the work takes: ``with stage("score"): …``."""
@@ -64,6 +65,14 @@ class Predictor(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    @property
+    def calibrator_version(self) -> str:
+        """Of the calibrator whose confidences it gives now."""
+
+    @property
+    def own_calibrator_version(self) -> str:
+        """Of the calibrator that the model was trained with."""
 
     @property
     def labels(self) -> Sequence[str]:
@@ -649,6 +658,7 @@ class UnitOfWork(Protocol):
     certifications: Certifications
     breakers: Breakers
     annotators: Annotators
+    calibrations: Calibrations
     models: Models
     keys: Keys
     people: People

@@ -74,7 +74,11 @@ class PreviewChange:
         with self.begin(read_only=True) as transaction:
             before = transaction.policies.current()
             wanted = change.as_policy(before.version, self.now(), caller.id)
-            after = certified(transaction, replace(wanted, trip_id=before.trip_id))
+            after = certified(
+                transaction,
+                replace(wanted, trip_id=before.trip_id),
+                transaction.certifications.serving(),
+            )
             found = transaction.history.evidence(PREVIEWED, with_labels=True)
         steps = sorted({one.confidence for one in found})
         every = over(found, steps, after.rules, after.risk)

@@ -23,6 +23,12 @@ from service.use_cases.annotators import (
 )
 from service.use_cases.audit import ListEvents
 from service.use_cases.breaker import GetBreaker, ResetBreaker, WatchAudits
+from service.use_cases.calibrations import (
+    ActivateCalibration,
+    GetCalibration,
+    ListCalibrations,
+    RollBackCalibration,
+)
 from service.use_cases.candidates import (
     BeginShadow,
     CompareRecent,
@@ -68,6 +74,7 @@ from service.use_cases.predict import (
 )
 from service.use_cases.preview import PreviewChange
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
+from service.use_cases.recalibrate import Recalibrate, RequestCalibration
 from service.use_cases.reliability import ReportReliability
 from service.use_cases.report import ReadBacklog, Summary
 from service.use_cases.results import ReadResult, SweepFiles
@@ -156,6 +163,12 @@ class Verbs:
     certify: Certify
     get_certification: GetCertification
     list_certifications: ListCertifications
+    request_calibration: RequestCalibration
+    recalibrate: Recalibrate
+    get_calibration: GetCalibration
+    list_calibrations: ListCalibrations
+    activate_calibration: ActivateCalibration
+    roll_back_calibration: RollBackCalibration
     add_model: AddModel
     list_models: ListModels
     activate_model: ActivateModel

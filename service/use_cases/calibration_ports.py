@@ -1,0 +1,78 @@
+"""What recalibration needs from the world outside, as Protocols."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from service.domain.calibration import (
+    Calibration,
+    Noise,
+    Rates,
+    ReviewedPrediction,
+    Serving,
+)
+from service.domain.predictions import Prediction
+from service.domain.versions import ModelVersion
+
+if TYPE_CHECKING:
+    from models.recalibrations import KeptRecalibration
+    from service.use_cases.ports import Page, UnitOfWork
+
+
+class Calibrations(Protocol):
+    """Calibrators learnt from reviews, which of them serve, and what they are learnt from."""
+
+    def add(self, calibration: Calibration) -> None:
+        """Store one that does not serve yet."""
+
+    def get(self, calibration_id: str) -> Calibration | None:
+        """Return one; None if there is none."""
+
+    def same(self, model_id: str, version: str, replaces: str) -> Calibration | None:
+        """Return the newest one with this content that was compared with this calibrator."""
+
+    def page(self, *, after: str | None, limit: int) -> "Page[Calibration]":
+        """List newest first."""
+
+    def active(self, model_id: str) -> Calibration | None:
+        """Return the one that serves with a model; None is the model's own calibrator."""
+
+    def previous(self, model_id: str) -> Serving | None:
+        """Return what served with a model before; None if nothing else ever did."""
+
+    def activate(
+        self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
+    ) -> None:
+        """Let a calibrator serve with a model; None is the model's own."""
+
+    def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
+        """List predictions of a model that people or outcomes spoke of, newest first."""
+
+    def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
+        """List the newest predictions of a model, newest first."""
+
+
+class CalibratorStore(Protocol):
+    """Keeps calibrators beside the artifacts of their models."""
+
+    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+        """Keep a calibrator under the digest of its content; returns its location."""
+
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return a calibrator; raises `CalibrationDamaged`."""
+
+
+class CalibratorLoader(Protocol):
+    """Tries calibrators in this process."""
+
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        """Apply a calibrator once, beside the one that serves; raises `CalibrationDamaged`."""
+
+
+class GroupRates(Protocol):
+    """Error rates of annotators, by the group that each belongs to."""
+
+    def rates(
+        self, transaction: "UnitOfWork", noise: Noise, annotators: Sequence[str]
+    ) -> Mapping[str, Rates]:
+        """Return those that are known; raises `RatesUnknown` where asking makes no sense."""
