@@ -1,7 +1,7 @@
 """Calibrators learnt from reviews: ask for one, read what it is worth, let it serve."""
 
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
@@ -95,15 +95,15 @@ class CalibrationRequest(RequestBody):
         json_schema_extra={"examples": [{"noise": "none", "activate": "if-better"}]}
     )
 
-    noise: Noise = Field(
-        default=Noise.NONE,
+    noise: Literal["none", "known", "estimated"] = Field(
+        default="none",
         description=(
             "`none` takes reviewers at their word; `known` corrects for error rates that are set, "
             "`estimated` for those found from answers that a lead decided."
         ),
     )
-    activate: Activate = Field(
-        default=Activate.NEVER,
+    activate: Literal["never", "if-better"] = Field(
+        default="never",
         description="`if-better` lets it serve at once if a paired test on unseen rows says so.",
     )
     rates: ErrorRates | None = Field(
@@ -115,8 +115,8 @@ class CalibrationRequest(RequestBody):
         """Return the options."""
         rates = self.rates
         return Options(
-            self.noise,
-            self.activate,
+            Noise(self.noise),
+            Activate(self.activate),
             None if rates is None else calibration.Rates(rates.alpha, rates.beta),
         )
 

@@ -182,6 +182,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "No such group",
         "No group of annotators has this id; `GET /v1/admin/groups` lists them, and "
         "`PUT /v1/admin/groups/{id}` makes one.",
+    ),
     errors.CalibrationNotFound: ProblemKind(
         "calibration-not-found",
         HTTPStatus.NOT_FOUND,

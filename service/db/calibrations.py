@@ -150,21 +150,12 @@ class SqlCalibrations:
 
 
 def _query() -> Select[tuple[object, ...]]:
-    other = calibration_activations.alias()
-    newest = (
-        select(func.max(other.c.ordinal))
-        .where(other.c.model_id == calibrations.c.model_id)
-        .scalar_subquery()
+    column = calibration_activations.c
+    newest = select(func.max(column.ordinal)).group_by(column.model_id)
+    serving = select(column.calibration_id).where(
+        column.ordinal.in_(newest), column.calibration_id.is_not(None)
     )
-    serves = (
-        select(calibration_activations.c.ordinal)
-        .where(
-            calibration_activations.c.ordinal == newest,
-            calibration_activations.c.calibration_id == calibrations.c.id,
-        )
-        .exists()
-    )
-    return select(calibrations, serves.label("active"))
+    return select(calibrations, calibrations.c.id.in_(serving).label("active"))
 
 
 def _to_calibration(row: RowMapping) -> Calibration:

@@ -16,6 +16,7 @@ from service.domain.reviews import Annotation
 from tests.fakes import START
 from tests.samples import (
     ANN,
+    calibration,
     certification,
     job,
     key,
@@ -77,6 +78,9 @@ def _fill(engine: Engine) -> None:
         )
         transaction.outcomes.add(outcome(done.prediction))
         transaction.certifications.add(certification())
+        learnt = calibration(registered)
+        transaction.calibrations.add(learnt)
+        transaction.calibrations.activate(registered.id, learnt.id, START, MISSING)
         tripped = trip()
         transaction.breakers.add(tripped)
         transaction.breakers.close(reset(tripped))
@@ -95,6 +99,8 @@ HISTORY = [
     "audit_events",
     "routing_policies",
     "model_activations",
+    "calibrations",
+    "calibration_activations",
 ]
 
 
@@ -198,6 +204,11 @@ ROWS: dict[str, dict[str, object]] = {
         "id": "coders", "name": "Coders", "version": 1, "changed_at": START, "changed_by": "x",
     },
     "annotators": {"id": "x", "group": "default", "version": 1},
+    "calibrations": {
+        "id": MISSING, "model_id": None, "model_version": "m", "version": "v", "replaces": "c",
+        "location": "calibrators/v", "noise": "known", "report": {}, "requested_by": "x",
+        "created_at": START,
+    },
     "breaker_trips": {
         "id": MISSING, "cause": "drift", "model_version": "m", "calibrator_version": "c",
         "policy_version": MISSING, "target_accuracy": 0.9, "evidence": {}, "created_at": START,
@@ -233,7 +244,7 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
     if table == "sessions":
         row["person_id"] = prediction().id
         _insert(connection, "people", {"id": row["person_id"]})
-    if table in {"model_shadows", "model_comparisons"}:
+    if table in {"model_shadows", "model_comparisons", "calibrations"}:
         registered = model(f"sha256:{prediction().id}")
         SqlModels(connection).add(registered)
         row["model_id"] = registered.id
@@ -289,6 +300,7 @@ def test_a_sound_row_is_accepted(connection: Connection, table: str) -> None:
         ("routing_policies", {"threshold": 1.1}, "threshold_is_probability"),
         ("routing_policies", {"threshold": -0.1}, "threshold_is_probability"),
         ("routing_policies", {"threshold": None}, "fixed_has_threshold"),
+        ("calibrations", {"noise": "loud"}, "noise"),
         ("predictions", {"decision": "maybe"}, "decision"),
         ("predictions", {"reason": "whim"}, "reason"),
         ("predictions", {"confidence": 1.01}, "confidence_is_probability"),

@@ -1,21 +1,27 @@
 """The model that serves, and how it changes."""
 
 import itertools
+import math
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import structlog
 
+from models.confidence.recalibration import COLUMNS, Recalibration
 from models.predictor import SetPredictor
+from models.recalibrations import KeptRecalibration
 from models.sets.decider import SetDecider
 from models.sets.decisions import SharedThreshold
 from models.training import Method, Preset, TrainingOptions, train
+from service.domain.calibration import Calibration
 from service.domain.comparison import Shadow
 from service.domain.errors import (
+    CalibrationDamaged,
     InvalidRequest,
     ModelDamaged,
     ModelUnavailable,
@@ -31,6 +37,7 @@ from service.inference.registry import (
 )
 from tests.fakes import START, FakeDatabase, FakeIds
 from tests.models.corpora import texts
+from tests.samples import calibration
 from tests.trained import Artifacts, documents
 
 
@@ -38,14 +45,20 @@ class Store:
     """Loads artifacts from where they were trained; some are missing."""
 
     def __init__(self, artifacts: Artifacts) -> None:
-        self._folders = {"old": artifacts.text, "new": artifacts.other_text}
+        self.folders = {"old": artifacts.text, "new": artifacts.other_text}
         self.loads: list[str] = []
+        self.calibrators: dict[str, KeptRecalibration] = {}
 
     def load(self, location: str) -> SetPredictor:
         self.loads.append(location)
-        if location not in self._folders:
+        if location not in self.folders:
             raise ModelUnavailable(f"{location} vanished")
-        return SetPredictor.load(self._folders[location])
+        return SetPredictor.load(self.folders[location])
+
+    def load_calibrator(self, location: str) -> KeptRecalibration:
+        if location not in self.calibrators:
+            raise CalibrationDamaged(f"{location} vanished")
+        return self.calibrators[location]
 
 
 class World:
@@ -340,3 +353,108 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
     with pytest.raises(InvalidRequest, match="vectors"):
         LoadedPredictor(SetPredictor.load(artifacts.vectors)).explain(document, [])
+
+
+def _learnt(world: World, model: ModelVersion, intercept: float) -> Calibration:
+    """Store a calibrator of the artifact behind ``model``, and let it serve with the model."""
+    predictor = SetPredictor.load(world.store.folders[model.location])
+    fitted = Recalibration(intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names)))
+    kept = KeptRecalibration(predictor.version, predictor.calibrator_version, fitted)
+    world.store.calibrators[kept.version] = kept
+    made = replace(calibration(model, kept.version), id=world.ids(), location=kept.version)
+    with world.database() as transaction:
+        transaction.calibrations.add(made)
+        transaction.calibrations.activate(model.id, made.id, START, world.ids())
+        transaction.commit()
+    return made
+
+
+JUDGE = Document(text="judge verdict wheat")
+
+
+def test_a_calibrator_that_is_activated_corrects_what_the_model_says(world: World) -> None:
+    model = world.activate("old")
+    world.registry.follow()
+    (own,) = world.registry.active().score([JUDGE])
+    assert own.replaced is None
+    made = _learnt(world, model, -1.0)
+    world.registry.follow()
+    (now,) = world.registry.active().score([JUDGE])
+    assert world.store.loads == ["old"], "the model is not loaded again"
+    assert now.calibrator_version == made.version != own.calibrator_version
+    assert world.registry.active().own_calibrator_version == own.calibrator_version
+    assert now.model_version == own.model_version
+    assert now.replaced == tuple(candidate.confidence for candidate in own.candidates)
+    assert now.own_confidences == own.own_confidences
+    assert now.labels == own.labels
+    odds = own.confidence / (1 - own.confidence)
+    assert now.confidence == pytest.approx(1 / (1 + math.e / odds))
+    assert f'"confidence":{now.confidence}' in str(now.written.candidates).replace(" ", "")
+
+
+def test_without_a_calibrator_the_model_speaks_for_itself_again(world: World) -> None:
+    model = world.activate("old")
+    _learnt(world, model, -1.0)
+    world.registry.follow()
+    with world.database() as transaction:
+        transaction.calibrations.activate(model.id, None, START, world.ids())
+        transaction.commit()
+    world.registry.follow()
+    (own,) = world.registry.active().score([JUDGE])
+    assert own.replaced is None
+    assert own.calibrator_version == world.registry.active().own_calibrator_version
+
+
+def test_a_model_comes_with_the_calibrator_that_it_served_with(world: World) -> None:
+    model = world.activate("old")
+    made = _learnt(world, model, -1.0)
+    world.activate("new")
+    world.registry.follow()
+    assert world.registry.active().calibrator_version != made.version
+    assert world.registry.load(model).calibrator_version == made.version
+
+
+@pytest.mark.parametrize("how", ["missing", "foreign"])
+def test_a_calibrator_that_fails_leaves_the_present_one_serving(world: World, how: str) -> None:
+    model = world.activate("old")
+    world.registry.follow()
+    serving = world.registry.active()
+    made = _learnt(world, model, -1.0)
+    kept = world.store.calibrators.pop(made.version)
+    if how == "foreign":
+        world.store.calibrators[made.version] = replace(kept, model_version="another")
+    with pytest.raises(CalibrationDamaged):
+        world.registry.load_calibration(model, made)
+    with structlog.testing.capture_logs() as lines:
+        world.registry.follow()
+        world.registry.follow()
+    assert world.registry.active() is serving
+    assert [line["event"] for line in lines] == ["model.failed"]
+    world.store.calibrators[made.version] = kept
+    world.now = RETRY_AFTER_S
+    world.registry.follow()
+    assert world.registry.active().calibrator_version == made.version
+
+
+def test_a_calibrator_tried_before_is_not_loaded_again(world: World) -> None:
+    model = world.activate("old")
+    world.registry.follow()
+    made = _learnt(world, model, -1.0)
+    world.registry.load_calibration(model, made)
+    world.store.calibrators.clear()
+    world.registry.follow()
+    assert world.registry.active().calibrator_version == made.version
+
+
+def test_a_shadow_answers_with_its_own_calibrator(world: World) -> None:
+    world.activate("old")
+    other = ModelVersion(world.ids(), world.ids(), "new", {}, False, START)
+    with world.database() as transaction:
+        transaction.models.add(other)
+        transaction.comparisons.begin_shadow(Shadow(world.ids(), other.id, START, "ada"))
+        transaction.commit()
+    made = _learnt(world, other, -1.0)
+    world.registry.follow()
+    shadow = world.registry.shadow()
+    assert shadow is not None
+    assert (shadow[0], shadow[1].calibrator_version) == (other.id, made.version)

@@ -7,9 +7,12 @@ import zipfile
 from pathlib import Path
 
 import fsspec
+import numpy as np
 import pytest
 
-from service.domain.errors import InvalidRequest, ModelUnavailable
+from models.confidence.recalibration import COLUMNS, Recalibration
+from models.recalibrations import KeptRecalibration
+from service.domain.errors import CalibrationDamaged, InvalidRequest, ModelUnavailable
 from service.inference.store import FolderOrObjectStore
 from tests.fakes import START, FakeClock, FakeIds
 from tests.trained import Artifacts
@@ -248,3 +251,49 @@ def test_what_is_no_artifact_in_a_zip_file_is_refused(tmp_path: Path, archive: i
         store.add_archive(archive)
     assert list((tmp_path / "store").iterdir()) == []
     assert not (tmp_path / "evil").exists()
+
+
+def _kept(intercept: float = 0.5) -> KeptRecalibration:
+    fitted = Recalibration(intercept, np.zeros(len(COLUMNS)), np.zeros(6))
+    return KeptRecalibration("3f9c0b7a1d2e", "90ab12cd34ef", fitted)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*.json") if path.name != "manifest.json"]
+
+
+def test_a_calibrator_is_kept_beside_the_models_and_comes_back(
+    store: FolderOrObjectStore, artifacts: Artifacts, tmp_path: Path
+) -> None:
+    model = store.add(str(artifacts.text))
+    location = store.add_calibrator(_kept())
+    assert location == f"calibrators/3f9c0b7a1d2e-{_kept().version}"
+    assert store.add_calibrator(_kept()) == location
+    assert store.load_calibrator(location).recalibration.intercept == 0.5
+    assert store.add_calibrator(_kept(0.25)) != location
+    assert store.load(model.location).version == model.version
+    assert _left_over(tmp_path) == []
+
+
+def test_a_damaged_calibrator_is_refused_and_replaced_by_a_sound_one(tmp_path: Path) -> None:
+    store = _store(str(tmp_path / "artifacts"), tmp_path / "cache")
+    location = store.add_calibrator(_kept())
+    (victim,) = _files(tmp_path / "artifacts" / location)
+    victim.write_bytes(victim.read_bytes()[:-2])
+    with pytest.raises(CalibrationDamaged, match=r"recalibration\.json"):
+        store.load_calibrator(location)
+    store.add_calibrator(_kept())
+    assert store.load_calibrator(location).version == _kept().version
+    with pytest.raises(CalibrationDamaged, match="cannot be loaded"):
+        store.load_calibrator("calibrators/nowhere")
+
+
+def test_a_calibrator_is_fetched_where_it_is_wanted(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").store.clear()
+    url = "memory://bucket/models"
+    location = _store(url, tmp_path / "one").add_calibrator(_kept())
+    other = _store(url, tmp_path / "two")
+    assert other.load_calibrator(location).version == _kept().version
+    (victim,) = _files(tmp_path / "two" / location)
+    victim.write_bytes(b"{}")
+    assert other.load_calibrator(location).version == _kept().version, "fetched again"

@@ -1,14 +1,14 @@
 """Calibrators learnt from reviews, which of them served when, and what models said by themselves.
 
-Revision: 0014, after 0013
+Revision: 0016, after 0015
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0014"
-down_revision = "0013"
+revision = "0016"
+down_revision = "0015"
 branch_labels = None
 depends_on = None
 
