@@ -1,0 +1,218 @@
+"""Days of an administrator, in a real browser."""
+
+import gzip
+import re
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from service.dashboard.board_frame import SECTIONS
+from service.domain.delivery import DeliveryState, EndpointChange
+from service.domain.people import SYSTEM
+from service.domain.routing import ThresholdMode
+from tests.browser.site import Site
+from tests.browser.watching import Faults, assert_accessible
+from tests.receiver import Receiver
+
+LARGEST_BYTES = 150_000
+
+SignIn = Callable[..., Page]
+
+
+def details(site: Site) -> dict[str, str]:
+    """An address for every page that belongs to one thing."""
+    verbs = site.verbs
+    candidate = next(one for one in verbs.list_models(SYSTEM) if not one.active)
+    webhook = verbs.list_webhooks(SYSTEM)[0].id
+    return {
+        "model": f"/board/models/{candidate.id}",
+        "activate": f"/board/models/{candidate.id}/activate",
+        "job": f"/board/jobs/{verbs.list_jobs(SYSTEM).items[0].id}",
+        "webhook": f"/board/webhooks/{webhook}",
+        "delivery": f"/board/deliveries/{verbs.list_deliveries(SYSTEM).items[0].id}",
+        "person": f"/board/people/{verbs.list_people(SYSTEM)[0].id}",
+    }
+
+
+@pytest.mark.parametrize("path", ["/board", *(one.address for one in SECTIONS)])
+def test_pages_have_no_violation(sign_in: SignIn, path: str) -> None:
+    assert_accessible(sign_in("admin", path))
+
+
+@pytest.mark.parametrize("which", ["model", "activate", "job", "webhook", "delivery", "person"])
+def test_pages_of_one_thing_have_no_violation(sign_in: SignIn, site: Site, which: str) -> None:
+    assert_accessible(sign_in("admin", details(site)[which]))
+
+
+def test_a_refused_form_has_no_violation(sign_in: SignIn, faults: Faults) -> None:
+    faults.expect("status of 422")
+    page = sign_in("admin", "/board/policy")
+    page.get_by_label("Right among what is sent").fill("200")
+    page.get_by_role("button", name="See what it would do").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_label("Right among what is sent")).to_have_value("200")
+    assert_accessible(page)
+
+
+def test_pages_are_small(site: Site) -> None:
+    cookies = {"setwise-session": site.token("admin")}
+    with httpx.Client(base_url=site.url, cookies=cookies, trust_env=False) as client:
+        for path in ("/board", *(one.address for one in SECTIONS), *details(site).values()):
+            page = client.get(path)
+            assert page.status_code == 200
+            loaded = [page, *(client.get(each) for each in _assets(page.text))]
+            size = sum(len(gzip.compress(each.content)) for each in loaded)
+            assert size < LARGEST_BYTES, (path, size)
+
+
+def _assets(page: str) -> list[str]:
+    return sorted(set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page)))
+
+
+def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
+    sign_in: SignIn, site: Site
+) -> None:
+    page = sign_in("admin")
+    page.get_by_role("link", name="Board").click()
+    page.get_by_role("navigation", name="Board").get_by_role("link", name="Policy").click()
+    page.get_by_label("Fixed threshold").fill("0.5")
+    page.get_by_text("Add a rule").click()
+    page.get_by_label("What it does").select_option("at_most")
+    page.get_by_label("At most", exact=False).last.fill("2")
+    page.get_by_role("button", name="See what it would do").click()
+    effect = page.get_by_role("region", name="What your change would do")
+    expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
+    expect(effect.get_by_role("row", name="Sent without a person")).to_be_visible()
+    assert site.verbs.get_policy(SYSTEM).threshold == 0.7
+    effect.get_by_role("button", name="Put it into force").click()
+    expect(page.get_by_role("status")).to_contain_text("in force from now on")
+    policy = site.verbs.get_policy(SYSTEM)
+    assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
+    assert [rule.name for rule in policy.rules] == ["storms are read", "at most"]
+
+
+def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> None:
+    page = sign_in("admin", "/board/keys")
+    page.get_by_label("Name", exact=True).fill("billing <b>")
+    page.get_by_text("Narrow it to some scopes").click()
+    page.get_by_label("predict", exact=True).check()
+    page.get_by_role("button", name="Make it").click()
+    secret = page.get_by_label("Secret").inner_text()
+    headers = {"Authorization": f"Bearer {secret}"}
+
+    def status() -> int:
+        return httpx.get(f"{site.url}/v1/predictions", headers=headers, trust_env=False).status_code
+
+    assert status() == 200
+    page.get_by_role("link", name="I have copied it").click()
+    assert secret not in page.content()
+    page.get_by_role("link", name="Revoke billing").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("billing <b>")
+    page.get_by_role("link", name="Leave it as it is").click()
+    page.get_by_role("link", name="Revoke billing").click()
+    page.get_by_role("button", name="Revoke it").click()
+    expect(page.get_by_role("status")).to_contain_text("opens nothing any more")
+    assert status() == 401
+
+
+def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Site) -> None:
+    before, candidate = sorted(site.verbs.list_models(SYSTEM), key=lambda one: not one.active)
+    page = sign_in("admin", f"/board/models/{candidate.id}")
+    page.get_by_role("button", name="Check that it loads").click()
+    expect(page.get_by_role("status")).to_contain_text("loads and predicts")
+    page.get_by_label("Newest documents").fill("100")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    expect(page.get_by_text("succeeded")).to_be_visible()  # the page follows its job
+    page.get_by_role("link", name="the model and its comparison").click()
+    page.get_by_role("link", name="Only where the route would flip").click()
+    expect(
+        page.get_by_text("would wait").or_(page.get_by_text("would be sent")).first
+    ).to_be_visible()
+    page.get_by_role("link", name="Let it serve").click()
+    expect(page.get_by_text("Of 100 documents that both have scored")).to_be_visible()
+    page.get_by_role("button", name="Let it serve").click()
+    expect(page.get_by_role("status")).to_contain_text("serves now")
+    active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
+    assert active.id == candidate.id
+    page.get_by_role("link", name="Roll back").click()
+    page.get_by_role("button", name="Roll back").click()
+    expect(page.get_by_role("status")).to_contain_text("serves again")
+    active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
+    assert active.id == before.id
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as listening:
+        yield listening
+
+
+def test_a_delivery_that_was_lost_is_sent_again(
+    sign_in: SignIn, site: Site, receiver: Receiver
+) -> None:
+    page = sign_in("admin", "/board/webhooks")
+    page.get_by_label("Address").fill(f"http://127.0.0.1:{receiver.port}/hooks")
+    page.get_by_role("button", name="Add it").click()
+    receiver.secrets.append(page.get_by_label("Secret").inner_text())
+    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("button", name="Send a test").click()
+    expect(page.get_by_text("204")).to_be_visible()  # the page follows the delivery
+    assert len(receiver.calls) == 1
+    page.get_by_role("link", name="Send it again").click()
+    expect(page.get_by_text("It has arrived before")).to_be_visible()
+    page.get_by_role("button", name="Send it again").click()
+    expect(page.get_by_role("status")).to_contain_text("due again")
+    expect(page.get_by_role("row", name="204")).to_have_count(2)
+    assert [call.id for call in receiver.calls] == [receiver.calls[0].id] * 2
+
+
+def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> None:
+    added, _ = site.verbs.add_webhook(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
+    page = sign_in("admin", f"/board/webhooks/{added.id}")
+    page.get_by_label("On", exact=True).uncheck()
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("status")).to_contain_text("is changed")
+    assert not site.verbs.get_webhook(SYSTEM, added.id).enabled
+    page.get_by_role("link", name="Delete it").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_role("status")).to_contain_text("deleted")
+    assert added.id not in {one.id for one in site.verbs.list_webhooks(SYSTEM)}
+    dead = site.verbs.list_deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
+    assert not dead.items
+
+
+def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faults: Faults) -> None:
+    faults.expect("status of 422")
+    board = sign_in("admin", "/board/people")
+    board.get_by_label("Name", exact=True).fill("Nora New")
+    board.get_by_label("Login name").fill("nora")
+    board.get_by_label("First password").fill("short")
+    board.get_by_role("button", name="Make it").click()
+    expect(board.get_by_label("Login name")).to_have_value("nora")
+    expect(board.get_by_text("too short")).to_be_visible()
+    board.get_by_label("First password").fill("a sentence that Nora knows")
+    board.get_by_role("button", name="Make it").click()
+    board.get_by_role("link", name="Nora New").click()
+    board.get_by_label("Role", exact=True).select_option("lead")
+    board.get_by_role("button", name="Change it").click()
+    expect(board.get_by_role("status")).to_contain_text("changed")
+    assert site.caller("nora").role == "lead"
+    site.verbs.sign_in("nora", "a sentence that Nora knows")
+    board.get_by_role("link", name="Shut the account").click()
+    board.get_by_role("button", name="Shut it").click()
+    expect(board.get_by_role("status")).to_contain_text("shut")
+    board.get_by_role("link", name="What Nora New has done").click()
+    expect(board.get_by_role("row", name="session.begun")).to_be_visible()
+
+
+def test_an_auditor_reads_the_trail_and_finds_no_way_to_change(sign_in: SignIn) -> None:
+    page = sign_in("auditor", "/board/audit")
+    page.get_by_label("About").select_option("person.")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("row", name="person.created").first).to_be_visible()
+    expect(page.get_by_role("row", name="review.completed")).to_have_count(0)
+    for one in SECTIONS:
+        page.goto(one.address)
+        expect(page.locator("main form[method=post]")).to_have_count(0)
