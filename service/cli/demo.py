@@ -12,13 +12,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from service.cli.console import CommandError, Report, note, progress, say
+from service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
 from service.cli.demo_people import DemoPeople
 from service.cli.secrets_file import SecretsFile
 from service.cli.welcome import Examples, shown, welcome
@@ -34,13 +35,9 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 HOST = "127.0.0.1"
-THRESHOLD = 0.9
 
 TRAINING_NOTES, TRAINING_SEED = 4000, 1
 TEST_NOTES, TEST_SEED = 1000, 2
-# The notes that come in are of another stream than those that were learnt.
-INCOMING_NOTES, INCOMING_SEED = 240, 3
-REVIEWED_NOTES = 45
 # A later run tops the queue up, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
 EXAMPLES, EXAMPLES_SEED = 200, 4
@@ -68,8 +65,9 @@ def demo(
     with progress("demo") as report:
         model = _trained(settings.data_dir, _part(report, 0.0, 0.8))
         report(0.8, "fill the queue")
-        with closing(build(settings)) as built:
-            secrets, passwords, examples = _prepared(built, model, _part(report, 0.8, 1.0))
+        clock = TravellingClock()
+        with closing(build(settings, clock=clock)) as built:
+            secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
     # Put together afresh: an application runs once.
     served = build(settings)
     try:
@@ -181,7 +179,7 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
 
 
 def _prepared(
-    built: "Application", model: Path, report: Report
+    built: "Application", clock: TravellingClock, model: Path, report: Report
 ) -> tuple[dict[str, str], dict[str, str], Examples]:
     """Fill the database; returns the keys by role, the passwords by login, and notes to try."""
     from service.db import migrate
@@ -194,7 +192,7 @@ def _prepared(
     passwords = DemoPeople(SecretsFile(folder / "demo-passwords.json"), built.verbs).opened()
     built.registry.start()
     try:
-        _fill(built.verbs, keys, secrets, report)
+        _fill(built.verbs, keys, secrets, report, clock)
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
@@ -256,34 +254,41 @@ class Keyring:
             self.file.write(secrets)
         return secrets
 
-    def annotator(self, name: str) -> "Caller":
-        """Return a generated reviewer as the service knows them; nobody holds their key."""
+    def annotator(self, name: str, leads: bool) -> "Caller":
+        """Return a generated reviewer or lead as the service knows them; nobody holds their key."""
         from service.domain.people import SYSTEM, Caller, Role
 
+        name = f"{name} (generated)"
         keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
-        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, Role.REVIEWER)[0]
+        role = Role.LEAD if leads else Role.REVIEWER
+        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, role)[0]
         return Caller(id=key.id, name=key.name, role=key.role)
 
 
 # The history
 
 
-def _fill(verbs: "Verbs", keys: Keyring, secrets: Mapping[str, str], report: Report) -> None:
-    """Let documents come in and some be reviewed; a later run only tops the queue up."""
+def _fill(  # noqa: PLR0917 -- one after the other, called once
+    verbs: "Verbs",
+    keys: Keyring,
+    secrets: Mapping[str, str],
+    report: Report,
+    clock: TravellingClock,
+    plan: Plan = PLAN,
+) -> None:
+    """Make a history, or the rest of it; a later run only tops the queue up."""
     from service.domain.people import SYSTEM
-    from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+    from service.domain.routing import FIRST_POLICY_VERSION
 
-    if verbs.get_policy(SYSTEM).version == FIRST_POLICY_VERSION:
-        change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD)
-        verbs.change_policy(SYSTEM, change, FIRST_POLICY_VERSION)
     client = verbs.authenticate(secrets["client"])
+    history = History(verbs, clock, client, cache(keys.annotator), plan)
     counts = verbs.summary(SYSTEM)
-    if counts.predictions < INCOMING_NOTES:
-        _post(verbs, client, counts.predictions, INCOMING_NOTES - counts.predictions, report)
+    if verbs.get_policy(SYSTEM).version == FIRST_POLICY_VERSION:
+        history.begin()
+    if counts.predictions < history.total:
+        history.happen(counts.predictions, report)
     elif counts.waiting < LEAST_WAITING:
         _post(verbs, client, counts.predictions, TOP_UP, report)
-    if counts.completed == 0:
-        _review(verbs, keys)
 
 
 def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) -> None:
@@ -293,22 +298,3 @@ def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) 
     for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
         verbs.predict(client, Document(written.id, written.text, metadata=written.metadata))
         report((place + 1) / n, "fill the queue")
-
-
-def _review(verbs: "Verbs", keys: Keyring) -> None:
-    """Let the three generated annotators settle the first tasks, each as well as they can."""
-    from models.corpus.notes import ANNOTATORS, annotate, generate_notes
-
-    truth = {written.id: written for written in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
-    for turn in range(REVIEWED_NOTES):
-        annotator = ANNOTATORS[turn % len(ANNOTATORS)]
-        reviewer = keys.annotator(f"{annotator.name} (generated)")
-        task = verbs.claim_review(reviewer)
-        if task is None:
-            return
-        written = truth.get(task.prediction.document.id or "")
-        if written is None:  # somebody else's document, posted between two runs
-            verbs.release_review(reviewer, task.id)
-            return
-        labels = annotate(written, annotator, Random(written.id))  # noqa: S311 - keeps no secret
-        verbs.complete_review(reviewer, task.id, labels, None, task.version)

@@ -230,7 +230,7 @@ def _certificate_tile(seen: Cockpit) -> Tile:
     newest = state.newest
     proof = ""
     if newest is not None and newest.threshold is not None:
-        proof = f"audits prove {newest.threshold:.3g}; "
+        proof = f"audits prove a threshold of {newest.threshold:.3g}; "
     return Tile(
         name,
         number,

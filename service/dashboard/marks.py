@@ -107,7 +107,7 @@ class Bars:
                 if length > 0:
                     place = {"x": left + space, "y": y(top), "width": right - left - 2 * space}
                     height = max(y(bottom) - y(top), 0.75)
-                    inside.append(element("rect", **place, height=height, class_=f"bar {tone}"))
+                    inside.append(element("rect", **place, height=height, class_=f"piece {tone}"))
                 bottom = top
             if inside:
                 yield element("g", told(bar.says), *inside)
@@ -132,7 +132,7 @@ class Rows:
                 if length > 0:
                     place = {"x": x(at), "y": top, "width": max(x(at + length) - x(at), 0.75)}
                     inside.append(
-                        element("rect", **place, height=bottom - top, class_=f"bar {tone}")
+                        element("rect", **place, height=bottom - top, class_=f"piece {tone}")
                     )
                 at += length
             yield element("g", told(says), *inside)

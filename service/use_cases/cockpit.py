@@ -53,7 +53,8 @@ class CertificateState:
     audits : int
         Audits for it that are read by now.
     next_attempt_in : int or None
-        Audits until the next attempt; None where none is due, as the newest covers the policy.
+        Audits until the next attempt; None where none is due: the newest covers the policy, or its
+        threshold is set by hand.
     audits_needed : int or None
         Audits that would probably prove a threshold, by the last attempt; None where it cannot
         tell, or no number would.
