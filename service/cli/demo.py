@@ -281,7 +281,8 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     from service.domain.routing import FIRST_POLICY_VERSION
 
     client = verbs.authenticate(secrets["client"])
-    history = History(verbs, clock, client, cache(keys.annotator), plan)
+    reviewer = verbs.authenticate(secrets["reviewer"])
+    history = History(verbs, clock, client, reviewer, cache(keys.annotator), plan)
     counts = verbs.summary(SYSTEM)
     if verbs.get_policy(SYSTEM).version == FIRST_POLICY_VERSION:
         history.begin()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from service.cli.console import Report
     from service.domain.people import Caller
     from service.domain.predictions import Prediction
+    from service.domain.reviews import ReviewTask
     from service.use_cases.verbs import Verbs
 
 INCOMING_SEED = 3
@@ -106,6 +107,8 @@ class History:
     ----------
     client : Caller
         Sends the documents.
+    reviewer : Caller
+        Whoever tries the calls; the first task that they get shows what the model suggests.
     annotator : callable
         Gives a caller for a name and whether it is a lead.
     """
@@ -113,6 +116,7 @@ class History:
     verbs: "Verbs"
     clock: TravellingClock
     client: "Caller"
+    reviewer: "Caller"
     annotator: "Callable[[str, bool], Caller]"
     plan: Plan = PLAN
 
@@ -126,7 +130,9 @@ class History:
         return self.plan.documents(self._today)
 
     def begin(self) -> None:
-        """Put a policy into force before the first document."""
+        """Before the first document: put a policy into force, and annotators into their groups."""
+        from models.corpus.notes import ANNOTATORS
+        from service.domain.annotators import GroupChange
         from service.domain.audits import AuditPlan
         from service.domain.people import SYSTEM
         from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
@@ -138,6 +144,10 @@ class History:
         morning, _, _ = next(self.plan.schedule(self._today))
         self.clock.travel(morning)
         self.verbs.change_policy(SYSTEM, change, FIRST_POLICY_VERSION)
+        for one in ANNOTATORS:
+            group = one.group.replace(" ", "-")
+            self.verbs.change_group(SYSTEM, group, GroupChange(one.group.capitalize()), None)
+            self.verbs.place_annotator(SYSTEM, self.annotator(one.name, False).id, group, None)
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
@@ -162,6 +172,8 @@ class History:
                         self.verbs.certify()
                 report(end / total, "make five weeks of history")
                 start = end
+            while self._settle(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
+                pass
         finally:
             self.clock.come_back()
 
@@ -198,7 +210,7 @@ class History:
         lead = self.annotator(LEAD, True)
         draw = Random(f"{LEAD} {self.clock().date()}")  # noqa: S311 - as above
         if reviews and not last_days:
-            while self._settle(lead, draw, attrgetter("labels"), escalated_only=True):
+            while self._settle(lead, draw, attrgetter("labels"), only=_escalated):
                 pass
 
     def _settle(
@@ -207,15 +219,15 @@ class History:
         draw: Random,
         answer: "Callable[[Note], tuple[str, ...]]",
         *,
-        escalated_only: bool = False,
+        only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
-        """Claim a task and complete it; returns whether there was one."""
+        """Claim a task and complete it; returns whether there was one of those wanted."""
         task = self.verbs.claim_review(reviewer)
         if task is None:
             return False
         note = self._truth.get(task.prediction.document.id or "")
-        # A document of somebody else's, posted between two runs, or work that is not a lead's.
-        if note is None or (escalated_only and not task.escalated):
+        # A document of somebody else's was posted between two runs.
+        if note is None or not only(task):
             self.verbs.release_review(reviewer, task.id)
             return False
         self.clock.advance(draw.uniform(LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S))
@@ -229,6 +241,14 @@ class History:
             note = self._truth.get(prediction.document.id or "")
             if note is not None and Random(note.id).random() < _REPORTED:  # noqa: S311 - as above
                 self.verbs.report_outcome(self.client, prediction.id, note.labels, "billing")
+
+
+def _blind(task: "ReviewTask") -> bool:
+    return task.kind.blind
+
+
+def _escalated(task: "ReviewTask") -> bool:
+    return task.escalated
 
 
 _SATURDAY = 5

@@ -136,6 +136,7 @@ def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str
     )
     figures = [make(seen) for make in FIGURES]
     figures.append(cockpit_errors.breaker(verbs.get_breaker(caller)))
+    figures.append(cockpit_errors.noise(verbs.list_groups(caller)))
     return seen, {figure.name: figure for figure in figures}
 
 

@@ -11,11 +11,12 @@ from service.domain.breaker import Position
 from service.use_cases.breaker import BreakerState
 from service.use_cases.cockpit import Cockpit
 from service.use_cases.mistakes import GroupErrors
+from service.use_cases.noise import GroupReport
 
 _ROW = 24
 """Height of a row of a lying chart, in units of the picture."""
 
-_LONGEST_NAME = 26
+_LONGEST_NAME = 30
 
 
 def labels(seen: Cockpit) -> Figure:
@@ -284,6 +285,80 @@ def _breaker_says(state: BreakerState) -> str:
                 f"Sending goes on. {seen} The probability of a false alarm among them is at most "
                 f"{percent(state.false_alarm_bound)}."
             )
+
+
+def noise(groups: Sequence[GroupReport]) -> Figure:
+    """Return how often the answers of each group are wrong, as far as leads have decided."""
+    rates = [
+        (report.group.name, name, meaning, rate)
+        for report in groups
+        if report.estimate is not None
+        for name, meaning, rate in (
+            ("alpha", "rejects what is right", report.estimate.alpha),
+            ("beta", "accepts what is wrong", report.estimate.beta),
+        )
+    ]
+    figure = Figure(
+        "noise",
+        "How often answers are wrong",
+        _noise_says(groups),
+        [
+            Column("group", TEXT),
+            Column("rate", TEXT),
+            *(Column(name, SHARE) for name in ("estimate", "low", "high")),
+            Column("decided_by_leads"),
+        ],
+        [[group, name, one.estimate, one.low, one.high, one.n] for group, name, _, one in rates],
+        empty=(
+            "No lead has decided on an audit yet. Audits, and the share of them that is read "
+            "again, are set in the policy."
+        ),
+        terms=("noise", "adjudication"),
+        legend=(("leased", "estimate, with its interval"),),
+    )
+    if not rates:
+        return figure
+    names = [f"{group}: {meaning}" for group, _, meaning, _ in rates]
+    n = len(rates)
+    marks: list[Mark] = [
+        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        Intervals(
+            [(k + 0.5, one.estimate, one.low, one.high) for k, (*_, one) in enumerate(rates)],
+            "leased",
+            [
+                f"{name}: {percent(one.estimate)}, between {percent(one.low)} and "
+                f"{percent(one.high)}, from {plural(one.n, 'decision')}"
+                for name, (*_, one) in zip(names, rates, strict=True)
+            ],
+            lying=True,
+        ),
+    ]
+    frame = Frame(
+        Axis(0, 1, percent_ticks(0, 1), "share of answers"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room(names),
+    )
+    return drawn(figure, frame, marks)
+
+
+def _noise_says(groups: Sequence[GroupReport]) -> str:
+    known = [one for one in groups if one.estimate is not None]
+    if not known:
+        return "How often people answer wrongly is not known yet."
+    decided = sum(one.estimate.alpha.n + one.estimate.beta.n for one in known if one.estimate)
+    blocked = [one.group.name for one in groups if any(each.blocking for each in one.findings)]
+    return (
+        f"From {plural(decided, 'blind answer')} on which leads have decided. Rates are of groups, "
+        "never of one person: they say how far answers may be trusted when confidence is learnt "
+        "from them. "
+        + (
+            f"Nothing is learnt from {', '.join(blocked)} yet, as too little is known of them."
+            if blocked
+            else "Enough is known of every group to learn from its answers."
+        )
+    )
 
 
 def _no_errors(seen: Cockpit) -> str:

@@ -3,6 +3,7 @@
 import json
 import shlex
 import stat
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,12 +12,14 @@ import pytest
 
 from models.corpus.notes import ANNOTATORS, CODES, generate_notes
 from service.cli import demo as demo_command
-from service.cli.demo import INCOMING_NOTES, INCOMING_SEED, LEAST_WAITING, REVIEWED_NOTES, TOP_UP
+from service.cli.demo import LEAST_WAITING, TOP_UP
+from service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
 from service.cli.demo_people import LOGINS, DemoPeople
 from service.cli.secrets_file import SecretsFile
 from service.cli.welcome import Examples, welcome
 from service.domain.people import SYSTEM, Caller, KeyDigest, Role
 from service.domain.predictions import Document, ScoredSet
+from service.domain.reviews import ReviewKind
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.use_cases.administer import (
     Authenticate,
@@ -26,13 +29,17 @@ from service.use_cases.administer import (
     ListKeys,
     RevokeKey,
 )
+from service.use_cases.annotators import ChangeGroup, PlaceAnnotator
+from service.use_cases.certify import Certify
+from service.use_cases.outcomes import ReportOutcome
 from service.use_cases.people import CreatePerson, ListPeople, SetPassword
-from service.use_cases.predict import ListPredictions, Predict
+from service.use_cases.predict import ListPredictions, Predict, PredictBatch
 from service.use_cases.report import Summary
 from service.use_cases.review import ClaimReview, CompleteReview, ListReviews, ReleaseReview
 from tests.fake_people import FakePasswords
 from tests.fakes import (
     LOTTERY,
+    START,
     FakeClock,
     FakeDatabase,
     FakeIds,
@@ -40,6 +47,9 @@ from tests.fakes import (
     FakePredictors,
     scored_set,
 )
+
+PLAN = Plan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
+INCOMING_NOTES = PLAN.documents(START)
 
 
 class HalfSure(FakePredictor):
@@ -58,7 +68,8 @@ class Service:
     """The verbs that the demo uses, on a database in memory."""
 
     def __init__(self) -> None:
-        begin, now, new_id = FakeDatabase(), FakeClock(), FakeIds()
+        begin, new_id = FakeDatabase(), FakeIds()
+        now = self.clock = TravellingClock(FakeClock())
         predictors, digest = FakePredictors(HalfSure()), KeyDigest(b"pepper")
         random_parts = iter(f"{number:043}" for number in range(1000))
         self.verbs = SimpleNamespace(
@@ -72,7 +83,12 @@ class Service:
             get_policy=GetPolicy(begin),
             change_policy=ChangePolicy(begin, now, new_id),
             summary=Summary(begin),
-            predict=Predict(predictors, begin, now, new_id, LOTTERY),
+            predict=(one := Predict(predictors, begin, now, new_id, LOTTERY)),
+            predict_batch=PredictBatch(one),
+            report_outcome=ReportOutcome(begin, now, new_id),
+            certify=Certify(begin, now, new_id, LOTTERY),
+            change_group=ChangeGroup(begin, now, new_id),
+            place_annotator=PlaceAnnotator(begin, now, new_id),
             list_predictions=ListPredictions(begin),
             claim_review=ClaimReview(begin, now, new_id),
             release_review=ReleaseReview(begin, now, new_id),
@@ -84,7 +100,9 @@ class Service:
     def fill(self, folder: Path) -> dict[str, str]:
         keys = demo_command.Keyring(SecretsFile(folder / "keys.json"), self.verbs)
         secrets = keys.opened()
-        demo_command._fill(self.verbs, keys, secrets, lambda fraction, message="": None)
+        demo_command._fill(
+            self.verbs, keys, secrets, lambda fraction, message="": None, self.clock, PLAN
+        )
         return secrets
 
 
@@ -168,7 +186,7 @@ def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None
     service.fill(tmp_path)
     counts = service.verbs.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES
-    assert counts.completed == REVIEWED_NOTES
+    assert counts.completed > 40
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
@@ -188,8 +206,37 @@ def test_annotators_answer_near_the_truth_whatever_was_suggested(
         set(a.labels) == truth[predictions[a.prediction_id].document.id]
         for a in service.contents().annotations.values()
     ]
-    assert len(answers) == REVIEWED_NOTES
+    assert len(answers) > 40
     assert 0.6 < sum(answers) / len(answers) < 1
+
+
+def test_the_history_lies_in_the_past_in_order_and_ends_today(
+    service: Service, tmp_path: Path
+) -> None:
+    service.fill(tmp_path)
+    contents = service.contents()
+    came = [one.created_at for one in sorted(contents.predictions.values(), key=lambda p: p.id)]
+    assert came == sorted(came)
+    assert (START - came[0]).days == PLAN.days - 2  # from eight in the morning
+    assert came[-1] == START
+    assert service.clock() == START
+    done = {one.prediction_id: one for one in contents.annotations.values()}
+    assert all(one.created_at >= contents.predictions[key].created_at for key, one in done.items())
+    assert all(10 < one.seconds < 80 for one in done.values() if one.created_at < came[-26])
+    assert contents.certifications
+
+
+def test_every_kind_of_work_was_done_and_some_is_left(service: Service, tmp_path: Path) -> None:
+    service.fill(tmp_path)
+    contents = service.contents()
+    kinds = Counter(one.kind for one in contents.annotations.values())
+    assert kinds.keys() == set(ReviewKind)
+    left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
+    assert left[ReviewKind.ADJUDICATION] > 0
+    assert left[ReviewKind.REVIEW] > 0
+    first = service.verbs.claim_review(Caller("somebody", "Somebody", Role.REVIEWER))
+    assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
+    assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 
 
 def test_a_second_run_adds_nothing_to_a_long_queue(service: Service, tmp_path: Path) -> None:
@@ -216,8 +263,18 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
 
 def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) -> None:
     keys = keyring(service, tmp_path)
-    client = service.verbs.authenticate(keys.opened()["client"])
-    demo_command._post(service.verbs, client, 0, 100, lambda fraction, message="": None)
+    secrets = keys.opened()
+    client, reviewer = (service.verbs.authenticate(secrets[r]) for r in ("client", "reviewer"))
+    history = History(service.verbs, service.clock, client, reviewer, keys.annotator, PLAN)
+
+    def power_cut(fraction: float, _: str = "") -> None:
+        if fraction > 0.5:
+            raise KeyboardInterrupt
+
+    history.begin()
+    with pytest.raises(KeyboardInterrupt):
+        history.happen(0, power_cut)
+    assert 0 < service.verbs.summary(SYSTEM).predictions < INCOMING_NOTES
     service.fill(tmp_path)
     assert service.verbs.summary(SYSTEM).predictions == INCOMING_NOTES
     ids = {prediction.document.id for prediction in service.contents().predictions.values()}

@@ -68,7 +68,7 @@ def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: 
     worked(service)
     page = browser.get("/cockpit").text
     sections = re.findall(r'<section class="card figure.*?</section>', page, re.DOTALL)
-    assert len(sections) == 11
+    assert len(sections) == 12
     for section in sections:
         assert re.search(r'<p class="says">[A-Z0-9“].+\.( \(p = [\d.e-]+\))?</p>', section), section
         if 'class="empty"' not in section:

@@ -134,9 +134,9 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
 def the_queue_is_filled_and_has_some_history(demo: Demo) -> None:
     assert demo.get("/readyz").status_code == 200
     tiles = demo.tiles()
-    assert tiles["Sent automatically"] > 40
+    assert tiles["Sent automatically"] > 200
     assert tiles["Waiting"] >= 20
-    assert tiles["Reviewed"] == 45
+    assert tiles["Reviewed"] > 300
     page = demo.page("/", "admin")
     assert "set by hand, not certified" in page
     assert "86 labels" in page
