@@ -95,7 +95,7 @@ from service.use_cases.ports import (
     Stage,
     unwatched,
 )
-from service.use_cases.rates import NoGroupRates
+from service.use_cases.rates import ReportedRates
 from service.use_cases.verbs import Verbs
 
 
@@ -385,7 +385,7 @@ def verbs(
         list_certifications=certify.ListCertifications(begin),
         request_calibration=recalibrate.RequestCalibration(**desk),
         recalibrate=recalibrate.Recalibrate(
-            loader=loader, calibrators=calibrators, group_rates=NoGroupRates(), **office
+            loader=loader, calibrators=calibrators, group_rates=ReportedRates(), **office
         ),
         get_calibration=calibrations.GetCalibration(begin),
         list_calibrations=calibrations.ListCalibrations(begin),

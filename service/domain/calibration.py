@@ -1,7 +1,7 @@
 """Recalibration: what is learnt from, what came of it, and which correction is in force."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -43,6 +43,10 @@ class Rates(NamedTuple):
     alpha: float
     beta: float
 
+
+RatesOf = Callable[[Annotation, float], Rates | str]
+"""Gives the error rates of an answer about a prediction of that confidence, or why there are none.
+"""
 
 EXACT = Rates(0.0, 0.0)
 """Of adjudications and outcomes, which are taken for the truth."""
@@ -107,8 +111,8 @@ class Answer(NamedTuple):
     ----------
     source : str
         ``outcome``, ``audit`` or ``review``.
-    annotator : str or None
-        Whose error rates the answer has; None if it is taken for the truth.
+    said : Annotation or None
+        Who erred if the answer is wrong; None if it is taken for the truth.
     checked : bool
         A lead decides wherever such an annotator contradicts the model, so that a right prediction
         cannot be called wrong.
@@ -116,24 +120,23 @@ class Answer(NamedTuple):
 
     agreed: bool
     source: str
-    annotator: str | None
+    said: Annotation | None
     checked: bool = False
 
-    def rates(self, of: Mapping[str, Rates]) -> Rates | None:
-        """Return the error rates of the answer; None if those of its annotator are not known."""
-        if self.annotator is None:
+    def rates(self, of: RatesOf, confidence: float) -> Rates | str:
+        """Return the error rates of the answer, or why its annotator's are not known."""
+        if self.said is None:
             return EXACT
-        found = of.get(self.annotator)
-        if found is None or not self.checked:
-            return found
-        return Rates(0.0, found.beta)
+        found = of(self.said, confidence)
+        return found if isinstance(found, str) or not self.checked else Rates(0.0, found.beta)
 
 
 WAITS_FOR_A_LEAD = "an audit contradicts the model, and no lead has decided yet"
 TO_CERTIFY = "drawn to certify: what proves the threshold teaches nothing"
 SAME_DOCUMENT = "same document again"
 UNKNOWN_TO_THE_MODEL = "nothing in the document was known to the model"
-NO_RATES = "no error rates are known for its annotator"
+NO_RATES = "no error rates are known for its annotator's group"
+RUBBER_STAMP = "its annotator agrees with everything"
 NOT_ANSWERED = "not yet answered"
 EXCLUSIONS = (
     TO_CERTIFY,
@@ -141,6 +144,7 @@ EXCLUSIONS = (
     SAME_DOCUMENT,
     UNKNOWN_TO_THE_MODEL,
     NO_RATES,
+    RUBBER_STAMP,
     NOT_ANSWERED,
 )
 
@@ -164,18 +168,17 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
     review = by_kind.get(ReviewKind.REVIEW) or by_kind.get(ReviewKind.OVERLAP)
     if review is None:
         return NOT_ANSWERED
-    return Answer(review.agreed, "review", review.reviewer)
+    return Answer(review.agreed, "review", review)
 
 
 def _audited(audit: Annotation, decided: Annotation | None) -> Answer | str:
     if decided is not None:
         # Read again whatever the auditor said, it is the truth; decided because the auditor
         # contradicted the model, it is one side of what an auditor's errors let through.
-        auditor = None if audit.agreed else audit.reviewer
-        return Answer(decided.agreed, "audit", auditor, checked=True)
+        return Answer(decided.agreed, "audit", None if audit.agreed else audit, checked=True)
     if not audit.agreed:
         return WAITS_FOR_A_LEAD
-    return Answer(True, "audit", audit.reviewer, checked=True)
+    return Answer(True, "audit", audit, checked=True)
 
 
 class Row(NamedTuple):
@@ -209,7 +212,7 @@ class Lessons(NamedTuple):
 def gather(
     reviewed: Sequence[ReviewedPrediction],
     plans: Mapping[str, AuditPlan],
-    rates: Mapping[str, Rates],
+    rates: RatesOf,
     *,
     noise: Noise,
     learnt_until: datetime | None,
@@ -222,8 +225,8 @@ def gather(
         Newest first; of one document the newest counts.
     plans : mapping from str to AuditPlan
         Of each policy version.
-    rates : mapping from str to Rates
-        Of each annotator; not looked at if ``noise`` is ``none``.
+    rates : callable
+        Error rates of each answer; not asked if ``noise`` is ``none``.
     learnt_until : datetime or None
         When the rows ended from which the calibrator that serves was learnt.
     """
@@ -243,9 +246,9 @@ def gather(
         elif isinstance(answer, str):
             excluded[answer] += 1
         else:
-            errors = EXACT if noise is Noise.NONE else answer.rates(rates)
-            if errors is None:
-                excluded[NO_RATES] += 1
+            errors = EXACT if noise is Noise.NONE else answer.rates(rates, made.scored.confidence)
+            if isinstance(errors, str):
+                excluded[errors] += 1
                 continue
             seen.add(document)
             chance = _chance(made, plans[made.policy_version])

@@ -1,13 +1,12 @@
 """What recalibration needs from the world outside, as Protocols."""
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from service.domain.calibration import (
     Calibration,
     Noise,
-    Rates,
+    RatesOf,
     ReviewedPrediction,
     Serving,
 )
@@ -70,9 +69,7 @@ class CalibratorLoader(Protocol):
 
 
 class GroupRates(Protocol):
-    """Error rates of annotators, by the group that each belongs to."""
+    """Error rates of annotators, by the group that each belonged to."""
 
-    def rates(
-        self, transaction: "UnitOfWork", noise: Noise, annotators: Sequence[str]
-    ) -> Mapping[str, Rates]:
-        """Return those that are known; raises `RatesUnknown` where asking makes no sense."""
+    def rates(self, transaction: "UnitOfWork", noise: Noise) -> RatesOf:
+        """Return what tells them for an answer; raises `RatesUnknown` if it could tell none."""

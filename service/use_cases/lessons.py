@@ -29,6 +29,9 @@ N_FOLDS = 5
 BETTER = 0.05
 """p-value of the paired test from which a calibrator counts as better."""
 
+TRUTH = "taken for the truth"
+"""Stands in a report for the group of leads' decisions and outcomes."""
+
 MOST_LISTED = 200
 """Documents whose route would change, listed each way."""
 
@@ -170,10 +173,20 @@ def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Map
 
 
 def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        said = row.answer.said
+        groups.setdefault(TRUTH if said is None else said.group, []).append(row)
     return {
         "mode": question.options.noise.value,
-        "mean_alpha": float(np.mean([row.rates.alpha for row in rows])),
-        "mean_beta": float(np.mean([row.rates.beta for row in rows])),
+        "groups": {
+            name: {
+                "rows": len(inside),
+                "alpha": float(np.mean([row.rates.alpha for row in inside])),
+                "beta": float(np.mean([row.rates.beta for row in inside])),
+            }
+            for name, inside in sorted(groups.items())
+        },
     }
 
 

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from service.domain.calibration import (
+    EXACT,
     Activate,
     Calibration,
     Lessons,
     Noise,
     Rates,
+    RatesOf,
     gather,
     shortage,
 )
@@ -21,6 +24,7 @@ from service.domain.errors import (
 )
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.predictions import Prediction
+from service.domain.reviews import Annotation
 from service.domain.routing import RoutingPolicy
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
@@ -221,12 +225,9 @@ class Recalibrate(Recorded):
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
         versions = {one.prediction.policy_version for one in reviewed}
         plans = {version: transaction.policies.get(version).audits for version in sorted(versions)}
-        annotators = sorted({said.reviewer for one in reviewed for said in one.annotations})
-        rates: Mapping[str, Rates] = {}
-        if options.rates is not None:
-            rates = dict.fromkeys(annotators, options.rates)
-        elif options.noise is not Noise.NONE:
-            rates = self.group_rates.rates(transaction, options.noise, annotators)
+        rates: RatesOf = partial(_alike, options.rates or EXACT)
+        if options.noise is not Noise.NONE and options.rates is None:
+            rates = self.group_rates.rates(transaction, options.noise)
         return Question(
             model=model,
             active=active,
@@ -296,6 +297,10 @@ class Recalibrate(Recorded):
         if active is not None and active.version != made.replaces:
             return "another calibrator serves by now; compare again"
         return None
+
+
+def _alike(rates: Rates, said: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
+    return rates
 
 
 def learnt_until(calibration: Calibration | None) -> datetime | None:

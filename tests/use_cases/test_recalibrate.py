@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from service.domain import annotators
 from service.domain.audits import AuditMode, AuditPlan, AuditRole
 from service.domain.calibration import (
     EXACT,
@@ -32,7 +33,7 @@ from service.use_cases.administer import ChangePolicy
 from service.use_cases.outcomes import ReportOutcome
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission
-from service.use_cases.rates import NoGroupRates
+from service.use_cases.rates import ReportedRates
 from service.use_cases.recalibrate import Options, Recalibrate, RequestCalibration
 from service.use_cases.review import ClaimReview, CompleteReview
 from tests.fake_calibrations import FakeCalibrators
@@ -76,7 +77,7 @@ class Loop:
         self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
         self.report_outcome = ReportOutcome(*parts)
         self.request = RequestCalibration(*parts)
-        self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, NoGroupRates())
+        self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, ReportedRates())
         self.model = model("sha256:model")
         self.told: list[tuple[float, str]] = []
 
@@ -104,7 +105,13 @@ class Loop:
             self.complete(who, task.id, labels, None, task.version)
         self.now.advance(minutes=1)
 
-    def review(self, made: Sequence[Prediction], who: Caller = ANN, rates: Rates = EXACT) -> None:
+    def review(
+        self,
+        made: Sequence[Prediction],
+        who: Caller = ANN,
+        rates: Rates = EXACT,
+        group: str = annotators.DEFAULT_GROUP,
+    ) -> None:
         """Let ``who`` review predictions, all at once."""
         reviewed = {one.id for one in made}
         with self.begin() as transaction:
@@ -113,7 +120,13 @@ class Loop:
                 if task.prediction.id in reviewed:
                     said = annotation(task, *self.answer(task.prediction, rates))
                     transaction.reviews.annotate(
-                        replace(said, id=self.new_id(), reviewer=who.id, created_at=self.now())
+                        replace(
+                            said,
+                            id=self.new_id(),
+                            reviewer=who.id,
+                            group=group,
+                            created_at=self.now(),
+                        )
                     )
             transaction.commit()
         self.now.advance(minutes=1)
@@ -236,29 +249,39 @@ def test_known_noise_is_corrected_for(loop: Loop) -> None:
     assert aware.version != naive.version
     assert aware.report["noise"] == {
         "mode": "known",
-        "mean_alpha": pytest.approx(0.3),
-        "mean_beta": pytest.approx(0.05),
+        "groups": {
+            "default": {
+                "rows": 900,
+                "alpha": pytest.approx(0.3),
+                "beta": pytest.approx(0.05),
+            }
+        },
     }
 
 
 def test_rates_that_nobody_keeps_are_asked_for(loop: Loop) -> None:
     loop.review(loop.predict(LEAST_ROWS), ANN)
     for noise in (Noise.KNOWN, Noise.ESTIMATED):
-        with pytest.raises(RatesUnknown, match="Send `rates`"):
+        with pytest.raises(RatesUnknown, match=r"no gold labels.*send `rates` with noise 'known'"):
             loop.run(noise=noise)
 
 
-def test_answers_of_annotators_without_rates_are_left_out(loop: Loop) -> None:
-    class OnlyAnn:
-        def rates(self, transaction: object, noise: Noise, annotators: object) -> object:
-            return {ANN.id: Rates(0.1, 0.0)}
-
-    loop.review(loop.predict(LEAST_ROWS), ANN)
-    loop.review(loop.predict(3), LEAD)
-    loop.recalibrate = replace(loop.recalibrate, group_rates=OnlyAnn())
-    learnt, _ = loop.run(noise=Noise.ESTIMATED)
-    assert loop.rows(learnt)["used"] == LEAST_ROWS
-    assert loop.rows(learnt)["excluded"][NO_RATES] == 3
+def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
+    with loop.begin() as transaction:
+        for name, fixed in (("coders", annotators.Rates(0.1, 0.0)), ("students", None)):
+            transaction.annotators.save_group(
+                annotators.Group(name, name, fixed, 1, loop.now(), ADMIN.id)
+            )
+        transaction.commit()
+    loop.review(loop.predict(LEAST_ROWS), ANN, group="coders")
+    loop.review(loop.predict(3), LEAD, group="students")
+    for noise in (Noise.KNOWN, Noise.ESTIMATED):
+        learnt, _ = loop.run(noise=noise)
+        assert loop.rows(learnt)["used"] == LEAST_ROWS
+        assert loop.rows(learnt)["excluded"][NO_RATES] == 3
+        assert learnt.report["noise"]["groups"] == {
+            "coders": {"rows": LEAST_ROWS, "alpha": pytest.approx(0.1), "beta": 0.0}
+        }
 
 
 def test_the_next_calibrator_is_compared_on_what_neither_has_seen(loop: Loop) -> None:
