@@ -113,9 +113,14 @@ function card(set, parts, place) {
 /** The labels of the set that is being made, and those that were considered. */
 export class Choice {
   constructor(item, draft) {
-    this.first = item.candidates?.[0]?.labels ?? [];
+    // Who decides between two answers begins with neither, and is not told which is the model's.
+    const open = item.answers !== null;
+    this.first = open ? [] : (item.candidates?.[0]?.labels ?? []);
     this.chosen = new Set(draft?.labels ?? this.first);
-    this.probability = new Map((item.marginals ?? []).map((m) => [m.label, m.probability]));
+    this.touched = Boolean(draft);
+    this.probability = new Map(
+      open ? [] : (item.marginals ?? []).map((m) => [m.label, m.probability]),
+    );
     this.all = false;
     const likely = [...this.probability].filter(([, p]) => p >= LEAST_PROBABILITY);
     // In an order that stays while labels come and go.
@@ -125,7 +130,6 @@ export class Choice {
       ...likely.map(([label]) => label),
       ...this.chosen,
     ]);
-    if (item.answers) this.probability.clear();
   }
 
   get labels() {

@@ -7,6 +7,7 @@ import { drafts, left, unsent } from "./desk-keep.js";
 const BEAT_EVERY_MS = 60_000;
 const ANSWER_OF_TABS_MS = 60;
 const LATE_RELEASE_MS = 5_000;
+const FETCH_AGAIN_MS = 1_000;
 
 const now = () => Date.now();
 
@@ -47,7 +48,7 @@ export class Queue extends EventTarget {
     this.current = null;
     let next = this.#ahead.shift();
     while (next && next.deadline <= now()) next = this.#ahead.shift();
-    next ??= (await this.#fetch()) ?? this.#ahead.shift() ?? null;
+    next ??= (await this.#fetched()) ?? this.#ahead.shift() ?? null;
     this.current = next;
     this.#tell();
     if (next) this.prefetch();
@@ -68,6 +69,21 @@ export class Queue extends EventTarget {
     } catch (error) {
       // It is asked for again when it is needed, and refused then if need be.
       if (error instanceof Refused && error.signedOut) this.#emit("signed-out");
+    }
+  }
+
+  /** Fetch a task, however long the network is away. */
+  async #fetched() {
+    for (;;) {
+      try {
+        const next = await this.#fetch();
+        this.#emit("state", { state: unsent.all().length ? "saving" : "saved" });
+        return next;
+      } catch (error) {
+        if (!(error instanceof Unreached)) throw error;
+        this.#emit("state", { state: "offline" });
+        await new Promise((resolve) => setTimeout(resolve, FETCH_AGAIN_MS));
+      }
     }
   }
 

@@ -69,9 +69,10 @@ function show(item) {
   ui.suggestionsTitle.textContent = item.answers ? "The answers that differ" : "Likeliest sets";
   ui.cards.classList.toggle("beside", Boolean(item.answers));
   ui.cards.replaceChildren(...cards(item));
-  ui.restore.textContent = item.candidates ? "Back to the first suggestion" : "Start over";
+  ui.restore.textContent = choice.first.length ? "Back to the first suggestion" : "Start over";
   render();
   clearNotices("item");
+  clearNotices("empty");
   if (draft && draft.version !== item.version)
     notice("item", "This document was on your desk before. What you had chosen is here again.");
   showLease();
@@ -122,6 +123,8 @@ function render() {
 
 /** Something was chosen or typed: keep it, and look whether it is odd. */
 function changed() {
+  choice.touched = true;
+  clearNotices("empty");
   keep();
   render();
 }
@@ -167,6 +170,18 @@ function showWarnings(warnings) {
 function settled() {
   const item = queue.current;
   return item && !item.lost && !busy && performance.now() - shownAt > SETTLING_MS;
+}
+
+/** Settle with the person's own set; that no label applies must be meant, not missed. */
+function settleChosen() {
+  if (!settled()) return;
+  const unasked = queue.current.answers !== null || queue.current.candidates === null;
+  if (unasked && !choice.touched && !choice.labels.length) {
+    choice.touched = true;
+    notice("empty", "Nothing is chosen yet. If no label applies, settle once more.");
+    return;
+  }
+  settle(choice.labels);
 }
 
 function settle(labels) {
@@ -491,7 +506,7 @@ ui.comment.addEventListener("input", () => {
   keep();
 });
 ui.settle.addEventListener("click", ({ detail }) => {
-  if (detail <= 1) settle(choice.labels);
+  if (detail <= 1) settleChosen();
 });
 ui.restore.addEventListener("click", () => {
   choice.take(choice.first);
@@ -593,7 +608,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "Enter" && queue.current) {
     if (event.target.closest("button, a, summary")) return;
     event.preventDefault();
-    settle(choice.labels);
+    settleChosen();
   } else if (keys[event.key] && (queue.current || anywhere.has(event.key))) {
     event.preventDefault();
     keys[event.key]();

@@ -1,0 +1,288 @@
+"""How long the review desk keeps a reviewer waiting, in real Chromium, by keyboard alone.
+
+A server with a large database (by default 100,000 predictions) and a model with many labels (by
+default 10,000) runs in a process of its own. A browser signs in and settles one document after the
+other with the key 1, taking decisions back, adding labels and searching in between. Reported are
+
+- machine time a document, end to end: from the key to the next document that can be settled,
+  the moment included in which the desk ignores a second press, and all decisions stored;
+- from the key until the next document is painted;
+- server time of each of the desk's requests, as the browser sees it, at the 95th percentile.
+
+Run it with ``python benchmarks/bench_desk.py [--documents 100] [--predictions 100000]
+[--labels 10000] [--database-url URL] [--json FILE]``. It ends with status 1 if a document takes
+more than 1.5 s or a request of the desk more than 100 ms at the 95th percentile.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from urllib.parse import urlsplit
+
+import numpy as np
+from bench_service import _free_port, _running
+from playwright.sync_api import Page, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from models.corpus.datasets import read_dataset
+from models.training import TrainingOptions, train
+from service import wiring
+from service.db import migrate
+from service.domain.people import SYSTEM, Caller, Role
+from service.domain.predictions import Document
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from service.use_cases.predict import MOST_DOCUMENTS
+
+MOST_S_A_DOCUMENT = 1.5
+MOST_MS_A_REQUEST = 100.0
+PAGE_LOADS, WARM_UPS = 40, 3
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+FILLER = ("patient", "seen", "today", "reports", "well", "since", "last", "visit", "was", "again")
+REVIEWED_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was measured.
+
+    Attributes
+    ----------
+    seconds_a_document : float
+        Of the whole run.
+    painted_ms : sequence of float
+        From key to picture, one a document.
+    requests : mapping
+        Milliseconds of each request, by what was asked for.
+    """
+
+    seconds_a_document: float
+    painted_ms: Sequence[float]
+    requests: Mapping[str, Sequence[float]]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures."""
+        return {
+            "seconds_a_document": round(self.seconds_a_document, 3),
+            "painted_ms": {
+                "median": round(median(self.painted_ms), 1),
+                "p95": _p95(self.painted_ms),
+            },
+            "requests_ms": {
+                name: {"n": len(times), "median": round(median(times), 1), "p95": _p95(times)}
+                for name, times in sorted(self.requests.items())
+            },
+        }
+
+    @property
+    def passed(self) -> bool:
+        """Whether a reviewer waits as little as was asked for."""
+        slowest = max(_p95(times) for times in self.requests.values())
+        return self.seconds_a_document < MOST_S_A_DOCUMENT and slowest <= MOST_MS_A_REQUEST
+
+
+def _summary(times: Sequence[float]) -> dict[str, float]:
+    return {"n": len(times), "median": round(median(times), 1), "p95": _p95(times)}
+
+
+def _p95(values: Sequence[float]) -> float:
+    return round(float(np.quantile(values, 0.95)), 1)
+
+
+def main() -> int:
+    options = _options()
+    with tempfile.TemporaryDirectory(prefix="setwise-desk-") as name:
+        folder = Path(name)
+        url = options.database_url or f"sqlite:///{folder / 'desk.db'}"
+        settings = Settings(data_dir=folder / "data", database_url=url, log_level="warning")
+        token = _prepared(settings, folder, options)
+        with _served(settings) as address:
+            report = _measured(address, token, options.documents)
+    figures = report.as_json()
+    print(json.dumps(figures, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    return 0 if report.passed else 1
+
+
+# The service
+
+
+def _prepared(settings: Settings, folder: Path, options: argparse.Namespace) -> str:
+    """Fill the database, and return the session of a reviewer."""
+    application = wiring.build(settings)
+    migrate.upgrade(application.engine)
+    verbs = application.verbs
+    artifact = _artifact(folder, options.labels)
+    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 1.0)
+    verbs.change_policy(SYSTEM, change, None)
+    client = Caller(verbs.create_key(SYSTEM, "bench", Role.CLIENT)[0].id, "bench", Role.CLIENT)
+    password = "a long enough password"
+    verbs.create_person(SYSTEM, login="rosa", name="Rosa", role=Role.REVIEWER, password=password)
+    reviewer = Caller("someone-else", "Someone Else", Role.REVIEWER)
+    application.registry.start()
+    started = perf_counter()
+    try:
+        draw = random.Random(3)
+        for first in range(0, options.predictions, MOST_DOCUMENTS):
+            count = min(MOST_DOCUMENTS, options.predictions - first)
+            documents = [
+                Document(f"note {first + place}", _text(draw, options.labels)[0])
+                for place in range(count)
+            ]
+            verbs.predict_batch(client, documents)
+        for _ in range(min(int(REVIEWED_SHARE * options.predictions), options.reviewed)):
+            task = verbs.claim_review(reviewer)
+            assert task is not None
+            labels = task.prediction.scored.labels
+            verbs.complete_review(reviewer, task.id, labels, None, task.version)
+        print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)
+        return verbs.sign_in("rosa", password)[1]
+    finally:
+        application.registry.stop()
+        application.close()
+
+
+def _artifact(folder: Path, n_labels: int) -> Path:
+    """Train a model with many labels, each of which has a word of its own."""
+    draw = random.Random(1)
+    path = folder / "notes.jsonl"
+    with path.open("w") as file:
+        for number in range(max(600, 2 * n_labels)):
+            # Every label occurs at least twice, whatever is drawn besides.
+            text, labels = _text(draw, n_labels, number % n_labels)
+            file.write(json.dumps({"id": str(number), "text": text, "labels": labels}) + "\n")
+    options = TrainingOptions(method="br", preset="fast", n_folds=2)
+    started = perf_counter()
+    train(read_dataset(path), options).save(folder / "artifact")
+    print(f"# trained in {perf_counter() - started:.0f} s", file=sys.stderr)
+    return folder / "artifact"
+
+
+def _text(draw: random.Random, n_labels: int, certain: int | None = None) -> tuple[str, list[str]]:
+    chosen = {draw.randrange(n_labels) for _ in range(draw.randint(1, 3))}
+    if certain is not None:
+        chosen.add(certain)
+    words = [f"term{label}" for label in chosen] + draw.choices(FILLER, k=60)
+    draw.shuffle(words)
+    return " ".join(words), [f"C{label:05d} Finding {label}" for label in sorted(chosen)]
+
+
+@contextmanager
+def _served(settings: Settings) -> Iterator[str]:
+    port = _free_port()
+    environment = os.environ | {
+        "SETWISE_DATA_DIR": str(settings.data_dir),
+        "SETWISE_DATABASE_URL": settings.database_url,
+        "SETWISE_LOG_LEVEL": "warning",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [str(Path(sys.executable).with_name("setwise")), "serve", "--port", str(port)]
+    with _running(command, port, environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+# The browser
+
+
+def _measured(address: str, token: str, n_documents: int) -> Report:
+    with sync_playwright() as playwright:
+        chromium = shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        # The pages' policy forbids evaluating, which Playwright needs to wait for a value.
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, bypass_csp=True)
+        context.add_cookies([{"name": "setwise-session", "value": token, "url": address}])
+        page = context.new_page()
+        requests: dict[str, list[float]] = defaultdict(list)
+        for number in range(WARM_UPS + PAGE_LOADS):
+            page.goto(f"{address}/desk")
+            page.wait_for_selector("#work:not([hidden])")
+            if number >= WARM_UPS:
+                requests["GET /desk"].append(page.evaluate(_NAVIGATION))
+        page.evaluate("performance.setResourceTimingBufferSize(10000)")
+        page.evaluate(_WATCH)
+        started = perf_counter()
+        painted = [_settle(page, number) for number in range(n_documents)]
+        page.wait_for_function("document.querySelector('#saved').dataset.state === 'saved'")
+        elapsed = perf_counter() - started
+        for path, milliseconds in page.evaluate(_REQUESTS):
+            requests[_kind(path)].append(milliseconds)
+        browser.close()
+    return Report(elapsed / n_documents, painted, requests)
+
+
+def _settle(page: Page, number: int) -> float:
+    """Settle the document in hand by keyboard; every fifth one with a change."""
+    page.wait_for_function("performance.now() - window.shownAt > 260", polling=20)
+    if number % 5 == 1:
+        page.keyboard.press("/")
+        page.keyboard.type(f"{number % 10}", delay=10)
+        page.wait_for_selector("#found [role=option]")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.keyboard.press("Escape")
+    if number % 5 == 2:
+        page.keyboard.press("w")
+        page.wait_for_selector("#terms:not([hidden])")
+    before = page.get_attribute("#work", "data-task")
+    page.keyboard.press("Enter" if number % 5 == 1 else "1")
+    page.wait_for_function("before => window.shown !== before", arg=before, polling=20)
+    return float(page.evaluate("window.shownAt - window.pressedAt"))
+
+
+# The picture that follows a change of the document is the one that shows it.
+_WATCH = """() => {
+  const work = document.querySelector("#work");
+  window.shown = work.dataset.task;
+  window.shownAt = performance.now();
+  addEventListener("keydown", ({key}) => {
+    if (key === "1" || key === "Enter") window.pressedAt = performance.now();
+  }, true);
+  new MutationObserver(() => {
+    const task = work.dataset.task;
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      window.shown = task;
+      window.shownAt = performance.now();
+    }));
+  }).observe(work, {attributeFilter: ["data-task"]});
+}"""
+_NAVIGATION = """() => {
+  const [page] = performance.getEntriesByType("navigation");
+  return page.responseEnd - page.requestStart;
+}"""
+_REQUESTS = """() => performance.getEntriesByType("resource")
+  .filter((one) => one.name.includes("/desk/"))
+  .map((one) => [one.name, one.responseEnd - one.requestStart])"""
+
+
+def _kind(address: str) -> str:
+    parts = urlsplit(address).path.split("/")
+    return "/".join("{id}" if len(part) == 36 else part for part in parts)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=100)
+    parser.add_argument("--predictions", type=int, default=100_000)
+    parser.add_argument("--reviewed", type=int, default=2_000, help="reviews in the history")
+    parser.add_argument("--labels", type=int, default=10_000)
+    parser.add_argument("--database-url", default="")
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
