@@ -11,7 +11,7 @@ from service.domain.audits import AuditPlan
 from service.domain.errors import LeaseLost
 from service.domain.people import SYSTEM
 from service.domain.predictions import Document
-from service.domain.reviews import Annotation, ReviewState, ReviewTask
+from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import PolicyChange, ThresholdMode
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
@@ -318,3 +318,83 @@ def test_the_back_button_brings_the_document_back(desk: Page) -> None:
     desk.go_back()
     expect(desk.locator("#work")).to_have_attribute("data-task", task_id)
     expect(desk.locator("#comment")).to_have_value("kept")
+
+
+def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
+    desk: Page, site: Site, arrived: list[str], sign_in: Callable[..., Page]
+) -> None:
+    clear(desk, site, arrived)
+    change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0))
+    site.verbs.change_policy(SYSTEM, change, None)
+    audit = come_in(site, Document("drawn by lot", TEXTS[0]))
+    change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
+    site.verbs.change_policy(SYSTEM, change, None)
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", audit)
+    assert task_of(site, audit).kind is ReviewKind.AUDIT
+    expect(page.locator("#suggestions")).to_be_hidden()
+    expect(page.locator(".chip, .why")).to_have_count(0)
+    assert "audit" not in page.locator("main").inner_text().lower()
+    page.wait_for_timeout(SETTLED_MS)
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Nothing is chosen yet")
+    assert task_of(site, audit).decision is None
+    page.keyboard.press("Enter")
+    until(lambda: task_of(site, audit).decision)
+
+
+def test_a_lead_decides_between_two_answers_side_by_side(
+    desk: Page, site: Site, arrived: list[str], sign_in: Callable[..., Page]
+) -> None:
+    clear(desk, site, arrived)
+    change = PolicyChange(
+        0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0, overlap_rate=1.0)
+    )
+    site.verbs.change_policy(SYSTEM, change, None)
+    come_in(site, Document("read twice", TEXTS[1]))
+    for login, labels in (("reviewer", ["music"]), ("admin", ["music", "storm"])):
+        task = site.verbs.claim_review(site.caller(login))
+        assert task is not None
+        site.verbs.complete_review(site.caller(login), task.id, labels, None, task.version)
+    change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
+    site.verbs.change_policy(SYSTEM, change, None)
+    page = sign_in("lead", "/desk")
+    expect(page.get_by_role("heading", name="The answers that differ")).to_be_visible()
+    expect(page.locator(".accept")).to_have_count(2)
+    expect(page.locator(".chip[aria-pressed=true]")).to_have_count(0)
+    assert page.locator(".percent").count() == 0, "nothing tells which answer is the model's"
+    boxes = [box.bounding_box() for box in page.locator(".offer").all()]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert_accessible(page)
+    verdict = shown(page)
+    page.keyboard.press("2")
+    saved(page)
+    decision = task_of(site, verdict).decision
+    assert decision is not None
+    assert decision.labels == ("music", "storm")
+
+
+def test_an_empty_desk_says_what_comes_next_and_fills_by_itself(
+    desk: Page, site: Site, arrived: list[str], sign_in: Callable[..., Page]
+) -> None:
+    clear(desk, site, arrived)
+    page = sign_in("reviewer", "/desk")
+    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    assert_accessible(page)
+    made = come_in(site, Document("late", TEXTS[2]))
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Look now").press("Enter")
+    expect(page.locator("#work")).to_have_attribute("data-task", made)
+
+
+def clear(page: Page, site: Site, arrived: list[str]) -> None:
+    """Leave the page, and settle everything that came in."""
+    page.goto("/account")
+    caller = site.caller("reviewer")
+    until(lambda: len(site.verbs.my_reviews(caller)) == 1)
+    for _ in arrived:
+        task = next(iter(site.verbs.my_reviews(caller)), None) or site.verbs.claim_review(caller)
+        assert task is not None
+        site.verbs.complete_review(caller, task.id, [], None, task.version)
+    page.close()
