@@ -6,9 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.board_audit import audit_pages
+from service.dashboard.board_calibrators import calibrator_pages
 from service.dashboard.board_certifications import certification_pages
 from service.dashboard.board_deliveries import delivery_pages
 from service.dashboard.board_frame import BOARD, framed
+from service.dashboard.board_groups import group_pages
 from service.dashboard.board_jobs import job_pages
 from service.dashboard.board_keys import key_pages
 from service.dashboard.board_models import model_pages
@@ -27,11 +29,13 @@ PARTS = (
     policy_pages,
     certification_pages,
     model_pages,
+    calibrator_pages,
     job_pages,
     webhook_pages,
     delivery_pages,
     key_pages,
     people_pages,
+    group_pages,
     audit_pages,
 )
 
