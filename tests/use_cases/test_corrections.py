@@ -1,7 +1,6 @@
 """Whoever finds a sent set wrong, and however: other programs learn of it, once, in order."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,10 +14,11 @@ from service.domain.audits import AuditMode, AuditPlan, AuditRole
 from service.domain.delivery import MessageType
 from service.domain.people import Caller
 from service.domain.predictions import Decision, Document, Prediction
+from service.domain.reviews import Annotation, ReviewKind
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.decide import DecideReview, SettleDecisions
 from service.use_cases.outcomes import ReportOutcome
-from service.use_cases.ports import Begin
+from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.predict import Predict
 from service.use_cases.review import ClaimReview, CompleteReview
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
@@ -157,49 +157,32 @@ def test_a_decision_that_may_be_taken_back_corrects_when_it_stands(desk: Desk) -
     assert desk.corrections == [(RIGHT, WRONG, "adjudication")]
 
 
-def test_an_outcome_and_a_lead_at_one_instant_leave_programs_with_the_last_word(
-    engine: Engine,
-) -> None:
+def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine: Engine) -> None:
     begin = Transactions(engine)
     parts = (begin, utc_now, new_id)
     plan = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
     ChangePolicy(*parts)(ADMIN, change(threshold=0.8, audits=plan), None)
-    predict = Predict(FakePredictors(), *parts, LOTTERY)
-    claim = ClaimReview(*parts)
-    complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
-    report = ReportOutcome(*parts)
-    for _ in range(8):
-        made = predict(CLIENT, Document(text="0.9"))
-        audit = claim(ANN)
-        assert audit is not None
-        complete(ANN, audit.id, WRONG, None, audit.version)
-        decision = claim(LEAD)
-        assert decision is not None
-        barrier = threading.Barrier(2)
+    made = Predict(FakePredictors(), *parts, LOTTERY)(CLIENT, Document(text="0.9"))
+    claim, report = ClaimReview(*parts), ReportOutcome(*parts)
+    with ThreadPoolExecutor(1) as pool:
+        reports: list[Future[object]] = []
 
-        def told(call: object, barrier: threading.Barrier = barrier) -> None:
-            barrier.wait(timeout=30)
-            assert callable(call)
-            call()
+        def meanwhile(_: UnitOfWork, about: Prediction, said: Annotation) -> None:
+            """Let the report come before the decision is committed."""
+            if said.kind is ReviewKind.ADJUDICATION:
+                reports.append(pool.submit(report, CLIENT, about.id, RIGHT, "billing"))
+                wait(reports, timeout=1)
+                assert not reports[0].done(), "it waits for the decision"
 
-        with ThreadPoolExecutor(2) as pool:
-            calls = (
-                lambda made=made: report(CLIENT, made.id, RIGHT, "billing"),
-                lambda task=decision: complete(LEAD, task.id, WRONG, None, task.version),
-            )
-            for done in [pool.submit(told, call) for call in calls]:
-                done.result()
-        with begin(read_only=True) as transaction:
-            page = transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=200)
-        steps = [one for one in page.items if one.data["prediction_id"] == made.id]
-        labels = [[*one.data["labels"]] for one in steps]
-        # Whoever came second knew of the first: either the lead's word stands, or the report
-        # after it has put the first set back.
-        assert labels in ([RIGHT, WRONG], [RIGHT, WRONG, RIGHT])
-        for before, after in pairwise(steps):
-            assert after.data["previous_labels"] == [*before.data["labels"]]
-        with begin(read_only=True) as transaction:
-            (outcome,) = transaction.outcomes.of(made.id)
-            said = transaction.reviews.annotations_of(made.id)[-1]
-        lead_last = said.created_at > outcome.created_at
-        assert labels[-1] == (WRONG if lead_last else RIGHT)
+        complete = CompleteReview(*parts, FakePredictors(), LOTTERY, answered=meanwhile)
+        for who in (ANN, LEAD):
+            task = claim(who)
+            assert task is not None
+            complete(who, task.id, WRONG, None, task.version)
+        reports[0].result(timeout=30)
+    with begin(read_only=True) as transaction:
+        page = transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=9)
+    steps = [one for one in page.items if one.data["prediction_id"] == made.id]
+    assert [[*one.data["labels"]] for one in steps] == [RIGHT, WRONG, RIGHT]
+    for before, after in pairwise(steps):
+        assert after.data["previous_labels"] == [*before.data["labels"]]
