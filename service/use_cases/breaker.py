@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+import numpy as np
+
 from models.confidence.drift import DriftDetector
 from service.domain.audits import AuditRole
 from service.domain.breaker import (
@@ -143,8 +145,13 @@ def _path(
     audits: Sequence[WatchedAudit], target_accuracy: float, run_length: float
 ) -> tuple[float, ...]:
     detector = DriftDetector(target_accuracy, run_length)
-    _, path = detector.run(detector.start(), [audit.not_wrong for audit in audits])
-    return tuple(path.tolist())
+    # Hundreds of faults in a row lead beyond the numbers that there are, far behind the alarm.
+    with np.errstate(over="ignore"):
+        _, path = detector.run(detector.start(), [audit.not_wrong for audit in audits])
+    return tuple(np.minimum(path, _LARGEST).tolist())
+
+
+_LARGEST = 1e300  # JSON has no infinity
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """From audits that speak against the target to a stop, and from a new certificate on again."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from models.confidence.drift import DriftDetector
-from service.domain.audits import AuditMode, AuditPlan
+from service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
 from service.domain.breaker import Freshness, Position, TripCause
 from service.domain.delivery import MessageType
 from service.domain.errors import (
@@ -15,11 +16,13 @@ from service.domain.errors import (
     InvalidRequest,
 )
 from service.domain.predictions import Decision, Prediction, Reason
-from service.use_cases.breaker import BreakerRule
+from service.domain.reviews import ReviewKind
+from service.use_cases.breaker import BreakerRule, GetBreaker
 from service.use_cases.decide import DecideReview, SettleDecisions
 from service.use_cases.ports import Begin, EventFilter
+from tests.fakes import FakeDatabase
 from tests.loop import HALF, Loop
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, prediction, task
 
 QUICK = BreakerRule(run_length=200.0, freshness=Freshness(20, timedelta(days=2)))
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
@@ -81,13 +84,13 @@ def test_decisions_that_may_still_be_taken_back_count_once_they_stand(loop: Loop
 
 def test_right_audits_keep_it_closed(loop: Loop) -> None:
     certified(loop)
-    loop.predict(*["0.9"] * 200)
+    loop.predict(*["0.9"] * 60)
     loop.read()
     state = loop.breaker(LEAD)
     assert state.watch.position is Position.WATCHING
     assert state.trip is None
     counts = state.watch.counts()
-    assert counts["right"] == counts["audits"] > 50
+    assert counts["right"] == counts["audits"] > 20
     assert state.false_alarm_bound == counts["audits"] / 200
 
 
@@ -160,6 +163,21 @@ def test_the_statistic_never_falls_as_unfinished_audits_turn_out_wrong(loop: Loo
     after = loop.breaker(LEAD).watch
     assert after.counts()["wrong"] == 1
     assert all(new >= old for old, new in zip(before.path, after.path, strict=True))
+
+
+def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
+    database = FakeDatabase()
+    with database() as transaction:
+        for _ in range(700):
+            sent = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)
+            drawn = Selection(AuditRole.CERTIFICATION, 0.1, 0.2)
+            transaction.predictions.add(replace(sent, selection=drawn))
+            decided = replace(annotation(task(sent), "c"), kind=ReviewKind.ADJUDICATION)
+            transaction.reviews.annotate(decided)
+        transaction.commit()
+    path = GetBreaker(database)(LEAD).watch.path
+    assert len(path) == 700
+    assert path[-1] == 1e300
 
 
 def test_audits_of_what_would_not_be_sent_do_not_count(loop: Loop) -> None:
