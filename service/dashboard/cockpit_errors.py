@@ -16,7 +16,7 @@ from service.use_cases.noise import GroupReport
 _ROW = 24
 """Height of a row of a lying chart, in units of the picture."""
 
-_LONGEST_NAME = 30
+_LONGEST_NAME, _LONGEST_PAIR = 32, 48
 
 
 def labels(seen: Cockpit) -> Figure:
@@ -87,7 +87,7 @@ def pairs(seen: Cockpit) -> Figure:
     names = [f"{one.predicted} → {one.right}" for one in found]
     most, n = max(one.documents for one in found), len(found)
     rows = Rows(
-        [_cut(name) for name in names],
+        [_cut(name, _LONGEST_PAIR) for name in names],
         [((one.documents, "skipped"),) for one in found],
         [
             f"{name}: {plural(one.documents, 'document')}"
@@ -99,7 +99,7 @@ def pairs(seen: Cockpit) -> Figure:
         Axis(n, 0, ()),
         width=HALF,
         height=n * _ROW + 62,
-        left=_room(names),
+        left=_room(names, _LONGEST_PAIR),
     )
     return drawn(figure, frame, [rows])
 
@@ -111,7 +111,7 @@ def sources(seen: Cockpit) -> Figure:
         Figure(
             "sources",
             "Where documents come from",
-            _groups_says(found, "source"),
+            _groups_says(found, _source),
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
@@ -119,7 +119,7 @@ def sources(seen: Cockpit) -> Figure:
             legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
         ),
         found,
-        lambda one: f"{one.field}: {one.value}",
+        _source,
     )
 
 
@@ -130,7 +130,7 @@ def sizes(seen: Cockpit) -> Figure:
         Figure(
             "sizes",
             "How many labels the set has",
-            _groups_says(found, "size"),
+            _groups_says(found, _size),
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
@@ -138,7 +138,7 @@ def sizes(seen: Cockpit) -> Figure:
             legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
         ),
         found,
-        lambda one: plural(int(one.value), "label"),
+        _size,
     )
 
 
@@ -165,7 +165,15 @@ def _group_rows(found: Sequence[GroupErrors]) -> list[list[str | int | float | N
     ]
 
 
-def _groups_says(found: Sequence[GroupErrors], what: str) -> str:
+def _source(one: GroupErrors) -> str:
+    return f"{one.field}: {one.value}"
+
+
+def _size(one: GroupErrors) -> str:
+    return plural(int(one.value), "label")
+
+
+def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]) -> str:
     known = [one for one in found if one.accuracy.value is not None]
     if not known:
         return "Nothing checked tells of this yet."
@@ -174,10 +182,11 @@ def _groups_says(found: Sequence[GroupErrors], what: str) -> str:
     share = worst.accuracy
     apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
     return (
-        f"Lowest is {worst.field} {worst.value} with {percent(share.value)} of all its sets right "
-        f"(between {percent(share.low)} and {percent(share.high)}). "
+        f"Fewest sets are right at “{name_of(worst)}”: {percent(share.value)} (between "
+        f"{percent(share.low)} and {percent(share.high)}). "
         + (
-            f"This is a difference that chance does not explain; a rule can hold this {what} back."
+            f"These bounds lie below those of “{name_of(best)}”, so it is worth a look; a rule of "
+            "the policy can hold such documents back."
             if apart
             else "The bounds overlap: chance alone may explain the differences."
         )
@@ -333,8 +342,9 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
             lying=True,
         ),
     ]
+    most = min(1.0, 1.1 * max(one.high for *_, one in rates))
     frame = Frame(
-        Axis(0, 1, percent_ticks(0, 1), "share of answers"),
+        Axis(0, most, percent_ticks(0, most), "share of answers"),
         Axis(n, 0, ()),
         width=HALF,
         height=n * _ROW + 62,
@@ -347,8 +357,10 @@ def _noise_says(groups: Sequence[GroupReport]) -> str:
     known = [one for one in groups if one.estimate is not None]
     if not known:
         return "How often people answer wrongly is not known yet."
-    decided = sum(one.estimate.alpha.n + one.estimate.beta.n for one in known if one.estimate)
-    blocked = [one.group.name for one in groups if any(each.blocking for each in one.findings)]
+    # Groups of which too little is known share the answers of all of them.
+    pooled = {one.estimate.pooled: one.estimate for one in known if one.estimate}
+    decided = sum(one.alpha.n + one.beta.n for one in pooled.values())
+    blocked = [one.group.name for one in known if any(each.blocking for each in one.findings)]
     return (
         f"From {plural(decided, 'blind answer')} on which leads have decided. Rates are of groups, "
         "never of one person: they say how far answers may be trusted when confidence is learnt "
@@ -367,9 +379,9 @@ def _no_errors(seen: Cockpit) -> str:
     return f"No error among {plural(seen.mistakes.checked, 'checked document')}."
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+def _cut(name: str, longest: int = _LONGEST_NAME) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
-def _room(names: Sequence[str]) -> int:
-    return 20 + 7 * max(len(_cut(name)) for name in names)
+def _room(names: Sequence[str], longest: int = _LONGEST_NAME) -> int:
+    return 16 + round(6.4 * max(len(_cut(name, longest)) for name in names))

@@ -108,7 +108,7 @@ def accuracy(seen: Cockpit) -> Figure:
     target = seen.policy.target_accuracy
     floor = max(0.0, min(*(low for *_, low, _ in known), target) - 0.05)
     marks: list[Mark] = [
-        Rule(target, "warn", f"target {percent(target)}", level=True),
+        Rule(target, "warn", f"target {100 * target:g} %", level=True),
         Intervals(
             [(place + 0.5, value, low, high) for place, _, value, low, high in known],
             "sent",
@@ -233,7 +233,7 @@ def reliability(seen: Cockpit) -> Figure:
     ]
     shares = percent_ticks(0, 1)
     frame = Frame(
-        Axis(0, 1, shares, "confidence"),
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, shares, "share that is right"),
         width=HALF,
         height=360,
@@ -279,7 +279,7 @@ def histogram(seen: Cockpit) -> Figure:
     if seen.now.threshold is not None:
         marks.append(Rule(seen.now.threshold, "link", f"threshold {seen.now.threshold:.3g}"))
     frame = Frame(
-        Axis(0, 1, percent_ticks(0, 1), "confidence"),
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, most, round_ticks(0, most, 4), "documents"),
         width=HALF,
         height=360,

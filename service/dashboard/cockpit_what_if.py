@@ -67,8 +67,9 @@ def what_if(seen: Cockpit) -> Figure:
     known = [one for one in seen.curve if one.accuracy.value is not None]
     places = [one.threshold or 0.0 for one in known]
     accuracy = [one.accuracy.value or 0.0 for one in known]
+    target = seen.policy.target_accuracy
     marks: list[Mark] = [
-        Rule(seen.policy.target_accuracy, "quiet", "target", level=True),
+        Rule(target, "quiet", f"target {100 * target:g} %", level=True, left=True),
         Band(
             places,
             [one.accuracy.low or 0.0 for one in known],
@@ -86,8 +87,8 @@ def what_if(seen: Cockpit) -> Figure:
     right = Axis(0, worked_most, round_ticks(0, worked_most, 5), "reviewer hours a day")
     shares = percent_ticks(0, 1)
     frame = Frame(
-        Axis(0, 1, percent_ticks(0, 1), "threshold"),
-        Axis(0, 1, shares, "share"),
+        Axis(0, 1, round_ticks(0, 1), "threshold"),
+        Axis(0, 1, shares),
         right,
         width=WIDE,
         height=340,

@@ -175,12 +175,19 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Rule:
-    """A straight line at one number of an axis, with a label."""
+    """A straight line at one number of an axis, with a label.
+
+    Attributes
+    ----------
+    level : bool
+        It lies; its label stands at the right end, or at the left.
+    """
 
     at: float
     tone: str
     label: str = ""
     level: bool = False
+    left: bool = False
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the line and its label."""
@@ -189,7 +196,8 @@ class Rule:
             yield element(
                 "path", d=path([(x.start, place), (x.end, place)]), class_=f"rule {self.tone}"
             )
-            yield text(self.label, x.end - 4, place - 5, "end", f"label {self.tone}")
+            end, anchor = (x.start + 4, "start") if self.left else (x.end - 4, "end")
+            yield text(self.label, end, place - 5, anchor, f"label {self.tone}")
         else:
             place = x(self.at)
             yield element(

@@ -17,7 +17,6 @@ from sqlalchemy import (
     Select,
     String,
     Table,
-    and_,
     case,
     cast,
     func,
@@ -201,9 +200,7 @@ class SqlReports:
 # PostgreSQL knows the least too.
 _ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
 _AGREED = case((annotations.c.agreed, 1), else_=0)
-_COUNTS = or_(
-    annotations.c.settles, and_(annotations.c.kind == ReviewKind.AUDIT.value, ~annotations.c.agreed)
-)
+_COUNTS = or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value)
 _LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
 
 

@@ -27,8 +27,8 @@ def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
     """Return what people say of a prediction in the end; None while that is not known.
 
     A lead's word counts, then what settled the document: should several have, one who disagreed
-    with the model is enough. An audit that contradicts the model and waits for a lead counts as
-    well: leaving it out would favour the model.
+    with the model is enough. An audit that waits for a lead counts as the auditor said, whatever
+    that is: to leave out those that agree, or those that do not, would favour one side.
     """
     given = list(annotations)
     leads = [one for one in given if one.kind is ReviewKind.ADJUDICATION]
@@ -37,7 +37,7 @@ def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
 
 
 def _counts(one: Annotation) -> bool:
-    return one.settles or (one.kind is ReviewKind.AUDIT and not one.agreed)
+    return one.settles or one.kind is ReviewKind.AUDIT
 
 
 def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:

@@ -98,7 +98,7 @@ class Cockpit:
     reported : Share
         Of sent sets whose truth other programs reported, which need not be a random choice.
     unread : int
-        Documents drawn for an audit that nobody has read yet.
+        Confident documents drawn for an audit that nobody has read yet.
     seconds : float or None
         Mean time that a person takes for a document; None before the first review.
     hours_saved : float or None

@@ -105,7 +105,7 @@ SAID = {
         True,
     ),
     "an audit agrees": ([(AUDIT, True, True)], True),
-    "an audit that agrees is to be read again": ([(AUDIT, True, False)], None),
+    "an audit that agrees is to be read again": ([(AUDIT, True, False)], True),
     "an audit contradicts, the lead is to come": ([(AUDIT, False, False)], False),
     "a lead overrules an audit": ([(AUDIT, False, False), (LEAD, True, True)], True),
     "a lead finds what an audit missed": ([(AUDIT, True, False), (LEAD, False, True)], False),
