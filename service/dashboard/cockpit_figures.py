@@ -20,7 +20,7 @@ ROUTES = (
     ("audited", "held for an audit"),
     ("waiting", "to a reviewer"),
 )
-WIDE, HALF = 1240, 600
+WIDE, HALF = 920, 560
 FORECAST_DAYS = 7
 
 
@@ -61,7 +61,7 @@ def volume(seen: Cockpit) -> Figure:
         Axis(0, len(seen.rows), _dates(seen.rows)),
         Axis(0, most, round_ticks(0, most, 4), f"documents a {seen.pace}"),
         width=WIDE,
-        height=230,
+        height=200,
     )
     return drawn(figure, frame, [Bars(bars)])
 
@@ -236,7 +236,7 @@ def reliability(seen: Cockpit) -> Figure:
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, shares, "share that is right"),
         width=HALF,
-        height=360,
+        height=340,
     )
     marks: list[Mark] = [
         Diagonal(),
@@ -282,7 +282,7 @@ def histogram(seen: Cockpit) -> Figure:
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, most, round_ticks(0, most, 4), "documents"),
         width=HALF,
-        height=360,
+        height=340,
     )
     return drawn(figure, frame, marks)
 

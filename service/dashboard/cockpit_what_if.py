@@ -91,7 +91,7 @@ def what_if(seen: Cockpit) -> Figure:
         Axis(0, 1, shares),
         right,
         width=WIDE,
-        height=340,
+        height=290,
     )
     work = [
         (one.threshold or 0.0, worked)

@@ -32,8 +32,8 @@ USUAL_DAYS = 35
 BINS = 40
 """Of the histogram of confidence."""
 
-CURVE_STEP = 4
-"""Steps of confidence between two thresholds of the what-if curve: 0.02."""
+CURVE_STEP = 2
+"""Steps of confidence between two thresholds of the what-if curve: 0.01."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,10 @@ def _certificate(transaction: UnitOfWork, policy: RoutingPolicy) -> CertificateS
         since=proof.created_at if certified and proof else None,
         newest=newest,
         audits=audits,
-        next_attempt_in=SCHEDULE.missing(policy, newest, audits),
+        # Nothing is tried by itself while the owner sets the threshold.
+        next_attempt_in=None
+        if policy.threshold_mode is ThresholdMode.FIXED
+        else SCHEDULE.missing(policy, newest, audits),
         audits_needed=_needed(newest),
     )
 

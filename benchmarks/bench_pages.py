@@ -1,0 +1,318 @@
+"""How long the server takes for each page with 100,000 predictions, on both databases.
+
+    python benchmarks/bench_pages.py [--documents 100000] [--database sqlite] [--page /cockpit …]
+
+Fills a fresh database by bulk insert: predictions over ten weeks, of which half were sent, six in a
+hundred audited, the others reviewed but for the newest, with outcomes for some. Then it asks for
+each page, in this process and one after the other, as somebody who may see it. Reported are the
+50th and the 95th percentile in milliseconds, their ratio to a call of ``/healthz``, and the size of
+the page compressed.
+"""
+
+import argparse
+import asyncio
+import gzip
+import random
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import numpy as np
+from fastapi import FastAPI
+from sqlalchemy import Connection, Engine, Table, func, insert, select, text
+
+from service import main as service_main
+from service.db import migrate
+from service.db.identity import new_id
+from service.db.tables import annotations, outcomes, predictions, review_tasks
+from service.domain.audits import AuditPlan
+from service.domain.people import SYSTEM, Role
+from service.domain.routing import PolicyChange, ThresholdMode
+from service.settings import Settings
+from service.telemetry import configure_logging
+from service.wiring import Application, build
+from tests import database
+
+PAGES: dict[str, str] = {
+    "/": "lead",
+    "/cockpit": "lead",
+    "/cockpit?days=91&pace=week": "lead",
+    "/cockpit?threshold=0.8": "lead",
+    "/board": "admin",
+    "/board/policy": "admin",
+    "/board/people": "admin",
+    "/board/audit": "admin",
+}
+"""Addresses, each with who asks for it."""
+
+THRESHOLD, DRAWN = 0.9, 0.06
+DAYS = 70
+UNREAD = 500
+PASSWORD = "correct horse battery"
+LABELS = [
+    f"{letter}{number:02}.{digit}"
+    for letter in "ABCDEFGHIJ"
+    for number in range(100)
+    for digit in range(10)
+]
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--documents", type=int, default=100_000)
+    options.add_argument("--database", choices=["sqlite", "postgresql"], action="append")
+    options.add_argument("--page", action="append", help="only these addresses")
+    options.add_argument("--times", type=int, default=40)
+    options.add_argument("--seed", type=int, default=0)
+    given = options.parse_args()
+    pages = {each: PAGES.get(each, "admin") for each in given.page} if given.page else PAGES
+    configure_logging("error", "console")
+    print("database     page                          p50 ms   p95 ms  CPU ms  x health     KB")
+    for kind in given.database or ["sqlite", "postgresql"]:
+        with _service(kind) as application:
+            started = time.monotonic()
+            fill(application, given.documents, seed=given.seed)
+            print(f"{kind:12} filled in {time.monotonic() - started:.0f} s")
+            for row in measure(application, pages, given.times):
+                print(f"{kind:12} {row}", flush=True)
+
+
+@contextmanager
+def _service(kind: str) -> Iterator[Application]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = f"sqlite:///{folder / 'bench.db'}"
+        if kind == "postgresql":
+            server = stack.enter_context(database.run_server(database.find_binaries()))
+            url = server.make().render_as_string(hide_password=False)
+        settings = Settings(
+            data_dir=folder, database_url=url, embedded_worker=False, log_level="error"
+        )
+        application = build(settings)
+        migrate.upgrade(application.engine)
+        yield application
+        application.close()
+
+
+def fill(application: Application, documents: int, *, seed: int) -> None:
+    """Store documents as if they had come in over the last weeks."""
+    verbs = application.verbs
+    for role in ("reviewer", "lead", "admin"):
+        verbs.create_person(
+            SYSTEM, login=role, name=role.title(), role=Role(role), password=PASSWORD
+        )
+    key, _ = verbs.create_key(SYSTEM, "bench", Role.CLIENT)
+    reviewers = [verbs.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)]
+    audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
+    policy = verbs.change_policy(SYSTEM, change, None)
+    made = _Documents(key.id, policy.version, reviewers, seed)
+    with application.engine.begin() as connection:
+        for start in range(0, documents, 5000):
+            end = min(start + 5000, documents)
+            for table, rows in made.rows(range(start, end), of=documents).items():
+                if rows:
+                    connection.execute(insert(table), rows)
+    with application.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))  # as autovacuum and `PRAGMA optimize` would
+    _check(application.engine, documents)
+
+
+def _check(engine: Engine, documents: int) -> None:
+    def count(connection: Connection, table: Table) -> int:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+    with engine.connect() as connection:
+        if count(connection, predictions) != documents:
+            raise RuntimeError("not every prediction was stored")
+        if not documents // 3 < count(connection, annotations) < documents:
+            raise RuntimeError("reviews are missing")
+
+
+class _Documents:
+    """Makes rows of documents: about half are confident, and confidence is honest."""
+
+    def __init__(self, client: str, policy: str, reviewers: Sequence[str], seed: int) -> None:
+        self._client, self._policy, self._reviewers = client, policy, reviewers
+        self._draw = random.Random(seed)
+        self._now = datetime.now(UTC)
+
+    def rows(self, numbers: range, *, of: int) -> dict[Table, list[dict[str, object]]]:
+        """Return the rows of some documents, for each table, in the order of their keys."""
+        found: dict[Table, list[dict[str, object]]] = {
+            predictions: [],
+            review_tasks: [],
+            annotations: [],
+            outcomes: [],
+        }
+        for number in numbers:
+            at = self._now - timedelta(days=DAYS * (1 - number / of))
+            self._document(found, number, at, read=number < of - UNREAD)
+        return found
+
+    def _document(
+        self,
+        found: dict[Table, list[dict[str, object]]],
+        number: int,
+        at: datetime,
+        *,
+        read: bool,
+    ) -> None:
+        draw = self._draw
+        confidence = draw.betavariate(6, 0.8)
+        right, sure = draw.random() < confidence, confidence >= THRESHOLD
+        drawn = draw.random()
+        audited = drawn < DRAWN
+        labels = draw.sample(LABELS, draw.choice([1, 2, 2, 3, 4]))
+        held = not sure or audited
+        row = self._prediction(number, at, labels, confidence)
+        role = "certification" if drawn < DRAWN - 0.02 else "training" if audited else "none"
+        row |= {
+            "decision": "review" if held else "auto",
+            "reason": "audit"
+            if sure and audited
+            else "above_threshold"
+            if sure
+            else "below_threshold",
+            "audit_role": role if sure or role == "certification" else "none",
+            "draw": drawn,
+            "inclusion_probability": DRAWN if sure else 1.0,
+        }
+        found[predictions].append(row)
+        truth = labels if right else [*labels[1:], draw.choice(LABELS)]
+        if held:
+            self._review(found, row, truth, agreed=right, read=read)
+        elif draw.random() < 0.1:
+            found[outcomes].append(
+                {
+                    "id": new_id(), "prediction_id": row["id"], "number": 1, "labels": truth,
+                    "source": "billing", "agreed": right, "reported_by": self._client,
+                    "created_at": at + timedelta(hours=5),
+                }
+            )  # fmt: skip
+
+    def _prediction(
+        self, number: int, at: datetime, labels: Sequence[str], confidence: float
+    ) -> dict[str, object]:
+        draw = self._draw
+        others = [draw.sample(LABELS, 3) for _ in range(9)]
+        candidates = [
+            {"labels": each, "confidence": confidence / (place + 1), "score": 0.5}
+            for place, each in enumerate([labels, *others])
+        ]
+        marginals = [
+            {"label": label, "probability": 0.9 / (place + 1)}
+            for place, label in enumerate(draw.sample(LABELS, 25))
+        ]
+        return {
+            "id": new_id(), "client_id": self._client, "document_id": f"note-{number}",
+            "text": " ".join(draw.choices(LABELS, k=90)), "features": None,
+            "metadata": {"site": f"site {number % 6}", "kind": f"kind {number % 4}"},
+            "candidates": candidates, "marginals": marginals, "confidence": confidence,
+            "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
+            "calibrator_version": "sha256:bench", "policy_version": self._policy,
+            "created_at": at, "rule": None, "purged_at": None,
+        }  # fmt: skip
+
+    def _review(
+        self,
+        found: dict[Table, list[dict[str, object]]],
+        row: dict[str, object],
+        truth: Sequence[str],
+        *,
+        agreed: bool,
+        read: bool,
+    ) -> None:
+        kind = "review" if row["audit_role"] == "none" else "audit"
+        at = row["created_at"]
+        task = {
+            "id": new_id(), "prediction_id": row["id"], "kind": kind,
+            "state": "completed" if read else "waiting", "version": 3 if read else 1,
+            "escalated": False, "created_at": at,
+        }  # fmt: skip
+        found[review_tasks].append(task)
+        if read and isinstance(at, datetime):
+            found[annotations].append(
+                {
+                    "id": new_id(), "task_id": task["id"], "prediction_id": row["id"],
+                    "reviewer": self._draw.choice(self._reviewers), "labels": truth,
+                    "comment": None, "agreed": agreed, "chosen_rank": 0 if agreed else None,
+                    "suggestion_shown": kind == "review", "seconds": self._draw.uniform(8, 60),
+                    "created_at": at + timedelta(hours=2), "kind": kind, "settles": True,
+                }
+            )  # fmt: skip
+
+
+def _reason(*, sure: bool, audited: bool) -> str:
+    if not sure:
+        return "below_threshold"
+    return "audit" if audited else "above_threshold"
+
+
+def measure(application: Application, pages: dict[str, str], times: int) -> Iterator[str]:
+    """Yield a line of the table for each page."""
+    app = service_main.serving(application)
+    visitors = {role: _signed_in(app, role) for role in {*pages.values()}}
+    health, _, _ = _timed(app, "/healthz", httpx.Cookies(), times * 5)
+    for address, role in pages.items():
+        wall, cpu, size = _timed(app, address, visitors[role], times)
+        p50, p95 = np.percentile(wall, [50, 95])
+        ratio = p50 / np.median(health)
+        yield (
+            f"{address:28} {p50:8.1f} {p95:8.1f} {np.median(cpu):7.1f} {ratio:9.0f}"
+            f" {size / 1000:6.1f}"
+        )
+
+
+def _timed(
+    app: FastAPI, address: str, cookies: httpx.Cookies, times: int
+) -> tuple[list[float], list[float], int]:
+    """Return milliseconds by the wall and of this process, and the compressed size in bytes."""
+
+    async def ask() -> tuple[list[float], list[float], int]:
+        wall, cpu, size = [], [], 0
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://bench", cookies=cookies
+        ) as client:
+            for number in range(times + 2):
+                before, used = time.perf_counter(), time.process_time()
+                answer = await client.get(address)
+                if number >= 2:  # the first ones fill caches that a server has filled
+                    wall.append(1e3 * (time.perf_counter() - before))
+                    cpu.append(1e3 * (time.process_time() - used))
+                if answer.status_code != 200:
+                    raise RuntimeError(
+                        f"{address} answered {answer.status_code}: {answer.text[:500]}"
+                    )
+                size = len(gzip.compress(answer.content))
+        return wall, cpu, size
+
+    return asyncio.run(ask())
+
+
+def _signed_in(app: FastAPI, login: str) -> httpx.Cookies:
+    async def enter() -> httpx.Cookies:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
+            door = (await client.get("/login")).text
+            token = re.search(r'name="csrf" value="([^"]+)"', door)
+            if token is None:
+                raise RuntimeError("the door has no form")
+            fields = {"csrf": token[1], "login": login, "password": PASSWORD}
+            answer = await client.post("/login", data=fields)
+            if answer.status_code != 303:
+                raise RuntimeError(f"{login} was not let in: {answer.status_code}")
+            return client.cookies
+
+    return asyncio.run(enter())
+
+
+if __name__ == "__main__":
+    main()
