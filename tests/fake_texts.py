@@ -50,7 +50,8 @@ class FakeTexts:
         for task_id, task in self.contents.reviews.items():
             if task.prediction.id in prediction_ids:
                 skips = tuple(replace(skip, reason="purged") for skip in task.skips)
-                self.contents.reviews[task_id] = replace(task, skips=skips)
+                decision = task.decision and replace(task.decision, comment=None)
+                self.contents.reviews[task_id] = replace(task, skips=skips, decision=decision)
         return len(fresh)
 
     def forget_name(self, document_id: str) -> None:

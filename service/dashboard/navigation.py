@@ -17,19 +17,22 @@ class Place:
         The path of the page; what lies below it counts as being there.
     needed : Permission or None
         What a visitor must be allowed; None for whoever is signed in.
+    invitation : str
+        What the start page says to those who may go there.
     """
 
     name: str
     address: str
     needed: Permission | None = None
+    invitation: str = ""
 
 
 # In the order of the header. Whoever adds a page adds its line; a test asks for every address.
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
-    Place("Review", "/desk", Permission.REVIEW),
-    Place("Cockpit", "/cockpit", Permission.REPORT),
-    Place("Board", "/board", Permission.INSPECT),
+    Place("Review", "/desk", Permission.REVIEW, "Review the next document"),
+    Place("Cockpit", "/cockpit", Permission.REPORT, "See how the machine does"),
+    Place("Board", "/board", Permission.INSPECT, "Look after the service"),
 )
 
 

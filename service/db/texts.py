@@ -74,6 +74,14 @@ class SqlTexts:
                 .where(annotations.c.prediction_id.in_(ids), annotations.c.comment.is_not(None))
                 .values(comment=None)
             )
+            self._connection.execute(
+                update(review_tasks)
+                .where(
+                    review_tasks.c.prediction_id.in_(ids),
+                    review_tasks.c.decided_comment.is_not(None),
+                )
+                .values(decided_comment=None)
+            )
             tasks = select(review_tasks.c.id).where(review_tasks.c.prediction_id.in_(ids))
             self._connection.execute(
                 update(review_skips).where(review_skips.c.task_id.in_(tasks)).values(reason=PURGED)

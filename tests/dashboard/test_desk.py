@@ -75,7 +75,7 @@ def desk(service: Service) -> Desk:
 @pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.ADMIN])
 def test_whoever_may_review_has_a_desk_and_a_way_there(service: Service, role: Role) -> None:
     desk = Desk(service, "person", role)
-    assert 'href="/desk"' in desk.get("/").text
+    assert 'href="/desk">Review the next document</a>' in desk.get("/").text
     page = desk.get("/desk")
     assert page.status_code == 200
     assert 'aria-current="page">Review' in page.text

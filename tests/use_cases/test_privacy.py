@@ -11,7 +11,7 @@ from service.domain.delivery import Answer, Attempt, DeliveryState, auto_sent
 from service.domain.errors import Forbidden, InvalidRequest, LastAdmin, PersonNotFound
 from service.domain.people import Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
-from service.domain.reviews import Annotation, ReviewTask
+from service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from service.use_cases import privacy
 from service.use_cases.ports import Begin
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
@@ -211,6 +211,21 @@ def test_messages_forget_the_document_once_they_have_arrived(archive: Archive) -
     assert named[arrived.id].data["document_id"] is None
     assert "note-7" not in named[arrived.id].document_key
     assert named[pending.id].data["document_id"] == "note-7"
+
+
+def test_an_erased_document_takes_the_comment_of_a_decision_under_way_with_it(
+    archive: Archive,
+) -> None:
+    held = archive.queued(DAY).claimed(ANN.id, NOW, DAY)
+    decision = HeldDecision(("a",), "the fever is high", "Ann", NOW, NOW + DAY)
+    with archive.begin() as transaction:
+        transaction.reviews.save(held.decided(ANN.id, held.version, decision, DAY))
+        transaction.commit()
+    archive.erase(ADMIN, "note-1")
+    with archive.begin(read_only=True) as transaction:
+        kept = transaction.reviews.get(held.id)
+    assert kept is not None
+    assert kept.decision == replace(decision, comment=None)
 
 
 @pytest.mark.parametrize("name", ["", "a\x00"])

@@ -100,7 +100,8 @@ export class Queue extends EventTarget {
   }
 
   #dated(item) {
-    return Object.assign(item, { deadline: now() + 1000 * item.expires_in_s, beatAt: now() });
+    const lease = 1000 * item.expires_in_s;
+    return Object.assign(item, { lease, deadline: now() + lease, beatAt: now() });
   }
 
   #ids() {
@@ -218,7 +219,8 @@ export class Queue extends EventTarget {
     for (const item of [this.current, ...this.#ahead]) {
       if (!item || item.lost) continue;
       const alive = this.#activeAt > item.beatAt;
-      if (alive && now() - item.beatAt > BEAT_EVERY_MS) await this.beat(item);
+      const due = now() - item.beatAt > Math.min(BEAT_EVERY_MS, item.lease / 3);
+      if (alive && due) await this.beat(item);
       else if (item.deadline <= now()) this.#lose(item, "expired");
     }
   }
@@ -229,7 +231,8 @@ export class Queue extends EventTarget {
     try {
       const told = await ask(`/desk/tasks/${item.id}/heartbeat`, {});
       if (told.version !== item.version) throw new Refused(412, {});
-      item.deadline = now() + 1000 * told.expires_in_s;
+      item.lease = 1000 * told.expires_in_s;
+      item.deadline = now() + item.lease;
       item.lost = false;
       return true;
     } catch (error) {

@@ -293,8 +293,9 @@ function showLease() {
   const left = Math.max(0, Math.round(queue.left_s));
   const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
   ui.leaseText.textContent = item.lost ? "Not yours any more" : `Yours for ${clock}`;
-  ui.lease.classList.toggle("short", left < WARN_BELOW_S);
-  if (left > 0 && left < WARN_BELOW_S && !item.lost) {
+  const short = left < Math.min(WARN_BELOW_S, item.lease / 4000);
+  ui.lease.classList.toggle("short", short);
+  if (left > 0 && short && !item.lost) {
     if (!has("lease"))
       notice("lease", "This document goes back to the queue soon. Touch a key to keep it.");
   } else {
