@@ -148,7 +148,7 @@ class Settings(BaseSettings):
     otlp_endpoint: str = ""
     breaker_run_length: Annotated[float, Field(ge=100, le=1_000_000_000)] = 5_000.0
     breaker_stale_documents: Annotated[int, Field(ge=0, le=1_000_000_000)] = 20_000
-    breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 14.0
+    breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0
     trusted_proxies: str = ""
 
     @field_validator("log_level", "log_format", mode="before")

@@ -58,7 +58,7 @@ _STATE: Example = {
     "last_finished_at": "2026-11-21T08:59:00Z",
     "sent_since": 12,
     "most_documents": 20000,
-    "most_days": 14.0,
+    "most_days": 30.0,
     "trip": _TRIP,
     "further_audits": 37,
     "trips": [_TRIP],

@@ -149,7 +149,7 @@ class Freshness:
     """
 
     most_documents: int = 20_000
-    longest: timedelta | None = timedelta(days=14)
+    longest: timedelta | None = timedelta(days=30)
 
     def lost(self, since: Unvouched, now: datetime) -> bool:
         """Tell whether too much was sent, or too long ago."""

@@ -27,7 +27,7 @@ def test_the_breaker_is_read_by_leads(service: Service) -> None:
     service.predict("0.9")
     watching = service.get("/v1/admin/breaker", by="auditor").json()
     assert (watching["state"], watching["trip"]) == ("watching", None)
-    assert (watching["most_documents"], watching["most_days"]) == (20_000, 14.0)
+    assert (watching["most_documents"], watching["most_days"]) == (20_000, 30.0)
 
 
 def test_a_trip_is_shown_everywhere_and_ended_by_an_admin(service: Service) -> None:

@@ -5,6 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.confidence.drift import STAKES, DriftDetector
 
@@ -84,6 +86,26 @@ def test_thousands_of_wrong_audits_stay_finite_and_alarm():
     assert detector.alarms(state)
     assert np.isfinite(state.capital).all()
     assert (np.diff(statistic) > 0).all()
+
+
+outcomes = st.lists(st.booleans(), min_size=1, max_size=60)
+
+
+@given(outcomes, st.data())
+def test_a_fault_that_is_found_later_only_raises_the_statistic(right, data):
+    # So an audit that is not finished may count as right, and the bound of false alarms holds.
+    hidden = data.draw(st.lists(st.booleans(), min_size=len(right), max_size=len(right)))
+    detector = DriftDetector(data.draw(st.sampled_from([0.5, 0.9, 0.99])))
+    meanwhile = [fine or unread for fine, unread in zip(right, hidden, strict=True)]
+    before = detector.run(detector.start(), meanwhile)[1]
+    assert np.all(before <= detector.run(detector.start(), right)[1])
+
+
+@given(outcomes, st.integers(0, 59))
+def test_leaving_out_the_oldest_audits_only_lowers_the_statistic(right, left_out):
+    detector = DriftDetector(0.9)
+    whole = detector.run(detector.start(), right)[1]
+    assert np.all(detector.run(detector.start(), right[left_out:])[1] <= whole[left_out:])
 
 
 def test_bad_arguments_are_refused():
