@@ -39,6 +39,8 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
     "a request": lambda it: it.jobs.requested("x", "k"),
     "outcomes": lambda it: it.outcomes.of(prediction().id),
     "annotations": lambda it: it.reviews.annotations_of(prediction().id),
+    "lock of a prediction": lambda it: it.reviews.lock(prediction().id),
+    "group": lambda it: it.annotators.group_of(ANN.id),
     "events": lambda it: it.audit_trail.page(**PAGE),
 }
 
