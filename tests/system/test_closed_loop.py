@@ -1,0 +1,262 @@
+"""Certified, recalibrated, drifted, tripped and certified again, over HTTP on PostgreSQL."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from models.corpus.datasets import read_dataset
+from models.training import TrainingOptions, train
+from service.domain.people import SYSTEM, Role
+from tests.system.conftest import PATIENCE_S, Installation, Server, pages
+from tests.trained import LABELS, documents, write_documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+N_DOCUMENTS = 3_000
+AT_ONCE = 250
+TARGET = 0.65
+NOISE = {"ann": 0.1, "ben": 0.3, "cat": 0.5}
+"""How often each annotator gives another label set than the right one."""
+
+POLICY = {
+    "target_accuracy": TARGET,
+    "risk": 0.2,
+    "threshold": {"mode": "certified", "value": None},
+    "audit": {"certification_rate": 0.5, "training_rate": 0.05, "mode": "hold"},
+    "gold_reread_rate": 0.5,
+}
+VOCABULARY = sorted(LABELS)
+
+
+@pytest.fixture
+def database_url(postgres_url: str) -> str:
+    """Only PostgreSQL: the simulation plays the same loop on SQLite."""
+    return postgres_url
+
+
+@pytest.fixture
+def taught(installation: Installation, tmp_path: Path) -> Installation:
+    """Serve a model that has seen enough documents for its confidences to be about true."""
+    options = TrainingOptions(
+        preset="paper", calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3
+    )
+    dataset = read_dataset(write_documents(tmp_path / "train.jsonl", 1_500, seed=1))
+    train(dataset, options).save(tmp_path / "taught")
+    verbs = installation.application.verbs
+    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(tmp_path / "taught")).id)
+    return installation
+
+
+@dataclass
+class World:
+    """Documents whose truth is known, and people who read them through the running service."""
+
+    server: Server
+    truth: dict[str, list[str]] = field(default_factory=dict)
+    made: list[dict[str, Any]] = field(default_factory=list)
+    drifted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.waiting = documents(N_DOCUMENTS, seed=21)
+
+    def post(self, n: int, *, drifts: bool = False) -> list[dict[str, Any]]:
+        """Post the next documents; where the world drifts, other labels than ever are right."""
+        made: list[dict[str, Any]] = []
+        with self.server.client("client") as client:
+            for _ in range(0, n, AT_ONCE):
+                part = [self.waiting.pop() for _ in range(min(AT_ONCE, n - len(made)))]
+                for document in part:
+                    name, labels = str(document["id"]), [str(one) for one in document["labels"]]
+                    self.truth[name] = _turned(labels) if drifts else labels
+                    if drifts:
+                        self.drifted.add(name)
+                body = [{"id": one["id"], "text": one["text"]} for one in part]
+                answer = client.post("/v1/predictions/batch", json={"documents": body})
+                assert answer.status_code == 200, answer.text
+                made += answer.json()["items"]
+        assert all("decision" in one for one in made)
+        self.made += made
+        return made
+
+    def read(self) -> int:
+        """Let the annotators empty the queue together, then the lead decide; returns how much."""
+        with ThreadPoolExecutor(len(NOISE)) as pool:
+            done = sum(pool.map(self._read_as, NOISE))
+        return done + self._read_as("lead")
+
+    def _read_as(self, name: str) -> int:
+        done = 0
+        with self.server.client(name) as reader:
+            while (claimed := reader.post("/v1/reviews/claim")).status_code == 200:
+                task = claimed.json()
+                settled = reader.post(
+                    f"/v1/reviews/{task['id']}/complete",
+                    json={"labels": self._answer(name, str(task["document"]["id"]))},
+                    headers={"If-Match": claimed.headers["etag"]},
+                )
+                assert settled.status_code == 200, settled.text
+                done += 1
+        assert claimed.status_code == 204, claimed.text
+        return done
+
+    def _answer(self, name: str, document: str) -> list[str]:
+        draw = random.Random(f"{name}/{document}")
+        truth = self.truth[document]
+        if draw.random() >= NOISE.get(name, 0.0):  # leads do not err
+            return truth
+        return sorted({*truth} ^ {draw.choice(VOCABULARY)})
+
+    def right(self, made: Sequence[dict[str, Any]]) -> float:
+        """Return the share of predictions that are right."""
+        found = [set(one["labels"]) == set(self.truth[one["document_id"]]) for one in made]
+        return sum(found) / len(found)
+
+
+def _turned(labels: list[str]) -> list[str]:
+    """Return the labels behind these in the vocabulary."""
+    return sorted(VOCABULARY[(VOCABULARY.index(one) + 1) % len(VOCABULARY)] for one in labels)
+
+
+def _done(admin: httpx.Client, asked: httpx.Response) -> dict[str, Any]:
+    """Wait for the job that was asked for, and return what came of it."""
+    assert asked.status_code == 202, asked.text
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        job = admin.get(f"/v1/jobs/{asked.json()['id']}").json()
+        if job["state"] not in {"queued", "running"}:
+            assert job["state"] == "succeeded", job
+            result: dict[str, Any] = job["result"]
+            return result
+        time.sleep(0.05)
+    raise AssertionError("the job did not end in time")
+
+
+def _certified(admin: httpx.Client) -> float:
+    """Certify, and return the threshold that is in force then."""
+    made = _done(admin, admin.post("/v1/admin/certifications"))
+    evidence = admin.get(f"/v1/admin/certifications/{made['certification_id']}").json()
+    assert made["threshold"] is not None, evidence
+    policy = admin.get("/v1/admin/policy").json()
+    assert policy["threshold"]["certificate_id"] == made["certification_id"]
+    threshold = policy["threshold"]["value"]
+    assert isinstance(threshold, float)
+    return threshold
+
+
+def _reasons(made: Sequence[dict[str, Any]]) -> Counter[str]:
+    return Counter(one["reason"] for one in made)
+
+
+def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Installation) -> None:
+    for name in NOISE:
+        taught.key(name, Role.REVIEWER)
+    server = taught.serve()
+    world = World(server)
+    with server.client("admin") as admin:
+        _group(admin)
+        assert admin.put("/v1/admin/policy", json=POLICY).status_code == 200
+
+        # Nothing is sent before a certificate; audits and reviews make it possible.
+        first = world.post(400)
+        assert set(_reasons(first)) == {"no_threshold"}
+        assert world.read() > len(first)
+        _certified(admin)
+
+        # A calibrator learnt from the reviews serves; it needs a certificate of its own.
+        old = first[0]["calibrator_version"]
+        _promote(admin)
+        second = world.post(400)
+        assert {one["calibrator_version"] for one in second}.isdisjoint({old})
+        assert set(_reasons(second)) == {"no_threshold"}
+        world.read()
+        _certified(admin)
+
+        # It sends; then the world drifts, and the audits trip the breaker.
+        assert _breaker(admin) == "watching"
+        before = world.post(150)
+        assert _reasons(before)["above_threshold"] > 0
+        world.read()
+        drifting = world.post(200, drifts=True)
+        assert _reasons(drifting)["above_threshold"] > 0
+        assert world.right(drifting) < 0.1
+        world.read()
+        assert _breaker(admin) == "tripped"
+
+        # Nothing confident is sent now, and only a certificate from after the trip changes that.
+        after = world.post(500)
+        assert set(_reasons(after)) <= {"breaker", "below_threshold", "out_of_domain"}
+        assert _reasons(after)["breaker"] > 0
+        refused = admin.post("/v1/admin/breaker/reset", json={})
+        assert (refused.status_code, refused.json()["type"]) == (
+            409,
+            "/problems/certificate-needed",
+        )
+        world.read()
+        _certified(admin)
+        assert admin.post("/v1/admin/breaker/reset", json={}).json()["state"] == "watching"
+
+        last = world.post(len(world.waiting))
+        sent = [one for one in [*before, *last] if one["decision"] == "auto"]
+        assert len(sent) > 200
+        # The certificate may be wrong at the policy's risk; far below the target it is not.
+        assert world.right(sent) > TARGET - 0.05
+    assert len(world.made) == N_DOCUMENTS
+    _derive_all(taught, server, world)
+
+
+def _group(admin: httpx.Client) -> None:
+    """Put each annotator into a group whose error rates are known."""
+    listed = admin.get("/v1/admin/annotators").json()["items"]
+    people = {one["name"]: one["id"] for one in listed}
+    for name, alpha in NOISE.items():
+        group = {"name": name, "noise": {"mode": "fixed", "alpha": alpha, "beta": 0.05}}
+        made = admin.put(f"/v1/admin/groups/{name}", json=group)
+        assert made.status_code in {200, 201}, made.text
+        placed = admin.put(f"/v1/admin/annotators/{people[name]}", json={"group": name})
+        assert placed.status_code == 200, placed.text
+
+
+def _promote(admin: httpx.Client) -> None:
+    """Recalibrate from what is reviewed, and let the new calibrator serve."""
+    wanted = {"noise": "known", "activate": "never"}
+    learnt = _done(admin, admin.post("/v1/admin/calibrations", json=wanted))
+    answer = admin.post(f"/v1/admin/calibrations/{learnt['calibration_id']}/activate")
+    assert answer.status_code == 200, answer.text
+
+
+def _breaker(admin: httpx.Client) -> str:
+    return str(admin.get("/v1/admin/breaker").json()["state"])
+
+
+def _derive_all(installation: Installation, server: Server, world: World) -> None:
+    """Derive every decision again from the stored versions, score and draw."""
+    derive = installation.application.verbs.derive_decision
+    for one in world.made:
+        found = derive(SYSTEM, one["id"])
+        assert found.equal is True
+        assert found.draw_again == found.prediction.selection.draw
+        for name in ("decision", "reason", "threshold"):
+            assert getattr(found.derived, name) == one[name]
+    with server.client("auditor") as auditor:
+        stored = {one["id"]: one for one in pages(auditor, "/v1/predictions")}
+        assert stored == {one["id"]: one for one in world.made}
+        one_of_each = {one["reason"]: one for one in world.made}
+        assert set(one_of_each) >= {
+            "above_threshold",
+            "below_threshold",
+            "audit",
+            "no_threshold",
+            "breaker",
+        }
+        for one in one_of_each.values():
+            told = auditor.get(f"/v1/predictions/{one['id']}/decision").json()
+            assert told["equal"] is True, json.dumps(told)
