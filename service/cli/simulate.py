@@ -78,6 +78,20 @@ def simulate(
     run_length: Annotated[
         float, typer.Option(help="Audits until a false alarm of the breaker, on average at least.")
     ] = 5_000.0,
+    recalibrate_every: Annotated[
+        int,
+        typer.Option(
+            help="Weeks after which the owner recalibrates while nothing is certified; 0: never. "
+            "Takes a model."
+        ),
+    ] = 0,
+    noise: Annotated[
+        str,
+        typer.Option(
+            help="What recalibration goes by: none takes reviewers at their word, known is told "
+            "how often they err, estimated finds that out from what the lead decided."
+        ),
+    ] = "known",
     drift_week: Annotated[
         int | None,
         typer.Option(
@@ -112,12 +126,17 @@ def simulate(
     week, and simulated people review and audit them. Nothing that exists is touched.
     """
     from service.domain.audits import AuditMode, AuditPlan
+    from service.domain.calibration import Noise
     from service.simulation.loop import simulate as run
     from service.simulation.loop import summary
     from service.simulation.plan import Drift, Plan, read_groups
 
     if audit_mode not in {mode.value for mode in AuditMode}:
         raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
+    if noise not in {one.value for one in Noise}:
+        raise CommandError(f"noise: {noise!r} is none; write none, known or estimated")
+    if recalibrate_every and artifact is None:
+        raise CommandError("recalibrate-every: synthetic scores cannot be; name an --artifact")
     if threshold is not None and not without_loop:
         raise CommandError(
             "threshold: the loop finds its own; add --without-loop to fix one by hand"
@@ -137,6 +156,8 @@ def simulate(
         minutes=minutes,
         recertify_every=recertify_every,
         run_length=run_length,
+        recalibrate_every=recalibrate_every,
+        noise=Noise(noise),
         drift=None if drift_week is None else Drift(drift_week, drift, drift_label),
         fixed_threshold=None if not without_loop else target if threshold is None else threshold,
         seed=seed,
@@ -173,10 +194,19 @@ def _table(weeks: "Sequence[Week]") -> "Table":
 
     table = Table(box=None)
     for head in (
-        *("week", "documents", "sent %", "right of sent %", "threshold", "certificate", "breaker"),
+        *(
+            "week",
+            "documents",
+            "sent %",
+            "right of sent %",
+            "threshold",
+            "certificate",
+            "breaker",
+            "calibrator",
+        ),
         *("reviews", "audits", "by the lead", "hours"),
     ):
-        words = head in {"certificate", "breaker"}
+        words = head in {"certificate", "breaker", "calibrator"}
         table.add_column(head, justify="left" if words else "right")
     for week in weeks:
         table.add_row(
@@ -187,6 +217,7 @@ def _table(weeks: "Sequence[Week]") -> "Table":
             "none" if week.threshold is None else f"{week.threshold:.3f}",
             _certificate(week),
             "trips" if week.trips else week.breaker.value,
+            "new" if week.recalibrated else "",
             str(week.reviews + week.overlaps),
             str(week.audits),
             str(week.adjudications),

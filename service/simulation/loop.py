@@ -3,20 +3,24 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
 from service.domain.breaker import Position
-from service.domain.errors import CertificateNeeded
+from service.domain.calibration import Activate
+from service.domain.certification import Scorer
+from service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
 from service.domain.people import SYSTEM
 from service.domain.predictions import Decision, Prediction
 from service.domain.reviews import ReviewKind, ReviewTask
+from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.simulation.annotators import Annotator
 from service.simulation.office import START, Office, opened
 from service.simulation.plan import BadPlan, Plan
 from service.simulation.streams import Item, Labels, Stream, drifted
 from service.use_cases.predict import MOST_DOCUMENTS
+from service.use_cases.recalibrate import Options
 
 DAYS = 5
 """Working days of a week; each has its share of the documents."""
@@ -49,6 +53,8 @@ class Week:
         What people read, by kind.
     hours : float
         What that took them all together.
+    recalibrated : bool
+        Whether another calibrator serves since the end of the week.
     """
 
     week: int
@@ -66,6 +72,7 @@ class Week:
     overlaps: int
     adjudications: int
     hours: float
+    recalibrated: bool = False
 
     @property
     def coverage(self) -> float:
@@ -101,9 +108,10 @@ class _Run:
                 done += self._read()
                 if self.plan.fixed_threshold is None:
                     self._govern()
+            learnt = self._learns(week) and self._recalibrated()
             if self._asks(week):
                 self.office.verbs.certify(self.office.owner.id)
-            yield self._week(week, made, done)
+            yield replace(self._week(week, made, done), recalibrated=learnt)
 
     def _govern(self) -> None:
         """Do what the schedule does, and let the owner start again what a certificate vouches for.
@@ -117,12 +125,39 @@ class _Run:
             with suppress(CertificateNeeded):  # the breaker stays open until there is one
                 verbs.reset_breaker(self.office.owner)
 
+    def _learns(self, week: int) -> bool:
+        """Tell whether the owner asks for a recalibration, which would cost a certificate."""
+        every = self.plan.recalibrate_every
+        if self.plan.fixed_threshold is not None or every == 0 or week % every:
+            return False
+        return not self._certified(self.office.verbs.get_policy(self.office.owner))
+
+    def _recalibrated(self) -> bool:
+        """Recalibrate from what people said; tell whether another calibrator serves now."""
+        source = self.office.verbs.predict.predictors
+        before = source.active().calibrator_version
+        wanted = Options(self.plan.noise, Activate.IF_BETTER)
+        with suppress(NotEnoughReviews, RatesUnknown):  # the owner waits
+            self.office.verbs.recalibrate(
+                wanted, lambda _, __: None, requested_by=self.office.owner.id
+            )
+        return source.active().calibrator_version != before
+
+    def _certified(self, policy: RoutingPolicy) -> bool:
+        """Tell whether a certificate lets confident sets of what serves be sent."""
+        active = self.office.verbs.predict.predictors.active()
+        return (
+            policy.threshold_mode is ThresholdMode.CERTIFIED
+            and policy.trip_id is None
+            and policy.least_of(Scorer(active.version, active.calibrator_version)) is not None
+        )
+
     def _asks(self, week: int) -> bool:
         """Tell whether the owner hopes for a lower threshold; the first one comes by itself."""
         every = self.plan.recertify_every
         if self.plan.fixed_threshold is not None or every == 0 or week % every:
             return False
-        return self.office.verbs.get_policy(self.office.owner).certificate_id is not None
+        return self._certified(self.office.verbs.get_policy(self.office.owner))
 
     def _post(self, week: int, day: int) -> list[Prediction]:
         first = (week - 1) * self.plan.documents
@@ -179,7 +214,8 @@ class _Run:
         sent = [one for one in made if one.decision is Decision.AUTO]
         policy = self.office.verbs.get_policy(SYSTEM)
         newest = self.office.verbs.list_certifications(SYSTEM, limit=1).items
-        certified = policy.certificate_id is not None and policy.trip_id is None
+        active = self.office.verbs.predict.predictors.active()
+        certified = self._certified(policy)
         lacking = newest[0] if newest and not certified else None
         state = self.office.verbs.get_breaker(SYSTEM)
         began = START + timedelta(weeks=week - 1)
@@ -188,7 +224,7 @@ class _Run:
             documents=len(made),
             sent=len(sent),
             right=sum(set(one.scored.labels) == set(self.truths[one.name]) for one in sent),
-            threshold=policy.least_confidence,
+            threshold=policy.least_of(Scorer(active.version, active.calibrator_version)),
             certified=certified,
             lacking=lacking.reason if lacking else None,
             further_audits=lacking.further_audits if lacking else None,

@@ -13,6 +13,8 @@ from pydantic import SecretStr
 from service import wiring
 from service.db import engine as engines
 from service.db import migrate
+from service.domain.annotators import GroupChange, Rates
+from service.domain.calibration import Noise
 from service.domain.people import SYSTEM, Caller, Role
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.settings import Settings
@@ -129,7 +131,8 @@ def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
         return key.calling()
 
     owner = hire("owner", Role.ADMIN)
-    noises = [group.noise for group in plan.groups for _ in range(group.size)]
+    places = [(f"group-{place}", group) for place, group in enumerate(plan.groups, start=1)]
+    noises = [(name, group.noise) for name, group in places for _ in range(group.size)]
     office = Office(
         verbs=verbs,
         clock=clock,
@@ -138,9 +141,14 @@ def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
         lead=hire("lead", Role.LEAD),
         annotators=tuple(
             Annotator(hire(f"annotator {place}", Role.REVIEWER), noise, plan.miss_rate, plan.seed)
-            for place, noise in enumerate(noises, start=1)
+            for place, (_, noise) in enumerate(noises, start=1)
         ),
     )
+    for name, group in places:
+        fixed = Rates(group.noise, plan.miss_rate) if plan.noise is Noise.KNOWN else None
+        verbs.change_group(owner, name, GroupChange(f"errs at {group.noise:g}", fixed), None)
+    for annotator, (name, _) in zip(office.annotators, noises, strict=True):
+        verbs.place_annotator(owner, annotator.caller.id, name, None)
     verbs.change_policy(owner, _policy(plan), None)
     return office
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from service.domain.audits import AuditMode, AuditPlan
+from service.domain.calibration import Noise
 
 MOST_WEEKS = 1_000
 MOST_DOCUMENTS = 100_000
@@ -117,6 +118,11 @@ class Plan:
         never.
     run_length : float
         Audits until the breaker trips for no reason, on average at least.
+    recalibrate_every : int
+        Weeks after which the owner has the model recalibrated while nothing is certified, as a new
+        calibrator needs a certificate of its own; 0 for never. It serves if it is better.
+    noise : Noise
+        What recalibration is told of the annotators.
     drift : Drift or None
         What changes.
     fixed_threshold : float or None
@@ -141,6 +147,8 @@ class Plan:
     minutes: float = 2.0
     recertify_every: int = 4
     run_length: float = 5_000.0
+    recalibrate_every: int = 0
+    noise: Noise = Noise.KNOWN
     drift: Drift | None = None
     fixed_threshold: float | None = None
     seed: int = 0
@@ -154,6 +162,7 @@ class Plan:
             *_outside("weeks", self.weeks, 1, MOST_WEEKS),
             *_outside("documents", self.documents, 1, MOST_DOCUMENTS),
             *_outside("recertify-every", self.recertify_every, 0, MOST_WEEKS),
+            *_outside("recalibrate-every", self.recalibrate_every, 0, MOST_WEEKS),
             *_no_share("target", self.target, above=True),
             *_no_share("risk", self.risk, above=True),
             *_no_share("miss-rate", self.miss_rate),

@@ -39,6 +39,8 @@ def test_the_table_says_what_the_owner_asks(capsys: pytest.CaptureFixture[str]) 
         (("--target", "1.0"), "target: 1 must be above 0 and below 1"),
         (("--annotators", ".1,x"), "annotators: 'x' is no group"),
         (("--audit-mode", "later"), "audit-mode: 'later' is none; write hold or send"),
+        (("--noise", "some"), "noise: 'some' is none; write none, known or estimated"),
+        (("--recalibrate-every", "4"), "recalibrate-every: synthetic scores cannot be"),
         (("--threshold", ".9"), "threshold: the loop finds its own"),
         (("--drift-label", "a"), "drift-label: name the week of the change"),
         (("--artifact", "model"), "data: name documents"),

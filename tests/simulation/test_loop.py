@@ -1,14 +1,18 @@
 """The whole loop on SQLite: what owners are promised holds in a world whose truth is known."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from service.domain.audits import AuditPlan
 from service.domain.breaker import Position
+from service.domain.calibration import Noise
+from service.simulation.held_out import HeldOutStream
 from service.simulation.loop import Week, simulate, summary
 from service.simulation.plan import BadPlan, Drift, Group, Plan
 from service.simulation.streams import SyntheticStream
+from tests.trained import Artifacts, write_documents
 
 # A lenient target is soon proved, and a nervous breaker soon trips, so that few documents suffice.
 PLAN = Plan(
@@ -100,3 +104,41 @@ def test_the_summary_adds_up(weeks: list[Week]) -> None:
     assert total["documents"] == PLAN.weeks * PLAN.documents
     assert total["sent"] == sum(week.sent for week in weeks)
     assert total["hours"] == pytest.approx(sum(week.hours for week in weeks))
+
+
+def test_the_owner_recalibrates_while_nothing_is_certified(
+    artifacts: Artifacts, tmp_path: Path
+) -> None:
+    """Drift makes the model's confidences so wrong that what people said of it is better."""
+    data = write_documents(tmp_path / "held-out.jsonl", 300, seed=5)
+    plan = replace(
+        PLAN,
+        weeks=2,
+        documents=300,
+        audits=AuditPlan(certification_rate=0.1, gold_reread_rate=0.5),
+        recalibrate_every=1,
+        noise=Noise.NONE,
+        drift=Drift(1, 0.6),
+    )
+    first, _ = simulate(plan, HeldOutStream(artifacts.text, data, 0))
+    assert (first.recalibrated, first.certified, first.threshold) == (True, False, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overconfident", [False, True])
+def test_certificates_hold_whether_confidences_are_true_or_too_high(overconfident: bool) -> None:
+    """Too high, they cost automation, not accuracy."""
+    plan = Plan(
+        weeks=8,
+        documents=300,
+        target=0.85,
+        groups=(Group(0.1, 2), Group(0.5, 1)),
+        audits=AuditPlan(certification_rate=0.6, gold_reread_rate=0.5),
+    )
+    total = summary(simulate(plan, SyntheticStream(4, overconfident)))
+    sent, accuracy = total["sent"], total["accuracy"]
+    assert isinstance(sent, int)
+    assert sent > (100 if overconfident else 200)
+    assert isinstance(accuracy, float)
+    # A certificate may be wrong at the plan's risk, yet not by much.
+    assert accuracy > plan.target - 0.02
