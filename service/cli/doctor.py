@@ -141,6 +141,7 @@ def _database(
         "keys": lambda: _keys(begin),
         "pepper": lambda: _pepper(begin, settings),
         "encryption": lambda: _encryption(engine),
+        "breaker": lambda: _breaker(begin),
         "jobs": lambda: _jobs(engine),
         "deliveries": lambda: _deliveries(engine),
     }
@@ -276,6 +277,20 @@ def _encryption(engine: "Engine") -> Finding:
     cipher = cipher_of(engine.dialect)
     seen = f"under key {cipher.sealing_id}" if cipher else "off: texts are stored as they are"
     return Finding("encryption", Verdict.OK, seen)
+
+
+def _breaker(begin: "Begin") -> Finding:
+    with begin(read_only=True) as transaction:
+        policy = transaction.policies.current()
+        trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
+    if trip is not None:
+        return Finding(
+            "breaker",
+            Verdict.WARNING,
+            f"tripped on {trip.created_at:%Y-%m-%d %H:%M} UTC ({trip.cause}): nothing is sent",
+            "see GET /v1/admin/breaker, and reset it once a new certificate allows",
+        )
+    return Finding("breaker", Verdict.OK, "not tripped")
 
 
 def _jobs(engine: "Engine") -> Finding:

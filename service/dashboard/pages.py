@@ -136,6 +136,8 @@ def _rule(policy: RoutingPolicy) -> str:
         return "Automatic sending is switched off: every document waits for a person."
     if policy.threshold is None:
         return "No threshold is in force yet: every document waits for a person."
+    if policy.trip_id is not None:
+        return "The breaker has tripped: every document waits for a person."
     origin = (
         "set by hand, not certified"
         if policy.threshold_mode is ThresholdMode.FIXED

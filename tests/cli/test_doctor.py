@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from sqlalchemy import text
 
 from service.cli import doctor, main
 from service.db import engine as engines
+from service.db.unit_of_work import Transactions
 from tests.cli.installation import fill
+from tests.samples import prediction, trip
 from tests.trained import Artifacts
 
 
@@ -47,7 +50,7 @@ def test_a_sound_installation_is_found_sound(
     assert status == 0
     assert list(checks) == [
         "settings", "disk", "database", "migrations", "clock", "model", "keys", "pepper",
-        "encryption", "jobs", "deliveries",
+        "encryption", "breaker", "jobs", "deliveries",
     ]  # fmt: skip
     with pytest.raises(SystemExit):
         main(["doctor"])
@@ -104,6 +107,19 @@ def _sealed(data: Path, url: str) -> None:
     _change(url, "INSERT INTO encryption_keys VALUES ('0a1b2c3d', '2026-01-01 00:00:00.000000')")
 
 
+def _tripped(data: Path, url: str) -> None:
+    engine = engines.create(url)
+    stopped = trip()
+    with Transactions(engine)() as transaction:
+        policy = transaction.policies.current()
+        transaction.breakers.add(stopped)
+        transaction.policies.add(
+            replace(policy, version=prediction().id, trip_id=stopped.id), replacing=policy.version
+        )
+        transaction.commit()
+    engine.dispose()
+
+
 def _from_the_future(data: Path, url: str) -> None:
     _change(
         url,
@@ -133,6 +149,7 @@ def _change(url: str, statement: str) -> None:
         (_overdue, "jobs", "warning", "is a worker running?"),
         (_revoked, "keys", "warning", "setwise key create --role admin"),
         (_from_the_future, "clock", "warning", "NTP"),
+        (_tripped, "breaker", "warning", "GET /v1/admin/breaker"),
         (_sealed, "encryption", "fault", "SETWISE_ENCRYPTION_KEYS"),
     ],
 )

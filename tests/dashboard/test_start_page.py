@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -37,6 +38,7 @@ from tests.fakes import (
     FakePredictors,
     FakeStore,
 )
+from tests.samples import trip
 
 CLIENT = Caller("client-1", "intake", Role.CLIENT)
 REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
@@ -207,6 +209,19 @@ def test_switched_off_sending_is_said(service: Service) -> None:
     change = PolicyChange(0.95, 0.1, False, ThresholdMode.FIXED, 0.9)
     ChangePolicy(service.begin, service.now, service.new_id)(SYSTEM, change, None)
     assert "Automatic sending is switched off" in read(service.get()).text
+
+
+def test_a_tripped_breaker_is_said(service: Service) -> None:
+    service.set_threshold(0.9)
+    with service.begin() as transaction:
+        stopped, policy = trip(), transaction.policies.current()
+        transaction.breakers.add(stopped)
+        transaction.policies.add(
+            replace(policy, version=stopped.id, trip_id=stopped.id), replacing=policy.version
+        )
+        transaction.commit()
+    page = read(service.get()).text
+    assert "The breaker has tripped: every document waits for a person." in page
 
 
 def test_every_reason_has_its_words() -> None:
