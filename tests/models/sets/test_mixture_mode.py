@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from models.sets.mixture_mode import most_probable_sets
+from models.sets.mixture_mode import _exp_of_minus_size, most_probable_sets
 
 
 def every_set(n_labels: int) -> np.ndarray:
@@ -92,6 +92,29 @@ def test_every_set_is_listed_once_and_the_probabilities_sum_to_one() -> None:
     assert np.exp(found.candidates.log_score).sum() == pytest.approx(1.0, abs=1e-12)
     assert found.proven[0]
     assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["ties", "flat", "usual"])
+def test_deep_searches_among_many_labels_equal_enumeration(kind: str) -> None:
+    """Components order their cheapest flips first, all of them only when asked for more."""
+    rng = np.random.default_rng(len(kind))
+    for n_components in (1, 3):
+        log_weights, logits = draw(rng, kind, (n_components, 14))
+        found = most_probable_sets([log_weights], [logits], 300, allow_empty=True, limit=40_000)
+        assert found.proven[0]
+        expected = np.sort(log_joint(log_weights, logits))[::-1][:300]
+        np.testing.assert_allclose(found.candidates.log_score, expected, atol=1e-9)
+
+
+def test_the_compiled_exponential_is_that_of_the_library() -> None:
+    z = np.concatenate([np.linspace(-745.0, 745.0, 10_001), [0.0, -0.0, 1e-300, 36.7, 1e308]])
+    found = np.empty_like(z)
+    _exp_of_minus_size(z, found)
+    exact = np.exp(-np.abs(z))
+    normal = exact > 1e-300
+    np.testing.assert_allclose(found[normal], exact[normal], rtol=4e-16)
+    assert (found[~normal] < 1e-300).all()
+    assert (found >= 0.0).all()
 
 
 def test_mode_of_the_mixture_need_not_be_the_mode_of_a_component() -> None:
