@@ -1,13 +1,14 @@
-"""What each preset of ``br-rerank`` is worth on documents that it has not seen.
+"""What each preset of a method is worth on documents that it has not seen.
 
-Run as ``python benchmarks/bench_quality.py [--presets paper,fast,best] [--json FILE] FOLDER…``. A
-folder holds ``train`` and ``test`` parts; ``NAME:SEED`` pools them and draws a tenth as test part.
-Without folders the Reuters stories of ``SETWISE_TEST_DATA`` are taken. Everything before the set
-calibrator is fitted once a preset; its rows are
+Run as ``python benchmarks/bench_quality.py [--methods br-rerank] [--presets paper,fast,best]
+[--json FILE] FOLDER…``. A folder holds ``train`` and ``test`` parts; ``NAME:SEED`` pools them and
+draws a tenth as test part. Without folders the Reuters stories of ``SETWISE_TEST_DATA`` are taken.
+Everything before the set calibrator is fitted once a preset; its rows are
 
 - the set of highest confidence, and the set of highest expected F1 (``--optimize f1``);
 - binary relevance alone, every label with a probability above one half, with the confidence that
-  the preset's calibrator has in that set: the prediction whose calibration the papers report.
+  the preset's calibrator has in that set: the prediction whose calibration the papers report. Only
+  with ``br-rerank``.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from models.deciding import fit_decider
 from models.evaluation import evaluate_predictor
 from models.metrics import Metrics
 from models.training import (
+    METHODS,
     PRESETS,
+    Method,
     Preset,
     TrainingOptions,
     assemble,
@@ -65,36 +68,47 @@ def read_parts(name: str) -> tuple[Dataset, Dataset]:
     return random_split(train, test, int(seed)) if seed else (train, test)
 
 
-def judged(train: Dataset, test: Dataset, preset: Preset) -> Iterator[tuple[str, Metrics]]:
-    """Yield the rows of one preset, each as soon as it is known."""
-    options = TrainingOptions(preset=preset)
+def judged(
+    train: Dataset, test: Dataset, method: Method, preset: Preset
+) -> Iterator[tuple[str, Metrics]]:
+    """Yield the rows of one preset of a method, each as soon as it is known."""
+    options = TrainingOptions(method=method, preset=preset)
+    name = preset if method == TrainingOptions().method else f"{method} {preset}"
     started = time.perf_counter()
     fitted = fit_base(train, options)
     chosen = choose_calibrator(fitted.rows, options)
     predictor = assemble(train, fitted, chosen, options, seconds=time.perf_counter() - started)
-    yield f"{preset}", evaluate_predictor(predictor, test)
-    yield f"{preset}: BR's own set", judge_majority(predictor, test)
-    decider, rows = fit_decider(fitted.rows, train.Y, chosen.confidence, "f1")
+    yield name, evaluate_predictor(predictor, test)
+    if method == TrainingOptions().method:
+        yield f"{name}: BR's own set", judge_majority(predictor, test)
+    source = fitted.proposal.final
+    decider, rows = fit_decider(fitted.rows, train.Y, chosen.confidence, "f1", source)
     f1 = replace(options, optimize="f1")
     refitted = refit_calibrator(chosen, rows, f1)
     announced = assemble(train, fitted._replace(rows=rows), refitted, f1, decider)
-    yield f"{preset} --optimize f1", evaluate_predictor(announced, test)
+    yield f"{name} --optimize f1", evaluate_predictor(announced, test)
 
 
 def main() -> None:
     data = Path(os.environ.get("SETWISE_TEST_DATA", ROOT.parent / "shared" / "data"))
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--methods", default=TrainingOptions().method)
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--json", type=Path, help="a file that rows are added to, one a line")
     parser.add_argument("folders", nargs="*", default=[str(data / "reuters21578")])
     asked = parser.parse_args()
-    wanted = asked.presets.split(",")
+    wanted = [
+        (method, preset)
+        for method in METHODS
+        for preset in PRESETS
+        if method in asked.methods.split(",") and preset in asked.presets.split(",")
+    ]
     for name in asked.folders:
         train, test = read_parts(name)
         print(f"\n{Path(name).name}: {train.n} documents to train, {test.n} to test")
         print(f"{'':26}" + "".join(f"{head:>10}" for head in COLUMNS.values()))
-        for preset in [known for known in PRESETS if known in wanted]:
-            for row, metrics in judged(train, test, preset):
+        for method, preset in wanted:
+            for row, metrics in judged(train, test, method, preset):
                 values = metrics.to_json()
                 cells = [values.get(column) for column in COLUMNS]
                 shown = "".join(" " * 10 if cell is None else f"{cell:10.4f}" for cell in cells)

@@ -67,9 +67,12 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     ----------
     mixture : ConditionalBernoulliMixture, optional
         Its parameters are used, clones are fitted; by default the default mixture. Its
-        ``random_state`` is not used.
+        ``random_state`` and ``penalty_scale`` are not used.
     n_fits : int, default 4
         Fits to average.
+    penalty_scale : float, default 0.5
+        Penalties of each fit as a multiple of those that a fit by itself would choose. The mean
+        undoes part of the overfitting, so that each fit may follow its rows more closely.
     random_state : int, RandomState or None
         Of the fits' starts and of the rows that each sets aside.
 
@@ -106,10 +109,12 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         mixture: ConditionalBernoulliMixture | None = None,
         n_fits: int = 4,
         *,
+        penalty_scale: float = 0.5,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.mixture = mixture
         self.n_fits = n_fits
+        self.penalty_scale = penalty_scale
         self.random_state = random_state
 
     def fit(
@@ -133,7 +138,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         seeds = [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(self.n_fits)]
         template = ConditionalBernoulliMixture() if self.mixture is None else self.mixture
-        first = clone(template).set_params(random_state=seeds[0])
+        first = clone(template).set_params(random_state=seeds[0], penalty_scale=self.penalty_scale)
         fits = [first.fit(X, Y, sample_weight, validation)]
         found = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
         for seed in seeds[1:]:

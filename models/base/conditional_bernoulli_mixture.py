@@ -66,6 +66,9 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     l1_ratio : "auto" or float
         Share of the L1 norm in the penalties, in [0, 1]; ``"auto"`` takes 0.1 for dense features
         and 0.7 for sparse ones, where most features are noise to a label.
+    penalty_scale : float
+        Factor, positive, on the penalties that ``"auto"`` chooses; below 1 for fits of which the
+        mean is taken, see `AveragedMixture`.
     bias_penalty : float
         Ridge on the biases of shared experts.
     weighting : {"auto", "idf", "deviation", "none"}
@@ -169,6 +172,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         alpha: Literal["auto"] | float | ArrayLike = "auto",
         gate_alpha: Literal["auto"] | float = "auto",
         l1_ratio: Literal["auto"] | float = "auto",
+        penalty_scale: float = 1.0,
         bias_penalty: float = 1e-4,
         weighting: Scheme = "auto",
         features: Literal["auto", "linear", "kernel"] = "auto",
@@ -191,6 +195,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         self.alpha = alpha
         self.gate_alpha = gate_alpha
         self.l1_ratio = l1_ratio
+        self.penalty_scale = penalty_scale
         self.bias_penalty = bias_penalty
         self.weighting = weighting
         self.features = features
@@ -320,6 +325,8 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         for name in ("n_components", "max_iter", "patience", "newton_steps", "n_init"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
+        if not self.penalty_scale > 0.0:
+            raise ValueError(f"penalty_scale must be positive; it is {self.penalty_scale}")
         if not 0.0 < self.validation_fraction < 1.0:
             raise ValueError(
                 f"validation_fraction must lie in (0, 1); it is {self.validation_fraction}"

@@ -122,6 +122,7 @@ class MixtureSearch:
     alpha: Literal["auto"] | float | ArrayLike
     gate_alpha: Literal["auto"] | float
     l1_ratio: float
+    penalty_scale: float
     bias_penalty: float
     max_iter: int
     tol: float
@@ -163,7 +164,8 @@ class MixtureSearch:
             n_aside = min(max(1, round(self.validation_fraction * n)), n - 1)
             if n_aside > 0:
                 training, aside = everything.split(rng.permutation(n), n_aside)
-        strengths, start = self._choose_strengths(training, aside, seed)
+        chosen, start = self._choose_strengths(training, aside, seed)
+        strengths = self._scale(chosen)
         if aside is None or not (self.early_stopping or held_out is not None):
             begun = self._begin(everything, seed, strengths.alpha)
             run = self._run(self._learner(everything, strengths), everything, None, begun)
@@ -206,6 +208,13 @@ class MixtureSearch:
         mixture = best.run.state.mixture
         memberships, _ = responsibilities(mixture.log_joint(training.X, training.Y))
         return best.strengths, _Start(memberships, best.run.state, best.run.reports)
+
+    def _scale(self, chosen: _Strengths) -> _Strengths:
+        """Scale the penalties that validation rows chose; given ones stay."""
+        return _Strengths(
+            chosen.alpha * (self.penalty_scale if isinstance(self.alpha, str) else 1.0),
+            chosen.gate_alpha * (self.penalty_scale if isinstance(self.gate_alpha, str) else 1.0),
+        )
 
     def _choose_alpha(
         self, training: Documents, held_out: Documents | None

@@ -139,6 +139,18 @@ def test_the_first_fit_chooses_penalties_for_all() -> None:
     assert len({fit.random_state for fit in model.fits_}) == 3
 
 
+def test_penalties_that_are_chosen_are_scaled_and_given_ones_are_not() -> None:
+    X, Y = documents(7)
+    mixture = ConditionalBernoulliMixture(2, gate_alpha=0.02, early_stopping=False)
+    plain, freer = (
+        AveragedMixture(mixture, 1, penalty_scale=scale).fit(X, Y).fits_[0] for scale in (1.0, 0.5)
+    )
+    np.testing.assert_allclose(freer.alpha_, 0.5 * plain.alpha_)
+    assert freer.gate_alpha_ == plain.gate_alpha_ == 0.02
+    with pytest.raises(ValueError, match=r"penalty_scale must be positive; it is 0\.0"):
+        AveragedMixture(mixture, 1, penalty_scale=0.0).fit(X, Y)
+
+
 def test_too_many_components_warn_once() -> None:
     X, _ = documents(8)
     Y = np.tile([[1, 0], [0, 1]], (80, 1))
