@@ -65,7 +65,7 @@ class Extras(NamedTuple):
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(),
     "fast": Extras(("neighbours", "linear")),
-    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=4),
+    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=2),
 }
 
 
@@ -143,7 +143,7 @@ class TrainingOptions:
     calibrator: CalibratorName = "auto"
     alpha: Literal["auto"] | float = "auto"
     l1_ratio: float = 0.5
-    n_components: int = 50
+    n_components: int = 100
     bigrams: bool = False
     seed: int = 0
     n_jobs: int | None = None

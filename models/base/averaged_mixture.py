@@ -68,7 +68,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     mixture : ConditionalBernoulliMixture, optional
         Its parameters are used, clones are fitted; by default the default mixture. Its
         ``random_state`` and ``penalty_scale`` are not used.
-    n_fits : int, default 4
+    n_fits : int, default 2
         Fits to average.
     penalty_scale : float, default 0.5
         Penalties of each fit as a multiple of those that a fit by itself would choose. The mean
@@ -107,7 +107,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         mixture: ConditionalBernoulliMixture | None = None,
-        n_fits: int = 4,
+        n_fits: int = 2,
         *,
         penalty_scale: float = 0.5,
         random_state: int | np.random.RandomState | None = 0,
