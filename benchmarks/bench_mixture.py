@@ -1,13 +1,16 @@
-"""Conditional Bernoulli mixtures on a data set: rules, time and memory, shortcuts.
+"""Conditional Bernoulli mixtures on a data set: rules, time and memory, shortcuts, means of fits.
 
-    python benchmarks/bench_mixture.py [FOLDER] [--part rules|components|sparsity|all] [--seed 0]
+    python benchmarks/bench_mixture.py [FOLDER] [--part PART] [--seed 0]
+
+PART is ``rules``, ``components``, ``sparsity``, ``means`` or ``all`` (the first three).
 
 FOLDER holds ``train`` and ``test`` parts; by default it is BIBTEX in ``SETWISE_TEST_DATA``.
 ``rules`` fits one model and applies every decision rule to the test part (thesis, Tables 3.4 to
 3.6). ``components`` fits with rising K, each K in a process of its own, and reports seconds of CPU,
 peak memory and microseconds per document of each inference; ``--plot FILE`` draws the seconds.
 ``sparsity`` compares separate experts with and without the two shortcuts of section 3.5 on
-validation rows of the training part.
+validation rows of the training part. ``means`` cross-validates on the training part what more
+components, weaker penalties and the mean of several fits are worth.
 """
 
 import argparse
@@ -27,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from models.base.averaged_mixture import AveragedMixture
 from models.base.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.corpus.datasets import Dataset, read_dataset
+from models.corpus.datasets import Dataset, fold_ids, read_dataset
 from models.corpus.text import TextVectorizer
 from models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
 from models.sets.sized_calibration import (
@@ -254,14 +258,48 @@ def compare_sparsity(folder: Path, n_components: int, seed: int) -> None:
         )
 
 
+def compare_means(folder: Path, sizes: list[int], seed: int, n_folds: int) -> None:
+    """Cross-validate means of one to three fits, with penalties as chosen and with half of them."""
+    X, Y, _, _ = read(folder)
+    folds = fold_ids(Y, 5, seed)
+    print(f"{folder.name}: training part, {n_folds} of 5 folds, seed {seed}")
+    for n_components in sizes:
+        for scale in (1.0, 0.5):
+            found: dict[int, list[dict[str, float]]] = {}
+            for fold in range(n_folds):
+                inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+                fits = (
+                    AveragedMixture(
+                        ConditionalBernoulliMixture(n_components),
+                        3,
+                        penalty_scale=scale,
+                        random_state=seed,
+                    )
+                    .fit(X[outside], Y[outside])
+                    .fits_
+                )
+                for n_fits in (1, 2, 3):
+                    predicted = AveragedMixture.of(fits[:n_fits]).predict(X[inside])
+                    found.setdefault(n_fits, []).append(score(predicted, Y[inside]))
+            for n_fits, rows in found.items():
+                accuracy, f1 = (np.mean([row[key] for row in rows]) for key in ("set acc", "F1"))
+                print(
+                    f"  K {n_components:4}  penalties times {scale:3}  fits {n_fits}  "
+                    f"set acc {accuracy:5.2f}  F1 {f1:5.2f}",
+                    flush=True,
+                )
+
+
 def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
     parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
-    parser.add_argument("--part", choices=["rules", "components", "sparsity", "all"], default="all")
+    parts = ["rules", "components", "sparsity", "means", "all"]
+    parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--experts", choices=["shared", "separate", "boosted"], default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
+    parser.add_argument("--folds", type=int, default=5, help="folds of `means` to look at")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if not given.folder.is_dir():
@@ -275,6 +313,8 @@ def main() -> None:
         compare_components(given.folder, kinds, given.seed, given.plot)
     if given.part in {"sparsity", "all"}:
         compare_sparsity(given.folder, min(given.components, 20), given.seed)
+    if given.part == "means":
+        compare_means(given.folder, [50, 100, 200], given.seed, given.folds)
 
 
 if __name__ == "__main__":
