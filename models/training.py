@@ -125,8 +125,9 @@ class TrainingOptions:
         Penalty of binary relevance; ``"auto"`` chooses by log-loss on rows set aside.
     l1_ratio : float
         Share of the L1 norm in the penalty.
-    n_components : int
-        Components of the mixture, at least 1.
+    n_components : int or None
+        Components of the mixture, at least 1; None takes 25 or 100, whichever makes rows set aside
+        likelier.
     bigrams : bool
         Whether a text model also knows pairs of neighbouring words.
     seed : int
@@ -143,7 +144,7 @@ class TrainingOptions:
     calibrator: CalibratorName = "auto"
     alpha: Literal["auto"] | float = "auto"
     l1_ratio: float = 0.5
-    n_components: int = 100
+    n_components: int | None = None
     bigrams: bool = False
     seed: int = 0
     n_jobs: int | None = None
@@ -159,7 +160,7 @@ class TrainingOptions:
         if self.calibrator != "auto" and self.calibrator not in set_calibrators(self.seed):
             names = ", ".join(["auto", *set_calibrators(self.seed)])
             raise ValueError(f"calibrator must be one of {names}, not {self.calibrator!r}")
-        if self.n_components < 1:
+        if self.n_components is not None and self.n_components < 1:
             raise ValueError(f"n_components must be at least 1; it is {self.n_components}")
         if self.n_folds < 2:
             raise ValueError(f"n_folds must be at least 2; it is {self.n_folds}")

@@ -4,12 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from models.base.bernoulli_mixture import ComponentWarning
+from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor
+from models.proposals import choose_size
 from models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
-from tests.models.corpora import vectors
+from tests.models.corpora import dataset, vectors
 
 MIXTURES = ["cbm", "cbm-rerank"]
 
@@ -71,3 +74,26 @@ def test_equal_seeds_give_equal_models_on_any_number_of_threads():
 def test_no_components_are_refused():
     with pytest.raises(ValueError, match="n_components must be at least 1"):
         TrainingOptions(method="cbm", n_components=0)
+
+
+@pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
+def test_the_number_of_components_is_the_likelier_one_on_rows_set_aside():
+    rng = np.random.default_rng(0)
+    # Sixty kinds of documents, each with a set of its own: no label is linear in six measurements.
+    kinds = rng.integers(0, 60, size=2400)
+    sets = rng.permutation(np.unique(rng.random((400, 12)) < 0.3, axis=0))[:60]
+    places = rng.normal(size=(60, 6))
+    places *= 3.0 / np.linalg.norm(places, axis=1, keepdims=True)
+    many = dataset(places[kinds] + 0.3 * rng.normal(size=(2400, 6)), sets[kinds])
+    template = ConditionalBernoulliMixture(features="linear", alpha=1e-3, random_state=0)
+    assert choose_size(template, many.X, many.Y) == 100
+    aside = {}
+    noise = rng.normal(size=(300, 40)), rng.random((300, 9)) < 0.3
+    documents = dataset(*noise)
+    for size in (25, 100):
+        model = clone(template).set_params(n_components=size)
+        reports = model.fit(documents.X, documents.Y).reports_
+        aside[size] = np.nanmax([report.valid_log_likelihood for report in reports])
+    assert choose_size(template, documents.X, documents.Y) == max(aside, key=aside.get)
+    few = dataset(noise[0], noise[0][:, :2] > 0)
+    assert choose_size(template, few.X, few.Y) == 25
