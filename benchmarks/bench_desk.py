@@ -31,6 +31,7 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 import numpy as np
+from bench_pages import LABELS, PASSWORD, fill
 from bench_service import _free_port, _running
 from playwright.sync_api import Page, sync_playwright
 
@@ -40,18 +41,14 @@ from models.corpus.datasets import read_dataset
 from models.training import TrainingOptions, train
 from service import wiring
 from service.db import migrate
-from service.domain.people import SYSTEM, Caller, Role
-from service.domain.predictions import Document
-from service.domain.routing import PolicyChange, ThresholdMode
+from service.domain.people import SYSTEM
 from service.settings import Settings
-from service.use_cases.predict import MOST_DOCUMENTS
 
 MOST_S_A_DOCUMENT = 1.5
 MOST_MS_A_REQUEST = 100.0
 PAGE_LOADS, WARM_UPS = 40, 3
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 FILLER = ("patient", "seen", "today", "reports", "well", "since", "last", "visit", "was", "again")
-REVIEWED_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -127,32 +124,12 @@ def _prepared(settings: Settings, folder: Path, options: argparse.Namespace) -> 
     verbs = application.verbs
     artifact = _artifact(folder, options.labels)
     verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
-    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 1.0)
-    verbs.change_policy(SYSTEM, change, None)
-    client = Caller(verbs.create_key(SYSTEM, "bench", Role.CLIENT)[0].id, "bench", Role.CLIENT)
-    password = "a long enough password"
-    verbs.create_person(SYSTEM, login="rosa", name="Rosa", role=Role.REVIEWER, password=password)
-    reviewer = Caller("someone-else", "Someone Else", Role.REVIEWER)
-    application.registry.start()
     started = perf_counter()
+    fill(application, options.predictions, seed=3)
+    print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)
     try:
-        draw = random.Random(3)
-        for first in range(0, options.predictions, MOST_DOCUMENTS):
-            count = min(MOST_DOCUMENTS, options.predictions - first)
-            documents = [
-                Document(f"note {first + place}", _text(draw, options.labels)[0])
-                for place in range(count)
-            ]
-            verbs.predict_batch(client, documents)
-        for _ in range(min(int(REVIEWED_SHARE * options.predictions), options.reviewed)):
-            task = verbs.claim_review(reviewer)
-            assert task is not None
-            labels = task.prediction.scored.labels
-            verbs.complete_review(reviewer, task.id, labels, None, task.version)
-        print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)
-        return verbs.sign_in("rosa", password)[1]
+        return verbs.sign_in("reviewer", PASSWORD)[1]
     finally:
-        application.registry.stop()
         application.close()
 
 
@@ -161,8 +138,8 @@ def _artifact(folder: Path, n_labels: int) -> Path:
     draw = random.Random(1)
     path = folder / "notes.jsonl"
     with path.open("w") as file:
-        for number in range(max(600, 2 * n_labels)):
-            # Every label occurs at least twice, whatever is drawn besides.
+        for number in range(max(600, n_labels)):
+            # Every label occurs at least once, whatever is drawn besides.
             text, labels = _text(draw, n_labels, number % n_labels)
             file.write(json.dumps({"id": str(number), "text": text, "labels": labels}) + "\n")
     options = TrainingOptions(method="br", preset="fast", n_folds=2)
@@ -178,7 +155,7 @@ def _text(draw: random.Random, n_labels: int, certain: int | None = None) -> tup
         chosen.add(certain)
     words = [f"term{label}" for label in chosen] + draw.choices(FILLER, k=60)
     draw.shuffle(words)
-    return " ".join(words), [f"C{label:05d} Finding {label}" for label in sorted(chosen)]
+    return " ".join(words), [LABELS[label] for label in sorted(chosen)]
 
 
 @contextmanager
@@ -225,20 +202,21 @@ def _measured(address: str, token: str, n_documents: int) -> Report:
 
 
 def _settle(page: Page, number: int) -> float:
-    """Settle the document in hand by keyboard; every fifth one with a change."""
+    """Settle the document in hand by keyboard; every fifth one, and a blind one, with a change."""
     page.wait_for_function("performance.now() - window.shownAt > 260", polling=20)
-    if number % 5 == 1:
+    change = number % 5 == 1 or page.locator("#suggestions").is_hidden()
+    if change:
         page.keyboard.press("/")
         page.keyboard.type(f"{number % 10}", delay=10)
         page.wait_for_selector("#found [role=option]")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         page.keyboard.press("Escape")
-    if number % 5 == 2:
+    elif number % 5 == 2:
         page.keyboard.press("w")
-        page.wait_for_selector("#terms:not([hidden])")
+        page.wait_for_selector("#terms:not([hidden]), #notices .note")
     before = page.get_attribute("#work", "data-task")
-    page.keyboard.press("Enter" if number % 5 == 1 else "1")
+    page.keyboard.press("Enter" if change else "1")
     page.wait_for_function("before => window.shown !== before", arg=before, polling=20)
     return float(page.evaluate("window.shownAt - window.pressedAt"))
 
@@ -277,8 +255,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--predictions", type=int, default=100_000)
-    parser.add_argument("--reviewed", type=int, default=2_000, help="reviews in the history")
-    parser.add_argument("--labels", type=int, default=10_000)
+    parser.add_argument("--labels", type=int, default=len(LABELS), help=f"at most {len(LABELS):,}")
     parser.add_argument("--database-url", default="")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
