@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.board_audit import audit_pages
+from service.dashboard.board_breaker import breaker_pages
 from service.dashboard.board_calibrators import calibrator_pages
 from service.dashboard.board_certifications import certification_pages
 from service.dashboard.board_deliveries import delivery_pages
@@ -29,6 +30,7 @@ from service.use_cases.verbs import Verbs
 
 PARTS = (
     policy_pages,
+    breaker_pages,
     certification_pages,
     model_pages,
     calibrator_pages,
