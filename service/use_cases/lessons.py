@@ -16,7 +16,8 @@ from models.confidence.reports import report_calibration
 from models.confidence.sampling import effective_rows, inclusion_weights
 from models.recalibrations import KeptRecalibration
 from models.sets.candidates import RaggedSets
-from service.domain.calibration import LEAST_ROWS, Row
+from service.domain.calibration import LEAST_ROWS, Row, sending_notice
+from service.domain.certification import Scorer
 from service.domain.predictions import Prediction
 from service.domain.routing import RoutingPolicy
 from service.use_cases.calibration_ports import CalibratorStore
@@ -91,6 +92,7 @@ def learn(
                 "after": _automation_json(question.policy, crossed, answers),
             },
             "comparison": _comparison_json(comparison, rows, better=better),
+            "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
             "routes": _routes_json(question.policy, recent, present, fitted, index),
         },
         better=better,
