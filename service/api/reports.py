@@ -1,5 +1,6 @@
 """Numbers for leads: what was done, how right it was, what another policy would do."""
 
+from datetime import datetime
 from typing import Annotated, Self
 
 from fastapi import APIRouter, Query, Response
@@ -19,6 +20,7 @@ from service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable,
 from service.domain.predictions import Reason
 from service.use_cases import forecast
 from service.use_cases import reliability as reliability_reports
+from service.use_cases.cockpit import Cockpit
 from service.use_cases.forecast import MOST_DOCUMENTS
 from service.use_cases.report import Counts
 
@@ -72,6 +74,45 @@ class Forecast(AnswerBody):
         return cls.model_validate({**vars(made), "accuracy": vars(made.accuracy)})
 
 
+class Recent(AnswerBody):
+    """The last five weeks, as the cockpit shows them."""
+
+    since: datetime
+    documents: int = Field(ge=0)
+    sent: int = Field(ge=0)
+    accuracy: Share = Field(description="Of the sets that were confident enough to be sent.")
+    drawn: bool = Field(description="That is from audits; otherwise from reported outcomes.")
+    reported: Share = Field(description="Of sent sets with an outcome: not a random choice.")
+    hours_saved: float | None = Field(description="What reading all that was sent would take.")
+    certified: bool = Field(description="A certificate holds for the threshold in force.")
+    certified_since: datetime | None
+    audits: int = Field(ge=0, description="Audits that a certificate can stand on by now.")
+    next_attempt_in: int | None = Field(description="Audits until certification is tried again.")
+    arriving_a_day: float = Field(ge=0, description="Review tasks, over the last seven full days.")
+    completing_a_day: float = Field(ge=0)
+    empty_in_days: float | None = Field(description="null: the queue does not shrink.")
+
+    @classmethod
+    def of(cls, seen: Cockpit) -> Self:
+        """Describe the cockpit's numbers."""
+        return cls(
+            since=seen.since,
+            documents=seen.documents,
+            sent=seen.sent,
+            accuracy=Share.model_validate(vars(seen.accuracy)),
+            drawn=seen.drawn,
+            reported=Share.model_validate(vars(seen.reported)),
+            hours_saved=seen.hours_saved,
+            certified=seen.certificate.certified,
+            certified_since=seen.certificate.since,
+            audits=seen.certificate.audits,
+            next_attempt_in=seen.certificate.next_attempt_in,
+            arriving_a_day=seen.queue.arriving,
+            completing_a_day=seen.queue.completing,
+            empty_in_days=seen.queue.empty_in_days,
+        )
+
+
 class Summary(AnswerBody):
     """What was done, and what waits."""
 
@@ -82,6 +123,22 @@ class Summary(AnswerBody):
             "coverage": 0.62,
             "reasons": {"above_threshold": 620, "below_threshold": 380},
             "reviews": {"waiting": 30, "leased": 4, "completed": 340, "skipped": 6},
+            "recent": {
+                "since": "2026-10-18T00:00:00Z",
+                "documents": 1000,
+                "sent": 620,
+                "accuracy": _SHARE,
+                "drawn": True,
+                "reported": {**_SHARE, "value": 0.97},
+                "hours_saved": 7.5,
+                "certified": True,
+                "certified_since": "2026-11-02T09:00:00Z",
+                "audits": 230,
+                "next_attempt_in": None,
+                "arriving_a_day": 11.0,
+                "completing_a_day": 14.0,
+                "empty_in_days": 10.0,
+            },
         }
     )
 
@@ -90,10 +147,11 @@ class Summary(AnswerBody):
     coverage: Probability
     reasons: dict[Reason, int]
     reviews: dict[str, int]
+    recent: Recent
 
     @classmethod
-    def of(cls, counts: Counts) -> Self:
-        """Describe the counts."""
+    def of(cls, counts: Counts, seen: Cockpit) -> Self:
+        """Describe the counts, and the last weeks."""
         return cls(
             predictions=counts.predictions,
             auto_sent=counts.auto_sent,
@@ -103,6 +161,7 @@ class Summary(AnswerBody):
                 name: getattr(counts, name)
                 for name in ("waiting", "leased", "completed", "skipped")
             },
+            recent=Recent.of(seen),
         )
 
 
@@ -214,8 +273,8 @@ class ReportQuery(Parameters):
 
 @router.get("/reports/summary", response_model=Summary, responses=documented(*_ANY_CALL))
 def summary(caller: CallerOf, verbs: VerbsOf) -> Response:
-    """Count what was decided, and why, and how far the reviews are."""
-    return answer(Summary.of(verbs.summary(caller)))
+    """Count what was decided, and why, how far the reviews are, and how the last weeks went."""
+    return answer(Summary.of(verbs.summary(caller), verbs.read_cockpit(caller)))
 
 
 @router.get("/reports/reliability", response_model=Reliability, responses=documented(*_ANY_CALL))

@@ -13,6 +13,10 @@ def test_leads_read_the_numbers(service: Service) -> None:
     assert (summary["predictions"], summary["auto_sent"], summary["coverage"]) == (2, 1, 0.5)
     assert summary["reasons"] == {"above_threshold": 1, "below_threshold": 1}
     assert summary["reviews"]["waiting"] == 1
+    recent = summary["recent"]
+    assert (recent["documents"], recent["sent"], recent["drawn"]) == (2, 1, False)
+    assert (recent["accuracy"]["checked"], recent["accuracy"]["value"]) == (1, 1.0)
+    assert (recent["certified"], recent["hours_saved"]) == (False, None)
     reliability = service.get("/v1/reports/reliability?documents=10", by="lead").json()
     assert (reliability["documents"], reliability["checked"]) == (2, 1)
     automation = service.get("/v1/reports/automation", by="lead").json()
