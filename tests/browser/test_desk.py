@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from service.domain.audits import AuditPlan
 from service.domain.errors import LeaseLost
@@ -286,7 +286,7 @@ def test_an_answer_that_got_lost_is_asked_for_again(
     first = shown(desk)
     lost = []
 
-    def swallow(route: object) -> None:
+    def swallow(route: Route) -> None:
         if lost:
             route.continue_()
             return
@@ -299,6 +299,23 @@ def test_an_answer_that_got_lost_is_asked_for_again(
     assert lost == [200]
     decided = [e for e in site.verbs.list_events(SYSTEM, limit=50).items if e.subject == first]
     assert [e.action for e in decided].count("review.decided") == 1
+
+
+def test_who_is_faster_than_the_server_sees_every_document_once(
+    sign_in: Callable[..., Page], context: BrowserContext, arrived: list[str], site: Site
+) -> None:
+    def late(route: Route) -> None:
+        time.sleep(0.6)
+        route.continue_()
+
+    context.route("**/desk/next", late)
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
+    for place, task_id in enumerate(arrived[:-1]):
+        page.wait_for_timeout(SETTLED_MS)
+        page.keyboard.press("1")
+        expect(page.locator("#work")).to_have_attribute("data-task", arrived[place + 1])
+        assert task_of(site, task_id).decision or said(site, task_id)
 
 
 def test_two_tabs_work_on_different_documents(

@@ -46,13 +46,12 @@ export class Queue extends EventTarget {
   /** Take the next task in hand; null when there is none. */
   async advance() {
     this.current = null;
-    let next = this.#ahead.shift();
-    while (next && next.deadline <= now()) next = this.#ahead.shift();
-    next ??= (await this.#fetched()) ?? this.#ahead.shift() ?? null;
-    this.current = next;
+    do this.#ahead = this.#ahead.filter((one) => one.deadline > now());
+    while (!this.#ahead.length && (await this.#fetched()));
+    this.current = this.#ahead.shift() ?? null;
     this.#tell();
-    if (next) this.prefetch();
-    return next;
+    if (this.current) this.prefetch();
+    return this.current;
   }
 
   /** Whether `advance` has the next task without asking. */
@@ -63,22 +62,20 @@ export class Queue extends EventTarget {
   async prefetch() {
     if (this.ready) return;
     try {
-      const next = await this.#fetch();
-      if (next) this.#ahead.push(next);
-      this.#tell();
+      await this.#fetch();
     } catch (error) {
       // It is asked for again when it is needed, and refused then if need be.
       if (error instanceof Refused && error.signedOut) this.#emit("signed-out");
     }
   }
 
-  /** Fetch a task, however long the network is away. */
+  /** Fetch a task, however long the network is away; false when there is none. */
   async #fetched() {
     for (;;) {
       try {
-        const next = await this.#fetch();
+        const found = await this.#fetch();
         this.#emit("state", { state: unsent.all().length ? "saving" : "saved" });
-        return next;
+        return found;
       } catch (error) {
         if (!(error instanceof Unreached)) throw error;
         this.#emit("state", { state: "offline" });
@@ -87,6 +84,7 @@ export class Queue extends EventTarget {
     }
   }
 
+  /** Put a task behind those that are there; whoever asks meanwhile waits for the same one. */
   #fetch() {
     this.#fetching ??= this.#claim().finally(() => (this.#fetching = null));
     return this.#fetching;
@@ -95,8 +93,10 @@ export class Queue extends EventTarget {
   async #claim() {
     const having = [...this.#ids(), ...[...this.#elsewhere.values()].flat(), ...this.#given];
     const told = await ask("/desk/next", { having: having.slice(0, 100) });
-    if (told === null || this.#ids().includes(told.id)) return null;
-    return this.#dated(told);
+    if (told === null || this.#ids().includes(told.id)) return false;
+    this.#ahead.push(this.#dated(told));
+    this.#tell();
+    return true;
   }
 
   #dated(item) {
