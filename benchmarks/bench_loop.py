@@ -105,12 +105,12 @@ def draw(with_loop: list[Week], without: list[Week], path: Path) -> None:
         if week.trips:
             for axis in (upper, lower):
                 axis.axvline(week.week, color="tab:blue", linewidth=0.8, linestyle=":")
-            lower.annotate("breaker trips", (week.week, 0.97), fontsize=8, ha="left", va="top")
+            lower.annotate("breaker trips", (week.week + 0.2, 0.97), fontsize=8, va="top")
     for axis in (upper, lower):
         axis.axvline(DRIFT.week - 0.5, color="0.6", linewidth=0.8, linestyle="--")
     upper.axhline(TARGET, color="0.6", linewidth=0.8)
-    upper.annotate("target", (1, TARGET), fontsize=8, va="bottom")
-    upper.annotate("drift begins", (DRIFT.week - 0.4, 0.62), fontsize=8)
+    upper.annotate("target", (30.9, TARGET), fontsize=8, ha="right", va="bottom")
+    upper.annotate("drift begins", (DRIFT.week - 0.3, 0.62), fontsize=8)
     upper.set_ylabel("truly right, of what was sent")
     upper.set_ylim(0.6, 1.01)
     upper.legend(loc="lower left", frameon=False)
@@ -132,7 +132,7 @@ def main() -> None:
         documents=500,
         target=TARGET,
         audits=audits,
-        recalibrate_every=8,
+        recalibrate_every=6,
         drift=DRIFT,
         seed=seed,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.console import CommandError, print_json, print_table, progress, say
+from service.cli.console import CommandError, note, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,7 +186,14 @@ def _stream(
         return SyntheticStream(seed, overconfident)
     if overconfident:
         raise CommandError("overconfident: a model's confidences are what they are; leave it out")
-    return HeldOutStream(artifact, data, seed)
+    stream = HeldOutStream(artifact, data, seed)
+    if stream.n_left_out:
+        n_all = stream.n_left_out + stream.n_documents
+        note(
+            f"setwise: {stream.n_left_out} of {n_all} documents are left out: they are empty, or "
+            "have labels that the model does not know"
+        )
+    return stream
 
 
 def _table(weeks: "Sequence[Week]") -> "Table":

@@ -58,7 +58,7 @@ class HeldOutStream:
             raise BadPlan(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
         self._documents, self._truths = _known(dataset, len(self._labels))
         self.n_left_out = dataset.n - len(self._documents)
-        """Documents with labels that the model does not know, which nobody could give."""
+        """Documents that are empty or have labels unknown to the model, which nobody could give."""
         if not self._documents:
             raise BadPlan(f"{data}: no document has labels that all are known to the model")
         self._orders: dict[int, list[int]] = {}

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 N_DOCUMENTS = 3_000
 AT_ONCE = 250
-TARGET = 0.65
+TARGET = 0.6
 NOISE = {"ann": 0.1, "ben": 0.3, "cat": 0.5}
 """How often each annotator gives another label set than the right one."""
 
@@ -133,7 +133,7 @@ def _done(admin: httpx.Client, asked: httpx.Response) -> dict[str, Any]:
     while time.monotonic() < deadline:
         job = admin.get(f"/v1/jobs/{asked.json()['id']}").json()
         if job["state"] not in {"queued", "running"}:
-            assert job["state"] == "succeeded", job
+            assert job["state"] == "succeeded", job["error"]
             result: dict[str, Any] = job["result"]
             return result
         time.sleep(0.05)
@@ -166,7 +166,7 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Install
         assert admin.put("/v1/admin/policy", json=POLICY).status_code == 200
 
         # Nothing is sent before a certificate; audits and reviews make it possible.
-        first = world.post(400)
+        first = world.post(520)
         assert set(_reasons(first)) == {"no_threshold"}
         assert world.read() > len(first)
         _certified(admin)
@@ -174,7 +174,7 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Install
         # A calibrator learnt from the reviews serves; it needs a certificate of its own.
         old = first[0]["calibrator_version"]
         _promote(admin)
-        second = world.post(400)
+        second = world.post(360)
         assert {one["calibrator_version"] for one in second}.isdisjoint({old})
         assert set(_reasons(second)) == {"no_threshold"}
         world.read()
@@ -192,7 +192,7 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Install
         assert _breaker(admin) == "tripped"
 
         # Nothing confident is sent now, and only a certificate from after the trip changes that.
-        after = world.post(500)
+        after = world.post(420)
         assert set(_reasons(after)) <= {"breaker", "below_threshold", "out_of_domain"}
         assert _reasons(after)["breaker"] > 0
         refused = admin.post("/v1/admin/breaker/reset", json={})
