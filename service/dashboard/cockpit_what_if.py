@@ -56,7 +56,7 @@ def what_if(seen: Cockpit) -> Figure:
         empty="No document came in during this time, so there is nothing to try a threshold on.",
         terms=("threshold", "target", "coverage", "set accuracy"),
         legend=(
-            ("link stroke", "sent automatically"),
+            ("leased stroke", "sent automatically"),
             ("sent stroke", "accuracy of what is sent, with exact bounds"),
             ("waiting stroke", "reviewer hours a day (right)"),
         ),
@@ -77,7 +77,7 @@ def what_if(seen: Cockpit) -> Figure:
             "sent",
         ),
         Line([*zip(places, accuracy, strict=True)], "sent"),
-        Line([(one.threshold or 0.0, one.coverage) for one in seen.curve], "link"),
+        Line([(one.threshold or 0.0, one.coverage) for one in seen.curve], "leased"),
     ]
     if seen.now.threshold is not None:
         marks.append(Rule(seen.now.threshold, "quiet", f"in force {seen.now.threshold:.3g}"))
