@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help setup demo test lint format lock bench clean
+.PHONY: help setup demo test lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -53,6 +53,9 @@ lock:  ## Resolve the dependencies again (needs uv)
 
 bench: setup  ## Run every benchmark; each prints ratios against a named alternative
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
+
+screenshots: setup  ## Make pictures of every page of the demo, in light and dark
+	$(BIN)/python -m tests.browser.screenshots
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.base.binary_relevance import BinaryRelevance
+from models.confidence.calibration_rows import CalibrationRows
 from models.confidence.calibrators import (
     BoostedSets,
     CardinalityIsotonicSets,
@@ -68,6 +69,7 @@ _INFORMATION = (
 )
 
 _CALIBRATOR_PART = "set_calibrator"
+_ROWS_PART = "calibration_rows"
 _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "uncalibrated": UncalibratedSets,
     "isotonic": IsotonicSets,
@@ -155,6 +157,26 @@ def verify_artifact(folder: str | Path) -> dict[str, Any]:
     return _read(Path(folder))[0]
 
 
+def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
+    """Read the rows that a model was calibrated on, and nothing else of it.
+
+    Returns
+    -------
+    CalibrationRows or None
+        None for an artifact from before they were kept.
+
+    Raises
+    ------
+    ArtifactError
+        As `load`, for everything that checksums can tell, and for the rows.
+    """
+    root = Path(folder)
+    manifest, files = _read(root)
+    if f"{_ROWS_PART}.json" not in files:
+        return None
+    return Parts(root, files).build(_ROWS_PART, partial(_rows, len(manifest["label_names"])))
+
+
 def content_versions(predictor: SetPredictor) -> tuple[str, str]:
     """Return the digests of the model without its set calibrator, and of the set calibrator.
 
@@ -202,6 +224,8 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
         parts["label_stack"] = Part(*predictor.stack.get_state())
     if predictor.decider is not None:
         parts["decider"] = _decider_part(predictor.decider)
+    if predictor.calibration_rows is not None:
+        parts[_ROWS_PART] = Part(*predictor.calibration_rows.get_state())
     if predictor.vectorizer is None:
         model["feature_names"] = list(predictor.feature_names)
     else:
@@ -248,10 +272,13 @@ def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> byte
 def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
     of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
 
+    # The rows that it was calibrated on decide nothing.
+    of_rows = {name for name in digests if name.startswith(f"{_ROWS_PART}.")}
+
     def combined(names: set[str]) -> str:
         return digest_of({name: digests[name] for name in names})
 
-    return combined(set(digests) - of_calibrator), combined(of_calibrator)
+    return combined(set(digests) - of_calibrator - of_rows), combined(of_calibrator)
 
 
 def _check_target(target: Path, *, overwrite: bool) -> bool:
@@ -339,6 +366,9 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
         voters=voters,
         stack=stack,
         decider=decider,
+        calibration_rows=(
+            parts.build(_ROWS_PART, partial(_rows, n_labels)) if parts.has(_ROWS_PART) else None
+        ),
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
     )
     parts.finish()
@@ -422,6 +452,13 @@ def _set_calibrator(
     if isinstance(calibrator, BoostedSets | RobustLogisticSets) and calibrator.shape_ != expected:
         raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
     return calibrator
+
+
+def _rows(n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> CalibrationRows:
+    rows = CalibrationRows.from_state(arrays, settings)
+    if rows.sets.n_labels != n_labels:
+        raise ValueError(f"its rows count {rows.sets.n_labels} labels")
+    return rows
 
 
 def _base(

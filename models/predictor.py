@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from models.base.binary_relevance import BinaryRelevance, score_rows
 from models.base.scaling import as_rows, weight_rows
 from models.compiled_pass import CompiledPass, Parts
+from models.confidence.calibration_rows import CalibrationRows
 from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack, LabelVotes
@@ -149,6 +150,8 @@ class SetPredictor:
         Where votes refine the label probabilities.
     decider : Decider or None
         Chooses the set to announce where it is not to be the one most likely right.
+    calibration_rows : CalibrationRows or None
+        What the set calibrator was fitted on, for those who calibrate anew; decides nothing.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
     """
@@ -165,6 +168,7 @@ class SetPredictor:
     voters: SetVoters | None = None
     stack: LabelStack | None = None
     decider: Decider | None = None
+    calibration_rows: CalibrationRows | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -192,8 +196,12 @@ class SetPredictor:
         return content_versions(self)[1]
 
     def with_calibrator(self, calibrator: SetCalibrator) -> Self:
-        """Return this predictor with another set calibrator, fitted on the same features."""
-        return replace(self, reranker=replace(self.reranker, calibrator=calibrator))
+        """Return this predictor with another set calibrator, fitted on the same features.
+
+        The rows that the former one was fitted on say nothing of it, and are left behind.
+        """
+        reranker = replace(self.reranker, calibrator=calibrator)
+        return replace(self, reranker=reranker, calibration_rows=None)
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Score documents (n_documents, n_features) label by label."""

@@ -258,6 +258,10 @@ class Parts:
         except (ValueError, TypeError, IndexError, AttributeError) as fault:
             raise ArtifactError(f"{self.root}: part {name!r} does not fit: {fault}") from fault
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a part."""
+        return f"{name}.json" in self._files
+
     def finish(self) -> None:
         """Refuse files that no part asked for."""
         for name in sorted(self._unread):

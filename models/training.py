@@ -25,6 +25,7 @@ from sklearn.base import clone
 from models.base.bernoulli_mixture import ComponentWarning
 from models.base.binary_relevance import BinaryRelevance
 from models.capacity import check_room
+from models.confidence.calibration_rows import CalibrationRows
 from models.confidence.calibrators import (
     BoostedSets,
     CardinalityIsotonicSets,
@@ -364,6 +365,7 @@ def assemble(
             chosen.calibrator,
             by_confidence=options.method in RERANKING_METHODS,
         ),
+        calibration_rows=_calibration_rows(rows, chosen.confidence, options),
         manifest={
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "setwise_version": _installed("setwise"),
@@ -508,14 +510,33 @@ def _feature_names(dataset: Dataset, vectorizer: TextVectorizer | None) -> tuple
     return dataset.feature_names or ()
 
 
+def _calibration_rows(
+    rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
+) -> CalibrationRows:
+    order = _announced(rows, confidence, options)
+    return CalibrationRows.of(
+        rows.candidates.reorder(order),
+        confidence[order],
+        rows.correct[order],
+        random_state=options.seed,
+    )
+
+
+def _announced(
+    rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
+) -> NDArray[np.int64]:
+    """Return an order of the candidates in which each document's announced one is its first."""
+    by_confidence = options.method in RERANKING_METHODS
+    if by_confidence or options.optimize != "set-accuracy":
+        return announced_order(rows.candidates, confidence, by_confidence=by_confidence)
+    return np.arange(len(confidence))
+
+
 def _cross_fitted_metrics(
     rows: CrossFitted, Y: csr_array, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> dict[str, Any]:
-    candidates = rows.candidates
-    by_confidence = options.method in RERANKING_METHODS
-    if by_confidence or options.optimize != "set-accuracy":
-        order = announced_order(candidates, confidence, by_confidence=by_confidence)
-        candidates, confidence = candidates.reorder(order), confidence[order]
+    order = _announced(rows, confidence, options)
+    candidates, confidence = rows.candidates.reorder(order), confidence[order]
     metrics = evaluate_predictions(
         Y,
         candidates.first(),

@@ -312,6 +312,8 @@ def _shown(value: object) -> str:
         return "set, not shown"
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return without_secrets(str(value))
 
 

@@ -11,6 +11,7 @@ from service.domain.versions import ModelVersion
 from service.use_cases.ports import Page
 
 if TYPE_CHECKING:
+    from models.confidence.calibration_rows import CalibrationRows
     from models.recalibrations import KeptRecalibration
     from tests.fakes import _Contents
 
@@ -102,6 +103,7 @@ class FakeCalibrators:
 
     kept: "dict[str, KeptRecalibration]" = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)
+    original: "CalibrationRows | None" = None
 
     def add_calibrator(self, kept: "KeptRecalibration") -> str:
         self.kept[kept.version] = kept
@@ -111,6 +113,9 @@ class FakeCalibrators:
         if location in self.damaged or location not in self.kept:
             raise CalibrationDamaged(f"The calibrator {location} cannot be loaded.")
         return self.kept[location]
+
+    def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
+        return self.original
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
         if calibration.location in self.damaged:

@@ -1,6 +1,7 @@
 """Aggregates for reports, in memory."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from service.domain.certification import Scorer
 from service.domain.outcomes import Outcome
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation, ReviewKind
-from service.domain.verdicts import STEPS, Cell, CheckedSet, ReviewDay, deciding, last_told
+from service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay, deciding, last_told
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -39,14 +40,26 @@ class FakeReports:
         stored = self.contents.outcomes.values()
         return last_told(one for one in stored if one.prediction_id == prediction_id)
 
-    def cells(self, since: datetime) -> list[Cell]:
+    def tally(self, since: datetime) -> Counted:
+        found = self._since(since)
+        return Counted(
+            self._cells(found, lambda one: (_day(one.created_at), None)),
+            self._cells(
+                found, lambda one: (None, min(int(one.scored.confidence * STEPS), STEPS - 1))
+            ),
+        )
+
+    def _cells(
+        self,
+        found: list[Prediction],
+        place: Callable[[Prediction], tuple[date | None, int | None]],
+    ) -> list[Cell]:
         documents: Counter[tuple[object, ...]] = Counter()
         confidence: Counter[tuple[object, ...]] = Counter()
-        for one in self._since(since):
+        for one in found:
             said, told = self._said(one.id), self._told(one.id)
             key = (
-                _day(one.created_at),
-                min(int(one.scored.confidence * STEPS), STEPS - 1),
+                *place(one),
                 one.decision,
                 one.reason,
                 one.selection.inclusion_probability,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import BadSetting, Settings
+from service.settings import BadSetting, Settings, shown, without_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +104,35 @@ def test_secrets_are_not_shown() -> None:
     settings = Settings.read(database_url="postgresql://me:hunter2@host/db", pepper="hunter2" * 5)
     assert "hunter2" not in repr(settings)
     assert "hunter2" not in str(settings)
+
+
+def test_settings_are_shown_with_their_source_and_without_secrets(tmp_path: Path) -> None:
+    given = Settings(
+        data_dir=tmp_path,
+        database_url="postgresql://ann:hunter2@db/setwise?sslpassword=hunter3",
+        pepper="x" * 32,
+        embedded_worker=False,
+    )
+    listed = {one.variable: one for one in shown(given)}
+    assert listed["SETWISE_PEPPER"].value == "set, not shown"
+    assert listed["SETWISE_DATABASE_URL"].value == "postgresql+psycopg://…@db/setwise?…"
+    assert listed["SETWISE_EMBEDDED_WORKER"].value == "false"
+    told = {name.removeprefix("SETWISE_").lower() for name, one in listed.items() if one.given}
+    assert told == {"data_dir", "database_url", "pepper", "embedded_worker"}
+    assert not any("hunter" in one.value or "xxx" in one.value for one in listed.values())
+    assert not any(one.given for one in shown(Settings()))
+
+
+@pytest.mark.parametrize(
+    ("address", "seen"),
+    [
+        ("s3://bucket/models", "s3://bucket/models"),
+        ("s3://key:se@cret@bucket/models", "s3://…@bucket/models"),
+        ("https://token@host/x?key=a@b", "https://…@host/x?…"),
+        ("postgresql://u:what?ever@host/x", "postgresql://…"),
+        ("https://host/x?mail=a@b", "https://…"),
+        ("/srv/models", "/srv/models"),
+    ],
+)
+def test_an_address_is_shown_without_what_may_be_secret(address: str, seen: str) -> None:
+    assert without_secrets(address) == seen

@@ -92,7 +92,8 @@ class AnnouncedSets:
         ValueError
             If a document has no candidate, or lengths differ.
         """
-        own = np.asarray(confidence, dtype=np.float64)
+        # Not every calibrator stays inside [0, 1], and rounding leaves it.
+        own = np.clip(np.asarray(confidence, dtype=np.float64), 0.0, 1.0)
         bounds = candidates.doc_indptr
         if own.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
             raise ValueError("every document needs a candidate, and every candidate a confidence")
@@ -102,7 +103,7 @@ class AnnouncedSets:
         runner_up, rest = _others(bounds, own)
         return cls(
             own[first],
-            np.exp(candidates.log_score[first]),
+            np.minimum(np.exp(candidates.log_score[first]), 1.0),
             runner_up,
             rest,
             sets,
@@ -236,6 +237,7 @@ class Recalibration:
         sets: AnnouncedSets,
         answers: Answers,
         *,
+        always: tuple[AnnouncedSets, Answers] | None = None,
         penalty: float = PENALTY,
         label_penalty: float = LABEL_PENALTY,
     ) -> Self:
@@ -249,6 +251,8 @@ class Recalibration:
         sets : AnnouncedSets
             At least one row.
         answers : Answers
+        always : tuple of AnnouncedSets and Answers, optional
+            Rows beside these, whose weights are in rows already.
         penalty, label_penalty : float
 
         Raises
@@ -266,6 +270,9 @@ class Recalibration:
                 f"{len(sets)} sets and {len(answers.agreed)} answers: give as many of both, not 0"
             )
         worth = answers.weight * (answers.weight.sum() / (answers.weight @ answers.weight))
+        if always is not None:
+            sets, answers = sets.beside(always[0]), answers.beside(always[1])
+            worth = np.concatenate([worth, always[1].weight])
         loss = ForwardLoss(answers.alpha, answers.beta)
         columns, labels = sets.columns(), sets.indicators()
         offset, n_columns = columns[:, 0], columns.shape[1]
@@ -377,10 +384,8 @@ def cross_fit(
         if progress is not None:
             progress(number, len(names))
         inside, outside = np.flatnonzero(folds == name), np.flatnonzero(folds != name)
-        known, said = sets.take(outside), answers.take(outside)
-        if always is not None:
-            known, said = known.beside(always[0]), said.beside(always[1])
-        confidence[inside] = Recalibration.fit(known, said).predict(sets.take(inside))
+        fitted = Recalibration.fit(sets.take(outside), answers.take(outside), always=always)
+        confidence[inside] = fitted.predict(sets.take(inside))
     return confidence
 
 

@@ -46,6 +46,10 @@ _SWITCH = (
     ModelUnavailable,
     StaleVersion,
 )
+_NOTICE = (
+    "No certificate holds for this calibrator yet, so nothing is sent by itself until its audits "
+    "prove a threshold: POST /v1/admin/certifications."
+)
 _EXAMPLE: Example = {
     "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
     "model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a01",
@@ -71,14 +75,11 @@ _EXAMPLE: Example = {
         },
         "comparison": {"better": True, "n": 1840, "gain": 0.022, "p_value": 0.0001},
         "routes": {"documents": 5000, "to_auto": {"count": 41}, "to_review": {"count": 187}},
+        "sending": _NOTICE,
     },
     "requested_by": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a99",
     "created_at": "2026-11-21T09:00:00Z",
 }
-_NOTICE = (
-    "No certificate holds for this calibrator yet, so nothing is sent by itself until its audits "
-    "prove a threshold: POST /v1/admin/certifications."
-)
 
 
 class ErrorRates(RequestBody):
@@ -137,7 +138,8 @@ class Calibration(AnswerBody):
         description=(
             "`rows` learnt from and left out by reason; `before` and `after` on rows that the "
             "calibrator did not see: Brier score, alignment error, sharpness, reliability curve; "
-            "`automation` at the target; the paired `comparison`; `routes` that would change."
+            "`automation` at the target; the paired `comparison`; `routes` that would change; what "
+            "becomes of `sending` should it serve."
         )
     )
     requested_by: str
@@ -200,7 +202,7 @@ class ServingCalibration(AnswerBody):
             calibrator_version=serving.version,
             calibration=None if made is None else Calibration.of(made),
             threshold=serving.threshold,
-            threshold_mode=serving.threshold_mode,
+            threshold_mode=serving.policy.threshold_mode,
             notice=serving.notice,
         )
 

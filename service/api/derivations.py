@@ -102,6 +102,7 @@ class Derivation(AnswerBody):
                     "draw_again": 0.417,
                     "policy": {
                         "version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                        "tripped": False,
                         "target_accuracy": 0.95,
                         "risk": 0.1,
                         "auto_send": True,

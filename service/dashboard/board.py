@@ -1,11 +1,13 @@
 """The board: what administrators change and auditors read, a file for each of its parts."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard.board_audit import audit_pages
+from service.dashboard.board_breaker import breaker_pages
 from service.dashboard.board_calibrators import calibrator_pages
 from service.dashboard.board_certifications import certification_pages
 from service.dashboard.board_deliveries import delivery_pages
@@ -17,6 +19,7 @@ from service.dashboard.board_models import model_pages
 from service.dashboard.board_people import people_pages
 from service.dashboard.board_policy import policy_pages
 from service.dashboard.board_settings import setting_pages
+from service.dashboard.board_states import states
 from service.dashboard.board_webhooks import webhook_pages
 from service.dashboard.rendering import Page
 from service.dashboard.sessions import Visitors
@@ -27,6 +30,7 @@ from service.use_cases.verbs import Verbs
 
 PARTS = (
     policy_pages,
+    breaker_pages,
     certification_pages,
     model_pages,
     calibrator_pages,
@@ -49,7 +53,8 @@ def board(verbs: Verbs, visitors: Visitors, settings: Sequence[ShownSetting] = (
         visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
     ) -> Response:
         """Say what there is, and how it stands."""
-        return framed("board_start.html", {}, visit=visit, section=BOARD)
+        told = states(verbs, visit.caller, datetime.now(UTC))
+        return framed("board_start.html", {"states": told}, visit=visit, section=BOARD)
 
     for part in PARTS:
         router.include_router(part(verbs, visitors))

@@ -32,6 +32,12 @@ class Section:
 
 SECTIONS: tuple[Section, ...] = (
     Section("Policy", "/board/policy", "What is sent without a person, and what is checked."),
+    Section(
+        "Breaker",
+        "/board/breaker",
+        "What stops sending, and how it starts again.",
+        Permission.REPORT,
+    ),
     Section("Certifications", "/board/certifications", "What audits prove, and on what evidence."),
     Section("Models", "/board/models", "Which model serves, and how others compare with it."),
     Section(
@@ -62,6 +68,7 @@ NOTICES = {
     "model-sound": "The model loads and predicts.",
     "shadow-begun": "The model scores live documents from now on and decides nothing.",
     "shadow-ended": "The model scores live documents no longer; what it said is kept.",
+    "breaker-reset": "Confident label sets are sent again from now on.",
     "calibrator-activated": "The calibrator serves now; other processes follow within seconds.",
     "calibrator-rolled-back": "The calibrator that served before serves again.",
     "group-made": "The group is made.",

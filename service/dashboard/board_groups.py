@@ -200,7 +200,7 @@ def share(found: object) -> str:
     >>> share({"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40})
     '5.0 % (1.0 to 12.5 %, 40 checked)'
     """
-    if not isinstance(found, Mapping):
+    if not isinstance(found, Mapping) or not found["checked"]:
         return "unknown"
     value, low, high = (100 * float(found[name]) for name in ("value", "low", "high"))
     return f"{value:.1f} % ({low:.1f} to {high:.1f} %, {found['checked']:,} checked)"

@@ -20,18 +20,21 @@ from service.use_cases.verbs import Verbs
 HERE = "/board/jobs"
 PAGE = 50
 
-KINDS = {
-    "scoring": "Score a file",
-    "export": "Export",
-    "compare": "Compare a model",
-    "certification": "Certify a threshold",
-    "calibration": "Refit the calibrator",
+RECURRING = {
     "certify_if_due": "Certify when it is due",
     "expire_leases": "Return expired leases",
     "settle_decisions": "Settle decisions",
     "sweep_files": "Remove old files",
     "purge_texts": "Forget old texts",
     "watch_audits": "Watch the audits",
+}
+KINDS = {
+    "scoring": "Score a file",
+    "export": "Export",
+    "compare": "Compare a model",
+    "certification": "Certify a threshold",
+    "calibration": "Learn a calibrator",
+    **RECURRING,
 }
 
 
@@ -58,6 +61,7 @@ def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
             "query": {k: v for k, v in (("state", state), ("kind", kind)) if v},
             "at_start": after is None,
             "name": name,
+            "recurring": RECURRING,
         }
         return framed("board_jobs.html", values, visit=visit, section=HERE)
 
@@ -119,6 +123,7 @@ def _one(
     values = {
         "job": job,
         "name": name,
+        "recurring": RECURRING,
         "refusal": refusal,
         "result": sorted((job.result or {}).items()),
     }

@@ -325,6 +325,14 @@ def differences(before: RoutingPolicy, after: RoutingPolicy) -> Iterator[tuple[s
     for (name, was), becomes in pairs:
         if was != becomes:
             yield name, was, becomes
+    for rule in before.rules:
+        if rule not in after.rules:
+            yield "Rule", in_words(rule), "dropped"
+    for rule in after.rules:
+        if rule not in before.rules:
+            yield "Rule", "none", in_words(rule)
+    if set(before.rules) == set(after.rules) and before.rules != after.rules:
+        yield "Rules", "in this order", "in another order"
 
 
 def _described(policy: RoutingPolicy) -> dict[str, str]:
@@ -340,7 +348,6 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "An audited document": "waits" if audits.mode is AuditMode.HOLD else "is sent meanwhile",
         "Overlap": f"{percent(audits.overlap_rate)} %",
         "Audits read again": f"{percent(audits.gold_reread_rate)} %",
-        "Rules": "; ".join(rule.name for rule in policy.rules) or "none",
     }
 
 

@@ -20,9 +20,11 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    null,
     or_,
     select,
     union,
+    union_all,
 )
 
 from service.db.tables import AUDITED, annotations, outcomes, predictions, review_tasks
@@ -30,7 +32,7 @@ from service.domain.audits import AuditRole
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind
-from service.domain.verdicts import STEPS, Cell, CheckedSet, ReviewDay
+from service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
 
 LONGEST_READING_S = 900.0
 """Whoever is silent for longer has gone for lunch; it is not counted as work."""
@@ -52,7 +54,7 @@ class SqlReports:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def cells(self, since: datetime) -> list[Cell]:
+    def tally(self, since: datetime) -> Counted:
         column = predictions.c
         said, told = _said(since), _told(since)
         step = cast(self._whole(column.confidence * STEPS), Integer)
@@ -73,42 +75,52 @@ class SqlReports:
             .subquery()
         )
         keys = [key for key in alike.c if key.name != "confidence"]
-        query = select(*keys, func.count(), func.sum(alike.c.confidence)).group_by(*keys)
-        return [
-            Cell(
-                day=_date(row[0]),
+        # Counted once, and then put together in two ways from what is far less: a table expression
+        # that is named twice is computed once.
+        fine = (
+            select(*keys, func.count().label("n"), func.sum(alike.c.confidence).label("total"))
+            .group_by(*keys)
+            .cte("fine")
+        )
+        kinds = [fine.c[key.name] for key in keys[2:]]
+        sums = (func.sum(fine.c.n).label("n"), func.sum(fine.c.total).label("total"))
+        no_day, no_step = cast(null(), Date), cast(null(), Integer)
+        query = union_all(
+            select(fine.c.day, no_step.label("step"), *kinds, *sums).group_by(fine.c.day, *kinds),
+            select(no_day, fine.c.step, *kinds, *sums).group_by(fine.c.step, *kinds),
+        )
+        tally = Counted([], [])
+        for row in self._connection.execute(query):
+            cell = Cell(
+                day=None if row[0] is None else _date(row[0]),
                 step=row[1],
                 decision=Decision(row[2]),
                 reason=Reason(row[3]),
                 inclusion_probability=row[4],
                 said=flag(row[5]),
                 told=flag(row[6]),
-                documents=row[7],
+                documents=int(row[7]),
                 confidence=row[8],
             )
-            for row in self._connection.execute(query)
-        ]
+            (tally.by_day if cell.step is None else tally.by_step).append(cell)
+        return tally
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
         at, seconds = annotations.c.created_at, annotations.c.seconds
         work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
         done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
         completed = {
-            _date(day): (n, total)
+            day: (n, total)
             for day, n, total in self._connection.execute(
                 select(done.c.day, func.count(), func.sum(done.c.work)).group_by(done.c.day)
             )
         }
         at = review_tasks.c.created_at
         came = select(self._day(at).label("day")).where(at >= since).subquery()
-        arrived = {
-            _date(day): n
-            for day, n in self._connection.execute(
-                select(came.c.day, func.count()).group_by(came.c.day)
-            )
-        }
+        counts = select(came.c.day, func.count()).group_by(came.c.day)
+        arrived = {row[0]: int(row[1]) for row in self._connection.execute(counts)}
         return [
-            ReviewDay(day, arrived.get(day, 0), *completed.get(day, (0, 0.0)))
+            ReviewDay(_date(day), arrived.get(day, 0), *completed.get(day, (0, 0.0)))
             for day in sorted({*arrived, *completed})
         ]
 

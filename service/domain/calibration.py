@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from service.domain.audits import AuditPlan, AuditRole
+from service.domain.certification import Scorer
 from service.domain.outcomes import Outcome
 from service.domain.predictions import Decision, Prediction
 from service.domain.reviews import Annotation, ReviewKind
+from service.domain.routing import RoutingPolicy, ThresholdMode
 
 LEAST_ROWS = 200
 """Reviewed predictions without which nothing is fitted: no report could tell what it is worth."""
@@ -269,6 +271,22 @@ def _chance(made: Prediction, plan: AuditPlan) -> float:
     if made.decision is Decision.AUTO:
         return 1.0
     return 1.0 - plan.certification_rate
+
+
+def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
+    """Say what becomes of sending by itself while a calibrator serves."""
+    if policy.trip_id is not None:
+        return "The breaker has tripped, so nothing is sent by itself, whichever calibrator serves."
+    if not policy.auto_send:
+        return "The policy sends nothing by itself, whichever calibrator serves."
+    if policy.threshold_mode is ThresholdMode.FIXED:
+        return "The fixed threshold stays in force; nothing proves it for this calibrator."
+    if policy.least_of(scorer) is None:
+        return (
+            "No certificate holds for this calibrator yet, so nothing is sent by itself until "
+            "its audits prove a threshold: POST /v1/admin/certifications."
+        )
+    return "A certificate holds for this calibrator; its threshold is in force."
 
 
 def shortage(lessons: Lessons) -> str | None:

@@ -46,12 +46,13 @@ def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
 
 
 class Cell(NamedTuple):
-    """Predictions of one day that are alike in all that reports ask for.
+    """Predictions of one day, or of about the same confidence, that are alike in all else.
 
     Attributes
     ----------
-    step : int
-        Of confidence: it lies from ``step / STEPS`` up to the next one.
+    day : date or None
+    step : int or None
+        Of confidence: it lies from ``step / STEPS`` up to the next one. One of both is None.
     inclusion_probability : float or None
         With which a person was to read them, known before they were scored; None from before
         there were audits.
@@ -63,8 +64,8 @@ class Cell(NamedTuple):
         Sum over them.
     """
 
-    day: date
-    step: int
+    day: date | None
+    step: int | None
     decision: Decision
     reason: Reason
     inclusion_probability: float | None
@@ -76,7 +77,7 @@ class Cell(NamedTuple):
     @property
     def least(self) -> float:
         """The least confidence that they may have."""
-        return self.step / STEPS
+        return (self.step or 0) / STEPS
 
     @property
     def sendable(self) -> bool:
@@ -86,6 +87,13 @@ class Cell(NamedTuple):
 
 STEPS = 200
 """Steps of confidence in a `Cell`."""
+
+
+class Counted(NamedTuple):
+    """The same predictions, counted by days and by steps of confidence."""
+
+    by_day: list[Cell]
+    by_step: list[Cell]
 
 
 class CheckedSet(NamedTuple):

@@ -19,11 +19,13 @@ from service.domain.errors import (
     CalibrationDamaged,
     FieldFault,
     InvalidRequest,
+    ModelDamaged,
     ModelUnavailable,
 )
 from service.domain.versions import ModelVersion
 
 if TYPE_CHECKING:
+    from models.confidence.calibration_rows import CalibrationRows
     from models.predictor import SetPredictor
     from models.recalibrations import KeptRecalibration
 
@@ -168,6 +170,25 @@ class FolderOrObjectStore:
             raise CalibrationDamaged(
                 f"The calibrator {location} cannot be loaded: {error}"
             ) from error
+
+    def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
+        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+
+        Raises
+        ------
+        ModelDamaged
+            If the artifact is not there or not intact.
+        """
+        from models.artifacts import read_calibration_rows
+        from models.sealed_folder import ArtifactError
+
+        folder = self._local / model.location
+        try:
+            if self._remote and not _is_sound(folder, read_calibration_rows):
+                self._download(model.location, _verified)
+            return read_calibration_rows(folder)
+        except (ArtifactError, InvalidRequest, OSError) as error:
+            raise ModelDamaged(f"The model {model.location} cannot be read: {error}") from error
 
     def _keep(self, incoming: Path, location: str, check: Check) -> None:
         target = self._local / location

@@ -14,6 +14,7 @@ from service.domain.predictions import Prediction
 from service.domain.versions import ModelVersion
 
 if TYPE_CHECKING:
+    from models.confidence.calibration_rows import CalibrationRows
     from models.recalibrations import KeptRecalibration
     from service.use_cases.ports import Page, UnitOfWork
 
@@ -59,6 +60,12 @@ class CalibratorStore(Protocol):
 
     def load_calibrator(self, location: str) -> "KeptRecalibration":
         """Return a calibrator; raises `CalibrationDamaged`."""
+
+    def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
+        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+
+        Raises `ModelDamaged` if it cannot be read.
+        """
 
 
 class CalibratorLoader(Protocol):

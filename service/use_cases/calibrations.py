@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from service.domain.calibration import Calibration
+from service.domain.calibration import Calibration, sending_notice
 from service.domain.certification import Scorer
 from service.domain.errors import (
     CalibrationNotFound,
@@ -29,15 +29,13 @@ class ServingCalibrator:
     ----------
     calibration : Calibration or None
         None is the model's own.
-    threshold : float or None
-        Least confidence of this calibrator's that is sent; None if nothing is.
-    threshold_mode : ThresholdMode
+    policy : RoutingPolicy
+        As it is in force.
     """
 
     model: ModelVersion
     calibration: Calibration | None
-    threshold: float | None
-    threshold_mode: ThresholdMode
+    policy: RoutingPolicy
 
     @property
     def version(self) -> str:
@@ -45,16 +43,16 @@ class ServingCalibrator:
         return _version(self.model, self.calibration)
 
     @property
+    def threshold(self) -> float | None:
+        """Least confidence of this calibrator's that is sent; None if nothing is."""
+        least = self.policy.least_of(Scorer(self.model.version, self.version))
+        sends = self.policy.auto_send and self.policy.trip_id is None
+        return least if sends else None
+
+    @property
     def notice(self) -> str:
         """What an owner should know of sending by itself."""
-        if self.threshold_mode is ThresholdMode.FIXED:
-            return "The fixed threshold stays in force; nothing proves it for this calibrator."
-        if self.threshold is None:
-            return (
-                "No certificate holds for this calibrator yet, so nothing is sent by itself until "
-                "its audits prove a threshold: POST /v1/admin/certifications."
-            )
-        return "A certificate holds for this calibrator; its threshold is in force."
+        return sending_notice(self.policy, Scorer(self.model.version, self.version))
 
 
 @dataclass(frozen=True)
@@ -124,8 +122,7 @@ class _Switches(Recorded):
             policy = self._follow_policy(transaction, model, serving)
             transaction.commit()
         self.loader.follow()
-        scorer = Scorer(model.version, _version(model, serving))
-        return ServingCalibrator(model, serving, policy.least_of(scorer), policy.threshold_mode)
+        return ServingCalibrator(model, serving, policy)
 
     def _follow_policy(
         self, transaction: UnitOfWork, model: ModelVersion, calibration: Calibration | None

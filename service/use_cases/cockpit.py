@@ -178,12 +178,13 @@ class ReadCockpit:
         since = datetime.combine(first, time(), UTC)
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
-            cells = transaction.reports.cells(since)
+            tally = transaction.reports.tally(since)
             reviews = transaction.reports.review_days(since)
             checked = transaction.reports.checked(since, MOST_CHECKED)
             lines = transaction.backlog.read().reviews
             certificate = _certificate(transaction, policy)
             clients = {key.id: key.name for key in transaction.keys.all()}
+        cells = tally.by_day
         known = standing(cells)
         waiting = sum(line.count for line in lines.values())
         oldest = max(line.age_s(now) for line in lines.values())
@@ -191,7 +192,7 @@ class ReadCockpit:
         seconds = sum(one.seconds for one in reviews) / completed if completed else None
         sent = [cell for cell in cells if cell.decision is Decision.AUTO]
         n_sent = sum(cell.documents for cell in sent)
-        curve, at_present, then = _what_if(cells, policy, what_if, (today - first).days + 1)
+        curve, at_present, then = _what_if(tally.by_step, policy, what_if, (today - first).days + 1)
 
         def rows(pace: Pace) -> list[Row]:
             return over_time(
@@ -224,7 +225,7 @@ class ReadCockpit:
             queue=queue(reviews, today=today, waiting=waiting, oldest_s=oldest),
             reliability=draw_curve(checked, known),
             checked=sum(known.of(one) > 0 for one in checked),
-            histogram=_histogram(cells),
+            histogram=_histogram(tally.by_step),
             curve=curve,
             now=at_present,
             then=then,
@@ -316,5 +317,5 @@ def _histogram(cells: Sequence[Cell]) -> list[Bin]:
     for cell in cells:
         audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        counts[cell.step * BINS // STEPS][kind] += cell.documents
+        counts[(cell.step or 0) * BINS // STEPS][kind] += cell.documents
     return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.confidence.automation import automation_at
+from models.confidence.calibration_rows import CalibrationRows
 from models.confidence.paired import PairedComparison, compare_confidences
 from models.confidence.recalibration import AnnouncedSets, Answers, Recalibration, cross_fit
 from models.confidence.reports import report_calibration
 from models.confidence.sampling import effective_rows, inclusion_weights
 from models.recalibrations import KeptRecalibration
 from models.sets.candidates import RaggedSets
-from service.domain.calibration import LEAST_ROWS, Row
+from service.domain.calibration import LEAST_ROWS, Row, sending_notice
+from service.domain.certification import Scorer
 from service.domain.predictions import Prediction
 from service.domain.routing import RoutingPolicy
 from service.use_cases.calibration_ports import CalibratorStore
@@ -58,9 +60,12 @@ def learn(
     def folds_done(number: int, of: int) -> None:
         report(0.1 + 0.6 * (number - 1) / of, f"fold {number} of {of}")
 
-    crossed = cross_fit(sets, answers, _folds(rows), progress=folds_done)
+    original = calibrators.original_rows(question.model)
+    n_effective = effective_rows(answers.alpha, answers.beta, answers.weight)
+    always = None if original is None else original.beside(n_effective)
+    crossed = cross_fit(sets, answers, _folds(rows), always=always, progress=folds_done)
     report(0.7, "learning from all rows")
-    fitted = Recalibration.fit(sets, answers)
+    fitted = Recalibration.fit(sets, answers, always=always)
     kept = KeptRecalibration(model.version, model.own_calibrator_version, fitted)
     report(0.8, "comparing with the calibrator that serves")
     before = present.predict(sets)
@@ -73,7 +78,11 @@ def learn(
             question.active.version if question.active is not None else model.own_calibrator_version
         ),
         report={
-            "rows": _rows_json(rows, question, answers),
+            "rows": {
+                **_rows_json(rows, question, answers),
+                "effective": n_effective,
+                "original": _original_json(original, always),
+            },
             "noise": _noise_json(rows, question),
             "before": _calibration_json(before, answers),
             "after": _calibration_json(crossed, answers),
@@ -83,6 +92,7 @@ def learn(
                 "after": _automation_json(question.policy, crossed, answers),
             },
             "comparison": _comparison_json(comparison, rows, better=better),
+            "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
             "routes": _routes_json(question.policy, recent, present, fitted, index),
         },
         better=better,
@@ -165,11 +175,18 @@ def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Map
         "agreed": agreed,
         "contradicted": len(rows) - agreed,
         "by_source": dict(sorted(Counter(row.answer.source for row in rows).items())),
-        "effective": effective_rows(answers.alpha, answers.beta, answers.weight),
         "seen_before": sum(row.seen_before for row in rows),
         "excluded": dict(question.lessons.excluded),
         "until": max(row.said_at for row in rows).isoformat(),
     }
+
+
+def _original_json(
+    original: CalibrationRows | None, always: tuple[AnnouncedSets, Answers] | None
+) -> Mapping[str, object]:
+    if original is None or always is None:
+        return {"rows": 0, "worth": 0.0, "reason": "the artifact is from before they were kept"}
+    return {"rows": len(original), "worth": float(always[1].weight.sum())}
 
 
 def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]:

@@ -90,7 +90,8 @@ def over_time(
     arrived: defaultdict[date, int] = defaultdict(int)
     completed: defaultdict[date, int] = defaultdict(int)
     for cell in cells:
-        inside[pace.start(cell.day)].append(cell)
+        if cell.day is not None:
+            inside[pace.start(cell.day)].append(cell)
     for one in reviews:
         arrived[pace.start(one.day)] += one.arrived
         completed[pace.start(one.day)] += one.completed

@@ -28,7 +28,7 @@ from service.domain.predictions import (
 )
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
-from service.domain.verdicts import Cell, CheckedSet, Evidence, ReviewDay
+from service.domain.verdicts import CheckedSet, Counted, Evidence, ReviewDay
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
 from service.use_cases.annotator_ports import Annotators
@@ -632,7 +632,7 @@ class Backlogs(Protocol):
 class Reports(Protocol):
     """Aggregates of what was predicted and reviewed, by days in UTC."""
 
-    def cells(self, since: datetime) -> list[Cell]:
+    def tally(self, since: datetime) -> Counted:
         """Return the predictions made from ``since`` on, counted by what they have in common."""
 
     def review_days(self, since: datetime) -> list[ReviewDay]:

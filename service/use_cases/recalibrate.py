@@ -14,8 +14,10 @@ from service.domain.calibration import (
     Rates,
     RatesOf,
     gather,
+    sending_notice,
     shortage,
 )
+from service.domain.certification import Scorer
 from service.domain.errors import (
     FieldFault,
     InvalidRequest,
@@ -275,8 +277,11 @@ class Recalibrate(Recorded):
                     replaced=kept.replaces,
                 )
                 kept = replace(kept, active=True)
+            notice = sending_notice(
+                transaction.policies.current(), Scorer(kept.model_version, kept.version)
+            )
             transaction.commit()
-        return kept, why or "it is better, so it serves now"
+        return kept, why or f"it is better, so it serves now. {notice}"
 
     @staticmethod
     def _why_not(

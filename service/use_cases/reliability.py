@@ -13,7 +13,7 @@ BUCKETS = 10
 LEAST_CHECKED = 50
 """Checked documents below which a curve would show nothing but chance."""
 
-MOST_CHECKED = 2_000
+MOST_CHECKED = 1_200
 """The newest ones, from which the curve is drawn: more change it by less than its own width."""
 
 LEVEL = 0.9

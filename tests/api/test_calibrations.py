@@ -108,6 +108,7 @@ def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
         "automation",
         "comparison",
         "routes",
+        "sending",
     }
     assert shown["rows"]["used"] == 220
     assert shown["after"]["brier"]["value"] < shown["before"]["brier"]["value"]

@@ -2,13 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from service.dashboard.board_frame import SECTIONS
-from service.domain.people import Permission, Role
+from service.domain.people import SYSTEM, Permission, Role
+from service.domain.work import JobState
 from tests.browsing import Browser
 from tests.edge import Service
+from tests.fakes import START
+from tests.samples import job
 
 
 def browser_of(service: Service, role: Role) -> Browser:
@@ -89,3 +94,23 @@ def test_the_first_page_leads_to_every_section(admin: Browser) -> None:
 def test_a_notice_is_one_of_ours(admin: Browser) -> None:
     assert "opens nothing any more" in admin.get("/board/keys?done=key-revoked").text
     assert "pwned" not in admin.get("/board/keys?done=pwned").text
+
+
+def test_the_first_page_says_what_somebody_should_look_at(service: Service, admin: Browser) -> None:
+    empty = admin.get("/board").text
+    assert "None serves, so nothing can be predicted." in empty
+    service.fix_threshold(0.8)
+    service.verbs.create_key(SYSTEM, "old <b>", Role.CLIENT, expires_at=soon())
+    failed = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
+    with service.database() as transaction:
+        transaction.jobs.enqueue(failed)
+        transaction.commit()
+    shown = admin.get("/board").text
+    assert "Threshold: 0.8, fixed by hand, not certified." in shown
+    assert "old &lt;b&gt; expires on" in shown
+    assert "The last failure was on" in shown
+    assert shown.count('class="badge bad">look<') == 3
+
+
+def soon() -> datetime:
+    return datetime.now(UTC) + timedelta(days=3)

@@ -13,12 +13,15 @@ from service.db.clock import utc_now
 from service.db.engine import create
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
+from service.domain.calibration import Activate
 from service.domain.predictions import Document
 from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import Predict
+from service.use_cases.recalibrate import Options
 from service.use_cases.work import ClaimJob, EnqueueJob
 from tests.fakes import LOTTERY, FakePredictors
-from tests.samples import CLIENT
+from tests.samples import ADMIN, CLIENT
+from tests.use_cases.test_recalibrate import Loop
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,4 +121,66 @@ def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) ->
     while taken is None:
         taken = claim(["fit"])
     assert (taken.id, taken.attempt, taken.token) == (job.id, 2, 2)
+    engine.dispose()
+
+
+RECALIBRATION = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[2])
+    from dataclasses import replace
+    from datetime import timedelta
+    from service.db.clock import utc_now
+    from service.db.engine import create
+    from service.db.unit_of_work import Transactions
+    from service.domain.calibration import Activate
+    from service.use_cases.work import ClaimJob
+    from tests.fake_calibrations import FakeCalibrators
+    from tests.use_cases.test_recalibrate import Loop
+
+    class Slow(FakeCalibrators):
+        def add_calibrator(self, kept):
+            print(kept.version, flush=True)
+            time.sleep(60)
+
+    begin = Transactions(create(sys.argv[1]))
+    job = ClaimJob(begin, utc_now, timedelta(seconds=1))(["calibration"])
+    loop = Loop(begin)
+    loop.recalibrate = replace(loop.recalibrate, calibrators=Slow())
+    loop.run(activate=Activate.IF_BETTER)
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
+    database_url: str,
+) -> None:
+    engine = create(database_url)
+    begin = Transactions(engine)
+    loop = Loop(begin)
+    loop.register()
+    loop.review(loop.predict(300))
+    asked = loop.request(ADMIN, Options(activate=Activate.IF_BETTER))
+    worker = subprocess.Popen(
+        [sys.executable, "-c", RECALIBRATION, database_url, ROOT],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    version = worker.stdout.readline().strip()  # learnt, and not yet recorded
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    assert version
+    with begin(read_only=True) as transaction:
+        assert transaction.calibrations.active(loop.model.id) is None
+        assert transaction.calibrations.page(after=None, limit=1).items == ()
+    assert loop.request(ADMIN, Options()).id == asked.id, "the job is still the unfinished one"
+    claim, taken = ClaimJob(begin, utc_now), None
+    while taken is None:
+        taken = claim(["calibration"])
+    assert (taken.id, taken.attempt) == (asked.id, 2)
+    made, _ = loop.run(activate=Activate.IF_BETTER)
+    assert (made.version, made.active) == (version, True)
     engine.dispose()

@@ -20,7 +20,7 @@ def cell(
     told: bool | None = None,
     chance: float | None = 1.0,
 ) -> Cell:
-    return Cell(DAY, 180, Decision.REVIEW, reason, chance, said, told, documents, 0.9 * documents)
+    return Cell(DAY, None, Decision.REVIEW, reason, chance, said, told, documents, 0.9 * documents)
 
 
 SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD

@@ -1,5 +1,6 @@
 """Artifacts: what is saved comes back, and nothing that was touched is loaded."""
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import safetensors.numpy
 import xgboost
 
 from models import sealed_folder
-from models.artifacts import _versions, save, verify_artifact
+from models.artifacts import _versions, read_calibration_rows, save, verify_artifact
 from models.confidence.robust import RobustBoostedSets, RobustLogisticSets
 from models.predictor import SetPredictor
 from models.sealed_folder import MANIFEST, ArtifactError, sealed
@@ -453,3 +454,38 @@ def test_parts_of_another_model_are_refused(folder, tmp_path):
         for name, content in own.items():
             replace(folder, name, content)
     SetPredictor.load(folder)
+
+
+def test_the_rows_that_a_model_was_calibrated_on_travel_with_it(of_vectors, folder):
+    kept, own = read_calibration_rows(folder), of_vectors.calibration_rows
+    assert (kept.sets.confidence == own.sets.confidence).all()
+    assert (kept.right == own.right).all()
+    metrics = of_vectors.manifest["metrics"]
+    assert kept.right.mean() == pytest.approx(metrics["set_accuracy"])
+    brier = np.mean((kept.sets.confidence - kept.right) ** 2)
+    assert brier == pytest.approx(metrics["brier"])
+    assert len(SetPredictor.load(folder).calibration_rows) == len(kept)
+
+
+def test_rows_decide_nothing_so_versions_do_not_depend_on_them(of_vectors, tmp_path):
+    without = dataclasses.replace(of_vectors, calibration_rows=None)
+    assert (without.version, without.calibrator_version) == (
+        of_vectors.version,
+        of_vectors.calibrator_version,
+    )
+    without.save(tmp_path / "older")
+    assert read_calibration_rows(tmp_path / "older") is None
+    older = SetPredictor.load(tmp_path / "older")
+    assert older.calibration_rows is None
+    assert older.version == of_vectors.version
+
+
+def test_rows_of_another_model_are_refused(of_vectors, tmp_path):
+    rows = of_vectors.calibration_rows
+    foreign = dataclasses.replace(rows.sets, n_labels=rows.sets.n_labels + 1)
+    mixed = dataclasses.replace(
+        of_vectors, calibration_rows=dataclasses.replace(rows, sets=foreign)
+    )
+    mixed.save(tmp_path / "mixed")
+    with pytest.raises(ArtifactError, match="calibration_rows"):
+        SetPredictor.load(tmp_path / "mixed")

@@ -133,8 +133,12 @@ def test_an_owner_is_told_that_nothing_is_sent_before_a_new_proof(desk: Desk) ->
     assert "nothing is sent by itself until" in serving.notice
     desk.change_policy(ADMIN, change(threshold=0.8), None)
     fixed = desk.activate(ADMIN, desk.second.id)
-    assert (fixed.threshold, fixed.threshold_mode) == (0.8, ThresholdMode.FIXED)
+    assert fixed.threshold == 0.8
     assert "nothing proves it" in fixed.notice
+    desk.change_policy(ADMIN, change(threshold=0.8, auto_send=False), None)
+    silent = desk.activate(ADMIN, desk.first.id)
+    assert silent.threshold is None
+    assert "sends nothing" in silent.notice
 
 
 def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) -> None:

@@ -5,8 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
+from models.confidence.calibration_rows import CalibrationRows
+from models.confidence.recalibration import AnnouncedSets
+from models.sets.candidates import RaggedSets
 from service.domain import annotators
 from service.domain.audits import AuditMode, AuditPlan, AuditRole
 from service.domain.calibration import (
@@ -159,7 +163,9 @@ def loop(begin: Begin) -> Loop:
 def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
     loop.review(loop.predict(400), ANN)
     made, why = loop.run(activate=Activate.IF_BETTER)
-    assert (made.active, why) == (True, "it is better, so it serves now")
+    assert made.active
+    assert why.startswith("it is better, so it serves now. No certificate holds")
+    assert "No certificate holds" in str(made.report["sending"])
     before, after = made.report["before"], made.report["after"]
     assert after["brier"]["value"] < before["brier"]["value"]
     assert after["alignment_error"]["value"] < before["alignment_error"]["value"] / 3
@@ -328,6 +334,24 @@ def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> Non
         return version
 
     assert learnt(FakePredictor()) == learnt(Recalibrated())
+
+
+def test_the_rows_of_training_enter_and_are_counted(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS))
+    without, _ = loop.run()
+    assert loop.rows(without)["original"] == {
+        "rows": 0,
+        "worth": 0.0,
+        "reason": "the artifact is from before they were kept",
+    }
+    n = 400
+    labels = RaggedSets(np.arange(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int32))
+    half, none = np.full(n, 0.5), np.zeros(n)
+    sets = AnnouncedSets(half, half, none, half, labels, n_labels=4)
+    loop.calibrators.original = CalibrationRows(sets, np.ones(n, dtype=np.uint8))
+    beside, _ = loop.run()
+    assert loop.rows(beside)["original"] == {"rows": n, "worth": pytest.approx(100.0)}
+    assert beside.version != without.version
 
 
 def test_routes_that_would_change_are_listed(loop: Loop) -> None:

@@ -1,0 +1,77 @@
+"""Calibrators learnt from reviews, on two really started servers."""
+
+import time
+
+import httpx
+import pytest
+
+from tests.system.conftest import PATIENCE_S, Installation, Server, pages
+from tests.system.test_models import eventually
+from tests.trained import documents
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+CALIBRATIONS = "/v1/admin/calibrations"
+N_DOCUMENTS = 260
+
+
+def predict(client: httpx.Client, text: str) -> dict[str, object]:
+    answer = client.post("/v1/predictions", json={"document": {"text": text}})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def finished(admin: httpx.Client, job: dict[str, object]) -> dict[str, object]:
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := admin.get(f"/v1/jobs/{job['id']}").json())["state"] in {"queued", "running"}:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    return dict(found)
+
+
+def test_what_was_reported_teaches_both_servers(installation: Installation) -> None:
+    """The labels of the world change; the model stays, and grows less sure of itself."""
+    installation.fix_threshold(0.7)
+    one, other = installation.serve(), installation.serve()
+    with one.client("admin") as admin, one.client("client") as client:
+        refused = finished(admin, admin.post(CALIBRATIONS, json={}).json())
+        assert refused["state"] == "failed"
+        assert "No prediction of this model can be learnt from yet" in str(refused["error"])
+        for number, document in enumerate(documents(N_DOCUMENTS, seed=60)):
+            made = predict(client, str(document["text"]))
+            labels = document["labels"] if number % 2 else ["something else"]
+            told = client.post(
+                f"/v1/predictions/{made['id']}/outcome",
+                json={"labels": labels, "source": "archive"},
+            )
+            assert told.status_code == 201, told.text
+        own = predict(client, "judge verdict")
+        asked = admin.post(CALIBRATIONS, json={"activate": "if-better"})
+        assert asked.status_code == 202, asked.text
+        done = finished(admin, asked.json())
+        assert done["state"] == "succeeded", done
+        result = dict(done["result"])
+        assert result["active"] is True, result
+        learnt = result["calibrator_version"]
+
+        def serving(server: Server) -> bool:
+            with server.client("client") as somebody:
+                now = predict(somebody, "judge verdict")
+            if now["calibrator_version"] != learnt:
+                return False
+            assert now["labels"] == own["labels"]
+            assert now["model_version"] == own["model_version"]
+            assert float(str(now["confidence"])) < float(str(own["confidence"]))
+            return True
+
+        for server in (one, other):
+            eventually(lambda server=server: serving(server), "both servers follow")
+        (shown,) = pages(admin, CALIBRATIONS)
+        report = shown["report"]
+        assert report["rows"]["used"] == N_DOCUMENTS
+        assert report["rows"]["original"]["rows"] == 300
+        assert report["after"]["brier"]["value"] < report["before"]["brier"]["value"]
+        assert report["routes"]["to_review"]["count"] > 0
+        back = admin.post(f"{CALIBRATIONS}/rollback")
+        assert back.json()["calibrator_version"] == own["calibrator_version"]
+        assert predict(client, "judge verdict")["confidence"] == own["confidence"]
