@@ -34,7 +34,9 @@ def test_a_wrong_password_is_told_and_the_name_kept(page: Page, faults: Faults) 
     expect(page.get_by_label("Password")).to_be_focused()
 
 
-@pytest.mark.parametrize("path", ["/", "/account", "/docs", "/problems"])
+@pytest.mark.parametrize(
+    "path", ["/", "/account", "/cockpit", "/cockpit?days=91", "/docs", "/problems"]
+)
 def test_pages_have_no_violation(sign_in: Callable[..., Page], path: str) -> None:
     assert_accessible(sign_in("lead", path))
 
