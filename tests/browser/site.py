@@ -31,7 +31,7 @@ PEOPLE = {
 
 N_DOCUMENTS, N_REVIEWED = 120, 40
 SOURCES = ("clinic", "mail", "upload")
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0  # numba may have to compile, on a machine that is busy
 
 
 def prepare(folder: Path, artifacts: Artifacts) -> Path:
