@@ -109,7 +109,7 @@ def draw(with_loop: list[Week], without: list[Week], path: Path) -> None:
     for axis in (upper, lower):
         axis.axvline(DRIFT.week - 0.5, color="0.6", linewidth=0.8, linestyle="--")
     upper.axhline(TARGET, color="0.6", linewidth=0.8)
-    upper.annotate("target", (30.9, TARGET), fontsize=8, ha="right", va="bottom")
+    upper.annotate("target", (22, TARGET), fontsize=8, va="bottom")
     upper.annotate("drift begins", (DRIFT.week - 0.3, 0.62), fontsize=8)
     upper.set_ylabel("truly right, of what was sent")
     upper.set_ylim(0.6, 1.01)
