@@ -93,7 +93,7 @@ def pages(
 
 @dataclass(frozen=True)
 class Part:
-    """One of the ways that documents went, as the start page shows it."""
+    """Some of the documents, or of the review tasks, as the start page shows them."""
 
     name: str
     slug: str
@@ -108,7 +108,8 @@ def _overview(verbs: Verbs) -> dict[str, object]:
     models = verbs.list_models(SYSTEM)
     return {
         "counts": counts,
-        "parts": _parts(counts),
+        "ways": _ways(counts),
+        "tasks": _tasks(counts),
         "reasons": [(WHY[reason], n) for reason, n in counts.reasons.items() if n],
         "model": next((model for model in models if model.active), None),
         "n_models": len(models),
@@ -118,9 +119,18 @@ def _overview(verbs: Verbs) -> dict[str, object]:
     }
 
 
-def _parts(counts: Counts) -> list[Part]:
-    parts = [
+def _ways(counts: Counts) -> list[Part]:
+    """Divide the documents."""
+    held = counts.predictions - counts.auto_sent
+    return [
         Part("Sent automatically", "sent", counts.auto_sent, "left without a person"),
+        Part("To a person", "waiting", held, "left, or will leave, as somebody decides"),
+    ]
+
+
+def _tasks(counts: Counts) -> list[Part]:
+    """Divide the review tasks: a document has several where it is checked or disputed."""
+    parts = [
         Part("Waiting", "waiting", counts.waiting, "in the queue for a reviewer"),
         Part("Being reviewed", "leased", counts.leased, "on a reviewer's desk right now"),
         Part("Reviewed", "completed", counts.completed, "settled by a person"),

@@ -165,6 +165,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
     assert held is not None
     assert tiles(service.get()) == {
         "Sent automatically": 3,
+        "To a person": 3,
         "Waiting": 2,
         "Being reviewed": 1,
         "Reviewed": 0,
@@ -173,13 +174,14 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
     response = service.get()
     assert tiles(response) == {
         "Sent automatically": 3,
+        "To a person": 3,
         "Waiting": 2,
         "Being reviewed": 0,
         "Reviewed": 1,
     }
     page = read(response).text
     assert "6 documents came in" in page
-    assert "50 % of the label sets were sent automatically; 2 wait for a person." in page
+    assert "50 % of the label sets were sent automatically; 2 reviews wait for a person." in page
     assert f"{WHY[Reason.OUT_OF_DOMAIN].capitalize()} 1 17 %" in page
 
 
@@ -197,7 +199,7 @@ def test_one_document_is_written_in_the_singular(service: Service) -> None:
     service.predict("0.5")
     page = read(service.get()).text
     assert "1 document came in" in page
-    assert "1 waits for a person" in page
+    assert "1 review waits for a person" in page
 
 
 def test_a_threshold_set_by_hand_is_shown_as_not_certified(service: Service) -> None:
