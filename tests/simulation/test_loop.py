@@ -138,7 +138,7 @@ def test_certificates_hold_whether_confidences_are_true_or_too_high(overconfiden
     total = summary(simulate(plan, SyntheticStream(4, overconfident)))
     sent, accuracy = total["sent"], total["accuracy"]
     assert isinstance(sent, int)
-    assert sent > (100 if overconfident else 200)
+    assert sent > (50 if overconfident else 200)  # or the accuracy would say nothing
     assert isinstance(accuracy, float)
     # A certificate may be wrong at the plan's risk, yet not by much.
     assert accuracy > plan.target - 0.02
