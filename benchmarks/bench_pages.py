@@ -14,6 +14,7 @@ import asyncio
 import gzip
 import random
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ import httpx
 import numpy as np
 from fastapi import FastAPI
 from sqlalchemy import Connection, Engine, Table, func, insert, select, text
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from service import main as service_main
 from service.db import migrate
