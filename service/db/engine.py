@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
+from pydantic_core import from_json
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -109,6 +110,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         max_overflow=0,
         pool_timeout=patience_s,
         json_serializer=compact_json,
+        json_deserializer=from_json,  # twice as fast as the standard library
         hide_parameters=True,  # errors are logged, and parameters hold documents
     )
 
@@ -137,6 +139,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
         max_overflow=MOST_CONNECTIONS // 2,
         pool_timeout=patience_s,
         json_serializer=compact_json,
+        json_deserializer=from_json,
         hide_parameters=True,  # as above
         connect_args={
             "connect_timeout": max(2, round(patience_s)),

@@ -14,19 +14,27 @@ from service.db.engine import create
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
 from service.domain.predictions import Document
-from service.domain.reviews import Annotation
+from service.domain.reviews import Annotation, HeldDecision
 from service.security.ciphers import TextCipher
 from tests.fakes import START
 from tests.samples import ANN, endpoint, prediction, task
 
 ONE, TWO = bytes(range(32)), bytes(range(1, 33))
-SECRETS = ("marker-text", "marker-meta", "marker-comment", "marker-reason", "whsec_")
+SECRETS = (
+    "marker-text",
+    "marker-meta",
+    "marker-comment",
+    "marker-decision",
+    "marker-reason",
+    "whsec_",
+)
 PLACES = {
     "predictions.text",
     "predictions.features",
     "predictions.metadata",
     "annotations.comment",
     "review_skips.reason",
+    "review_tasks.decided_comment",
     "webhook_endpoints.secrets",
 }
 
@@ -58,6 +66,11 @@ def fill(engine: Engine) -> tuple[str, str]:
         transaction.reviews.add(waiting)
         skipped = waiting.claimed(ANN.id, START, timedelta(0))
         transaction.reviews.save(skipped.skipped(ANN.id, "marker-reason", START))
+        decided = task(vector)
+        transaction.reviews.add(decided)
+        held = HeldDecision(("a",), "marker-decision", ANN.name, START, START)
+        claimed = decided.claimed(ANN.id, START, timedelta(0))
+        transaction.reviews.save(claimed.decided(ANN.id, claimed.version, held, timedelta(0)))
         transaction.reviews.annotate(
             Annotation(
                 id=prediction().id,
@@ -82,7 +95,13 @@ def dump(engine: Engine) -> str:
     """Return everything that the database holds, as it holds it."""
     found = []
     with engine.connect() as connection:
-        for name in ("predictions", "annotations", "review_skips", "webhook_endpoints"):
+        for name in (
+            "predictions",
+            "annotations",
+            "review_tasks",
+            "review_skips",
+            "webhook_endpoints",
+        ):
             for row in connection.execute(text(f"SELECT * FROM {name}")):
                 found.append(json.dumps([str(value) for value in row]))
     return "\n".join(found)
@@ -165,7 +184,7 @@ def test_a_new_key_takes_over_and_the_old_one_can_go(
     content = read(old, ids)
     both = opened(TWO, *before)
     encryption.note_key(both, START)
-    assert encryption.reseal(both, silent) == 7  # two of them metadata
+    assert encryption.reseal(both, silent) == 8  # two of them metadata
     assert encryption.reseal(both, silent) == 0
     alone = opened(TWO)
     assert encryption.missing_keys(alone) is None
