@@ -20,6 +20,7 @@ PATIENCE_S = 20.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
 # The desk ignores keys for a moment after a document has appeared.
 SETTLED_MS = 300
+LATE_S = 0.3
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,15 +39,25 @@ def nothing_waits(site: Site) -> None:
 def arrived(site: Site, nothing_waits: None) -> Iterator[list[str]]:
     """Let some documents come in; give the ids of their tasks, and clear the desk afterwards."""
     yield [come_in(site, Document(f"note {n}", text)) for n, text in enumerate(TEXTS)]
+    # The page is closed, but what it had asked for last may still be on its way.
+    while cleared(site):
+        time.sleep(LATE_S)
+
+
+def cleared(site: Site) -> int:
+    """Settle everything; return how many tasks that were."""
+    n = 0
     for login in ("reviewer", "lead"):
         caller = site.caller(login)
-        site.verbs.settle_decisions.of(caller.id)
+        n += site.verbs.settle_decisions.of(caller.id)
         for held in site.verbs.my_reviews(caller):
             with suppress(LeaseLost):  # the page gives back what it had fetched ahead
                 site.verbs.release_review(caller, held.id)
     admin = site.caller("admin")
     while (task := site.verbs.claim_review(admin)) is not None:
         site.verbs.complete_review(admin, task.id, [], None, task.version)
+        n += 1
+    return n
 
 
 @pytest.fixture

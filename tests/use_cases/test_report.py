@@ -40,6 +40,7 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         Reason.BELOW_THRESHOLD: 4,
         Reason.AUDIT: 0,
         Reason.RULE: 0,
+        Reason.BREAKER: 0,
         Reason.NO_THRESHOLD: 0,
         Reason.OUT_OF_DOMAIN: 1,
     }
