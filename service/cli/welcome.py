@@ -63,7 +63,7 @@ Only you can read the files in which they are kept, demo-passwords.json and demo
 
 Try in another terminal:
 
-# A note that the model is sure of: sent automatically.
+# A note that the model is sure of: sent automatically, unless it is drawn for an audit.
 {_post_call(url, secrets["client"], examples.clear)}
 
 # One that it is not sure of: waits for a person.

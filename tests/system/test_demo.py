@@ -176,14 +176,16 @@ def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
     clear, vague, task, completed, policy = (
         json.loads(line) for line in done.stdout.splitlines() if line.strip()
     )
-    assert clear["decision"] == "auto"
+    # The demo audits some of what is clear, as its welcome says.
+    drawn = clear["reason"] == "audit"
+    assert clear["decision"] == ("review" if drawn else "auto")
     assert clear["confidence"] >= clear["threshold"] == 0.9
     assert vague["decision"] == "review"
     assert task["state"] == "leased"
     assert completed["agreed"] is True
     assert policy["threshold"] == {"mode": "fixed", "value": 0.9, "certificate_id": None}
     after = demo.tiles()
-    assert after["Sent automatically"] == before["Sent automatically"] + 1
+    assert after["Sent automatically"] == before["Sent automatically"] + (not drawn)
     assert after["Reviewed"] == before["Reviewed"] + 1
 
 
