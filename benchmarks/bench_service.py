@@ -132,13 +132,18 @@ def _compare(
     )
 
 
-async def _load(server: Server, seconds: float, concurrency: int) -> Measurement:
+async def _load(
+    server: Server, seconds: float, concurrency: int, *, pause_s: float = 0.0
+) -> Measurement:
     latencies: list[float] = []
     deadline = time.perf_counter() + seconds
     before = _cpu_s(server.process_id)
     started = time.perf_counter()
     await asyncio.gather(
-        *(_caller(server, place, concurrency, deadline, latencies) for place in range(concurrency))
+        *(
+            _caller(server, place, concurrency, deadline, latencies, pause_s)
+            for place in range(concurrency)
+        )
     )
     elapsed = time.perf_counter() - started
     cpu = _cpu_s(server.process_id) - before
@@ -151,8 +156,13 @@ async def _load(server: Server, seconds: float, concurrency: int) -> Measurement
     )
 
 
-async def _caller(
-    server: Server, place: int, step: int, deadline: float, latencies: list[float]
+async def _caller(  # noqa: PLR0917 -- one after the other, called once
+    server: Server,
+    place: int,
+    step: int,
+    deadline: float,
+    latencies: list[float],
+    pause_s: float,
 ) -> None:
     # By hand: a comfortable HTTP client would cost more than the servers.
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -167,6 +177,8 @@ async def _caller(
         if b'"status":' in answered:
             raise RuntimeError(f"{server.name} answered with a problem")
         latencies.append(time.perf_counter() - sent_at)
+        if pause_s:
+            await asyncio.sleep(pause_s)
     writer.close()
     await writer.wait_closed()
 

@@ -1,13 +1,14 @@
 """Whether a server's memory stays flat under load.
 
-One process on an SQLite file takes predictions (and every tenth caller batches) for as long as is
+One process on an SQLite file takes predictions, and batches from one more caller, for as long as is
 asked; its resident memory (RSS) is read every few seconds. The first fifth is warm-up. The slope of
 a least-squares line through the rest, with its standard error, is the answer; memory that only
 moves about has a slope within a few standard errors of zero.
 
-Run it with ``python benchmarks/soak_service.py [--minutes 5] [--concurrency 16]``; an hour is
-``--minutes 60``. It ends with status 1 if memory grows by more than ``--most`` MB an hour beyond
-what its error explains.
+Run it with ``python benchmarks/soak_service.py [--minutes 5] [--concurrency 16] [--pause-ms 0]``;
+an hour is ``--minutes 60``. A pause between a caller's requests (fifty times as long between
+batches) leaves room for other work on the machine. It ends with status 1 if memory grows by more
+than ``--most`` MB an hour beyond what its error explains.
 """
 
 import argparse
@@ -39,7 +40,7 @@ def main() -> int:
         url = f"sqlite:///{folder / 'soak.db'}"
         with _setwise(folder / "data", url, artifact, texts) as (server, _):
             seconds, megabytes, answered = asyncio.run(
-                _soak(server, 60 * options.minutes, options.concurrency)
+                _soak(server, 60 * options.minutes, options.concurrency, options.pause_ms / 1000)
             )
         size = sum(path.stat().st_size for path in folder.glob("soak.db*")) / 1e6
     kept = seconds >= WARM_UP_SHARE * seconds[-1]
@@ -57,11 +58,14 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--pause-ms", type=float, default=0.0, help="between a caller's requests")
     parser.add_argument("--most", type=float, default=20.0, help="tolerated growth, MB an hour")
     return parser.parse_args()
 
 
-async def _soak(server: Server, duration_s: float, concurrency: int) -> tuple[Floats, Floats, int]:
+async def _soak(
+    server: Server, duration_s: float, concurrency: int, pause_s: float
+) -> tuple[Floats, Floats, int]:
     readings: list[tuple[float, float]] = []
     started = time.monotonic()
 
@@ -71,9 +75,11 @@ async def _soak(server: Server, duration_s: float, concurrency: int) -> tuple[Fl
             await asyncio.sleep(EVERY_S)
 
     watching = asyncio.create_task(watch())
-    singles = _load(server, duration_s, concurrency)
+    singles = _load(server, duration_s, concurrency, pause_s=pause_s)
     batches = Server("batches", server.process_id, server.port, server.batches)
-    measured, batched = await asyncio.gather(singles, _load(batches, duration_s, 1))
+    measured, batched = await asyncio.gather(
+        singles, _load(batches, duration_s, 1, pause_s=50 * pause_s)
+    )
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching
