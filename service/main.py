@@ -7,11 +7,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from service.api import (
     access,
@@ -32,12 +31,12 @@ from service.api import (
     reference,
     reports,
     reviews,
-    schemas,
     uploads,
     webhooks,
 )
 from service.api.bodies import BodyLimit
 from service.api.dependencies import Edge
+from service.api.openapi import describe
 from service.dashboard.pages import pages
 from service.security.headers import SecurityHeaders
 from service.settings import shown
@@ -110,7 +109,7 @@ def create_app(
         app.include_router(module.router)
     if dashboard is not None:
         app.include_router(dashboard, include_in_schema=False)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]  # FastAPI's documented hook
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
     if edge is not None:
         app.state.edge = edge
         # The last one added is the outermost.
@@ -124,29 +123,6 @@ def create_app(
             app.add_middleware(RequestSpans, spans=edge.spans.request)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
     return app
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:  # Any: FastAPI's own type for the document
-    if app.openapi_schema is None:
-        document = get_openapi(
-            title=app.title,
-            version=app.version,
-            summary="Label sets with a calibrated confidence: send the sure ones, review the rest.",
-            description=(
-                "Every error is `application/problem+json` (RFC 9457); its `type` is an address "
-                "here that explains it. Unknown fields are refused. Times are UTC (RFC 3339), ids "
-                "are UUIDv7 strings, lists are paged by opaque cursors."
-            ),
-            routes=app.routes,
-            webhooks=app.webhooks.routes,
-        )
-        parts = document["components"]["schemas"]
-        parts |= problems.schemas("#/components/schemas/{model}")
-        # FastAPI leaves null out, in examples too, which then lack what their schema demands.
-        for name, examples in schemas.examples().items():
-            parts[name]["examples"] = examples
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 def serving(application: "Application") -> FastAPI:

@@ -6,29 +6,18 @@ from fastapi import APIRouter, Header, Response
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.schemas import Model, ModelPage, Policy, PolicyRequest
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     ModelDamaged,
     ModelNotFound,
     StaleVersion,
-    StorageUnavailable,
-    Unauthenticated,
 )
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
 
-
-@router.get("/policy", response_model=Policy, responses=documented(*_ANY_CALL))
+@router.get("/policy", response_model=Policy)
 def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
     """Read the policy that every prediction is routed by."""
     policy = verbs.get_policy(caller)
@@ -38,14 +27,7 @@ def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
 @router.put(
     "/policy",
     response_model=Policy,
-    responses=documented(
-        *_ANY_CALL,
-        BODY_TOO_LARGE,
-        UNSUPPORTED_MEDIA_TYPE,
-        MALFORMED_JSON,
-        InvalidRequest,
-        StaleVersion,
-    ),
+    responses=documented(StaleVersion),
 )
 def change_policy(
     caller: CallerOf,
@@ -68,7 +50,7 @@ def change_policy(
     return answer(Policy.of(policy), etag=policy.version)
 
 
-@router.get("/models", response_model=ModelPage, responses=documented(*_ANY_CALL))
+@router.get("/models", response_model=ModelPage)
 def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List the registered models, newest first, all in one page."""
     models = [Model.of(model) for model in verbs.list_models(caller)]
@@ -78,7 +60,7 @@ def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
 @router.post(
     "/models/{model_id}/activate",
     response_model=Model,
-    responses=documented(*_ANY_CALL, ModelNotFound, ModelDamaged, InvalidRequest),
+    responses=documented(ModelNotFound, ModelDamaged),
 )
 def activate_model(
     caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId

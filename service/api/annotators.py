@@ -8,31 +8,21 @@ from pydantic import ConfigDict, Field
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from service.domain.annotators import GroupChange, Rates
 from service.domain.errors import (
     AnnotatorNotFound,
     FieldFault,
-    Forbidden,
     GroupNotFound,
     InvalidRequest,
     StaleVersion,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.use_cases.annotators import AnnotatorReport
 from service.use_cases.noise import GroupReport
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
-_BODY = (BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, InvalidRequest, StaleVersion)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _RATE: Example = {"value": 0.2, "low": 0.14, "high": 0.27, "level": 0.9, "checked": 96}
 _FINDING: Example = {
@@ -266,7 +256,7 @@ class AnnotatorPage(AnswerBody):
     limit: int
 
 
-@router.get("/annotators", response_model=AnnotatorPage, responses=documented(*_ANY_CALL))
+@router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List who may review, or has reviewed, with their groups, all in one page."""
     items = [Annotator.of(one) for one in verbs.list_annotators(caller)]
@@ -276,7 +266,7 @@ def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
 @router.get(
     "/annotators/{annotator_id}",
     response_model=Annotator,
-    responses=documented(*_ANY_CALL, InvalidRequest, AnnotatorNotFound),
+    responses=documented(AnnotatorNotFound),
 )
 def get_annotator(caller: CallerOf, annotator_id: str, verbs: VerbsOf) -> Response:
     """Read who somebody is, how much they have answered, and how often they err."""
@@ -287,7 +277,7 @@ def get_annotator(caller: CallerOf, annotator_id: str, verbs: VerbsOf) -> Respon
 @router.put(
     "/annotators/{annotator_id}",
     response_model=Annotator,
-    responses=documented(*_ANY_CALL, *_BODY, AnnotatorNotFound),
+    responses=documented(AnnotatorNotFound, StaleVersion),
 )
 def place_annotator(
     caller: CallerOf,
@@ -305,7 +295,7 @@ def place_annotator(
     return answer(Annotator.of(placed), etag=placed.annotator.version)
 
 
-@router.get("/groups", response_model=GroupPage, responses=documented(*_ANY_CALL))
+@router.get("/groups", response_model=GroupPage)
 def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List the groups of annotators with their noise rates, all in one page."""
     items = [Group.of(one) for one in verbs.list_groups(caller)]
@@ -315,7 +305,7 @@ def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
 @router.get(
     "/groups/{group_id}",
     response_model=Group,
-    responses=documented(*_ANY_CALL, InvalidRequest, GroupNotFound),
+    responses=documented(GroupNotFound),
 )
 def get_group(caller: CallerOf, group_id: str, verbs: VerbsOf) -> Response:
     """Read a group's noise rates, with their intervals and what speaks against using them."""
@@ -326,7 +316,7 @@ def get_group(caller: CallerOf, group_id: str, verbs: VerbsOf) -> Response:
 @router.put(
     "/groups/{group_id}",
     response_model=Group,
-    responses=documented(*_ANY_CALL, *_BODY),
+    responses=documented(StaleVersion),
 )
 def change_group(
     caller: CallerOf,

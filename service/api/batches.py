@@ -10,22 +10,12 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, answer
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    Problem,
-    documented,
-    problem_of,
-)
+from service.api.openapi import documented
+from service.api.problems import Problem, problem_of
 from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, written_prediction
 from service.domain import predictions
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     ModelUnavailable,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import MOST_DOCUMENTS
@@ -128,16 +118,7 @@ class Batch(AnswerBody):
 @router.post(
     ADDRESS,
     response_model=Batch,
-    responses=documented(
-        Unauthenticated,
-        Forbidden,
-        BODY_TOO_LARGE,
-        UNSUPPORTED_MEDIA_TYPE,
-        MALFORMED_JSON,
-        InvalidRequest,
-        ModelUnavailable,
-        StorageUnavailable,
-    ),
+    responses=documented(ModelUnavailable),
 )
 def predict_batch(
     caller: CallerOf,

@@ -9,12 +9,7 @@ from pydantic import ConfigDict, Field, JsonValue
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
 from service.api.jobs import Job
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
 from service.domain import calibration
 from service.domain.calibration import Activate, Noise
@@ -22,13 +17,9 @@ from service.domain.errors import (
     CalibrationDamaged,
     CalibrationNotFound,
     CalibrationOfAnotherModel,
-    Forbidden,
-    InvalidRequest,
     ModelUnavailable,
     NothingToRollBack,
     StaleVersion,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.domain.routing import ThresholdMode
 from service.use_cases.calibrations import ServingCalibrator
@@ -38,14 +29,7 @@ router = APIRouter(
     prefix="/v1/admin/calibrations", tags=["administration"], route_class=StrictRoute
 )
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
-_SWITCH = (
-    *_ANY_CALL,
-    CalibrationDamaged,
-    CalibrationOfAnotherModel,
-    ModelUnavailable,
-    StaleVersion,
-)
+_SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable, StaleVersion)
 _NOTICE = (
     "No certificate holds for this calibrator yet, so nothing is sent by itself until its audits "
     "prove a threshold: POST /v1/admin/certifications."
@@ -211,14 +195,7 @@ class ServingCalibration(AnswerBody):
     "",
     status_code=202,
     response_model=Job,
-    responses=documented(
-        *_ANY_CALL,
-        ModelUnavailable,
-        InvalidRequest,
-        BODY_TOO_LARGE,
-        UNSUPPORTED_MEDIA_TYPE,
-        MALFORMED_JSON,
-    ),
+    responses=documented(ModelUnavailable),
 )
 def request_calibration(
     caller: CallerOf, body: CalibrationRequest, verbs: VerbsOf, request_id: RequestId
@@ -235,7 +212,7 @@ def request_calibration(
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
-@router.get("", response_model=CalibrationPage, responses=documented(*_ANY_CALL, InvalidRequest))
+@router.get("", response_model=CalibrationPage)
 def list_calibrations(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
@@ -268,7 +245,7 @@ def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestI
 @router.get(
     "/{calibration_id}",
     response_model=Calibration,
-    responses=documented(*_ANY_CALL, InvalidRequest, CalibrationNotFound),
+    responses=documented(CalibrationNotFound),
 )
 def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Response:
     """Read one calibrator with its report."""
@@ -278,7 +255,7 @@ def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Re
 @router.post(
     "/{calibration_id}/activate",
     response_model=ServingCalibration,
-    responses=documented(*_SWITCH, InvalidRequest, CalibrationNotFound),
+    responses=documented(*_SWITCH, CalibrationNotFound),
 )
 def activate_calibration(
     caller: CallerOf, calibration_id: str, verbs: VerbsOf, request_id: RequestId

@@ -11,26 +11,19 @@ from pydantic import ConfigDict, Field
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
 from service.api.jobs import Job
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    HttpFault,
-    documented,
-)
+from service.api.openapi import documented
+from service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
+from service.api.problems import HttpFault
 from service.api.schemas import AnswerBody, Example, Model, Paged, Probability, RequestBody
 from service.domain import comparison
 from service.domain.errors import (
     DuplicateModel,
-    Forbidden,
     InvalidRequest,
     ModelDamaged,
     ModelNotFound,
     NothingToRollBack,
     ShadowNotFound,
     ShadowTaken,
-    StorageUnavailable,
-    Unauthenticated,
     UploadTooLarge,
 )
 from service.domain.predictions import Decision, Prediction, Reason
@@ -42,8 +35,7 @@ ZIP = "application/zip"
 router = APIRouter(prefix="/v1/admin/models", tags=["administration"], route_class=StrictRoute)
 uploads = APIRouter(tags=["administration"])
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
-_ONE_MODEL = (*_ANY_CALL, ModelNotFound, InvalidRequest)
+_ONE_MODEL = (ModelNotFound,)
 _ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
 _DIFFERENCE: Example = {
     "prediction_id": _ID,
@@ -196,9 +188,7 @@ class Shadowing(AnswerBody):
     status_code=201,
     response_model=Model,
     response_description="The model, registered; it does not serve yet.",
-    responses=documented(
-        *_ANY_CALL, UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel
-    ),
+    responses=documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -230,9 +220,11 @@ async def add_model(
     return answer(Model.of(model), status=201)
 
 
-@router.post("/rollback", response_model=Model, responses=documented(
-    *_ANY_CALL, NothingToRollBack, ModelDamaged
-))  # fmt: skip
+@router.post(
+    "/rollback",
+    response_model=Model,
+    responses=documented(NothingToRollBack, ModelDamaged),
+)
 def roll_back_model(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Let the model serve again that served before the present one.
 
@@ -303,7 +295,7 @@ def get_comparison(
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
-    responses=documented(*_ONE_MODEL, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON),
+    responses=documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
     caller: CallerOf, model_id: str, body: CompareRequest, *, verbs: VerbsOf, request_id: RequestId

@@ -9,22 +9,17 @@ from pydantic import ConfigDict, Field, JsonValue
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
 from service.api.jobs import Job
-from service.api.problems import documented
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Paged, Probability
 from service.domain import certification
 from service.domain.errors import (
     CertificationNotFound,
-    Forbidden,
-    InvalidRequest,
-    StorageUnavailable,
-    Unauthenticated,
 )
 
 router = APIRouter(
     prefix="/v1/admin/certifications", tags=["administration"], route_class=StrictRoute
 )
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
 _EXAMPLE: Example = {
     "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
     "model_version": "sha256:3f9c0b7a1d2e",
@@ -80,7 +75,7 @@ class CertificationPage(AnswerBody):
     limit: int
 
 
-@router.post("", status_code=202, response_model=Job, responses=documented(*_ANY_CALL))
+@router.post("", status_code=202, response_model=Job)
 def request_certification(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Look in the background for the lowest threshold that the audits prove.
 
@@ -91,7 +86,7 @@ def request_certification(caller: CallerOf, verbs: VerbsOf, request_id: RequestI
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
-@router.get("", response_model=CertificationPage, responses=documented(*_ANY_CALL, InvalidRequest))
+@router.get("", response_model=CertificationPage)
 def list_certifications(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
@@ -111,7 +106,7 @@ def list_certifications(
 @router.get(
     "/{certification_id}",
     response_model=Certification,
-    responses=documented(*_ANY_CALL, InvalidRequest, CertificationNotFound),
+    responses=documented(CertificationNotFound),
 )
 def get_certification(caller: CallerOf, certification_id: str, verbs: VerbsOf) -> Response:
     """Read one attempt with all its evidence."""

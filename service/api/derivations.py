@@ -7,16 +7,12 @@ from pydantic import ConfigDict, Field
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, VerbsOf, answer
-from service.api.problems import documented
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Policy
 from service.domain import derivation
 from service.domain.audits import AuditRole
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     PredictionNotFound,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.domain.predictions import Decision, Reason
 
@@ -162,9 +158,7 @@ class Derivation(AnswerBody):
 @router.get(
     "/{prediction_id}/decision",
     response_model=Derivation,
-    responses=documented(
-        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
-    ),
+    responses=documented(PredictionNotFound),
 )
 def derive_decision(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
     """Say why a document was sent or not, and decide again on what is stored to prove it.

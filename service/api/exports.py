@@ -8,13 +8,7 @@ from pydantic import AwareDatetime, ConfigDict, Field
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.jobs import ANY_JOB, Job
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.jobs import Job
 from service.api.schemas import Query as Parameters
 from service.api.schemas import RequestBody
 from service.domain.lines import Format
@@ -109,7 +103,6 @@ class ExportJobRequest(_Wanted, RequestBody):
                 },
             },
         },
-        **documented(*ANY_JOB),
     },
 )
 def export(
@@ -144,7 +137,6 @@ def export(
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
-    responses=documented(*ANY_JOB, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON),
 )
 def export_job(
     caller: CallerOf, body: ExportJobRequest, verbs: VerbsOf, request_id: RequestId

@@ -7,7 +7,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from service.api.dependencies import EdgeOf, answer, caller_of
-from service.api.problems import NOT_READY, documented, problem_response
+from service.api.openapi import documented
+from service.api.problem_kinds import NOT_READY
+from service.api.problems import problem_response
 from service.domain.errors import FieldFault, Forbidden, StorageUnavailable, Unauthenticated
 from service.domain.people import Permission
 
@@ -32,7 +34,7 @@ class Readiness(BaseModel):
     checks: dict[str, Literal["ok"]]
 
 
-@router.get("/healthz", response_model=Health, responses=documented())
+@router.get("/healthz", response_model=Health)
 async def alive() -> Response:
     """Answer as long as the process lives."""
     return answer(Health())

@@ -8,24 +8,19 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
-from service.api.problems import documented
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Paged, Probability
 from service.domain import work
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     JobFinished,
     JobNotFound,
     JobUnfinished,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.domain.work import JobState
 from service.use_cases.ports import JobFilter
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
-ANY_JOB = (Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable)
 JOB_EXAMPLE: Example = {
     "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
     "kind": "scoring",
@@ -79,7 +74,7 @@ class JobQuery(Paged):
     state: JobState | None = None
 
 
-@router.get("", response_model=JobPage, responses=documented(*ANY_JOB))
+@router.get("", response_model=JobPage)
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first: an administrator sees all, others those that they asked for."""
     scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
@@ -98,7 +93,7 @@ def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: Edge
     )
 
 
-@router.get("/{job_id}", response_model=Job, responses=documented(*ANY_JOB, JobNotFound))
+@router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
 def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
     """Read how far a job is, and what came of it."""
     return answer(Job.of(verbs.get_job(caller, job_id)))
@@ -107,7 +102,7 @@ def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
 @router.post(
     "/{job_id}/cancel",
     response_model=Job,
-    responses=documented(*ANY_JOB, JobNotFound, JobFinished),
+    responses=documented(JobNotFound, JobFinished),
 )
 def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
     """End a job before its time. What it has done stays; its worker stops within seconds."""
@@ -117,7 +112,7 @@ def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: Reques
 @router.post(
     "/{job_id}/retry",
     response_model=Job,
-    responses=documented(*ANY_JOB, JobNotFound, JobFinished, JobUnfinished),
+    responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
 def retry_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Have a job that failed or was cancelled tried again; it goes on where it was."""

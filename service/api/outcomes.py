@@ -8,20 +8,11 @@ from pydantic import ConfigDict, Field
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.schemas import AnswerBody, Example, Labels, RequestBody
 from service.domain import outcomes
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     PredictionNotFound,
-    StorageUnavailable,
-    Unauthenticated,
 )
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -88,16 +79,7 @@ class OutcomePage(AnswerBody):
     response_description="The outcome, stored.",
     responses={
         200: {"model": Outcome, "description": "The source has said so before; nothing changed."},
-        **documented(
-            Unauthenticated,
-            Forbidden,
-            PredictionNotFound,
-            BODY_TOO_LARGE,
-            UNSUPPORTED_MEDIA_TYPE,
-            MALFORMED_JSON,
-            InvalidRequest,
-            StorageUnavailable,
-        ),
+        **documented(PredictionNotFound),
     },
 )
 def report_outcome(
@@ -121,9 +103,7 @@ def report_outcome(
 @router.get(
     "/{prediction_id}/outcomes",
     response_model=OutcomePage,
-    responses=documented(
-        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
-    ),
+    responses=documented(PredictionNotFound),
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
     """List what turned out to be right for one document, all in one page."""

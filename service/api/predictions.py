@@ -19,13 +19,8 @@ from service.api.dependencies import (
     caller_of,
     request_id_of,
 )
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    answer_to,
-    documented,
-)
+from service.api.openapi import documented
+from service.api.problems import answer_to
 from service.api.schemas import (
     Prediction,
     PredictionPage,
@@ -35,13 +30,9 @@ from service.api.schemas import (
 )
 from service.domain.errors import (
     DocumentTooLarge,
-    Forbidden,
     IdempotencyMismatch,
-    InvalidRequest,
     ModelUnavailable,
     PredictionNotFound,
-    StorageUnavailable,
-    Unauthenticated,
 )
 from service.use_cases.ports import IdempotencyKey, PredictionFilter
 from service.use_cases.predict import Submission
@@ -137,18 +128,7 @@ router.add_api_route(
     status_code=201,
     response_model=Prediction,
     response_description="The prediction, stored; `Location` is its address.",
-    responses=documented(
-        Unauthenticated,
-        Forbidden,
-        DocumentTooLarge,
-        BODY_TOO_LARGE,
-        UNSUPPORTED_MEDIA_TYPE,
-        MALFORMED_JSON,
-        InvalidRequest,
-        IdempotencyMismatch,
-        ModelUnavailable,
-        StorageUnavailable,
-    ),
+    responses=documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
 )
 
 
@@ -167,7 +147,6 @@ def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | N
 @router.get(
     "",
     response_model=PredictionPage,
-    responses=documented(Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable),
 )
 def list_predictions(
     caller: CallerOf, wanted: Annotated[PredictionQuery, Query()], edge: EdgeOf
@@ -197,9 +176,7 @@ def list_predictions(
 @router.get(
     "/{prediction_id}",
     response_model=Prediction,
-    responses=documented(
-        Unauthenticated, Forbidden, PredictionNotFound, InvalidRequest, StorageUnavailable
-    ),
+    responses=documented(PredictionNotFound),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
     """Read one prediction as it was stored; it never changes."""

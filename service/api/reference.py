@@ -12,7 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
 from service.api.dependencies import answer
-from service.api.problems import ALL_KINDS, MEDIA_TYPE, UNKNOWN_ADDRESS, HttpFault
+from service.api.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS
+from service.api.problems import MEDIA_TYPE, HttpFault
 
 router = APIRouter(include_in_schema=False)
 

@@ -8,15 +8,8 @@ from pydantic import ConfigDict, Field
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, VerbsOf, answer
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
 from service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
 from service.api.schemas import Query as Parameters
-from service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable, Unauthenticated
 from service.domain.predictions import Reason
 from service.use_cases import forecast
 from service.use_cases import reliability as reliability_reports
@@ -26,7 +19,6 @@ from service.use_cases.report import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 
-_ANY_CALL = (Unauthenticated, Forbidden, InvalidRequest, StorageUnavailable)
 _SHARE: Example = {"checked": 120, "right": 114, "value": 0.95, "low": 0.91, "high": 0.98}
 _FORECAST: Example = {
     "threshold": 0.9,
@@ -271,13 +263,13 @@ class ReportQuery(Parameters):
     documents: int = Field(10_000, ge=1, le=MOST_DOCUMENTS, description="The most recent ones.")
 
 
-@router.get("/reports/summary", response_model=Summary, responses=documented(*_ANY_CALL))
+@router.get("/reports/summary", response_model=Summary)
 def summary(caller: CallerOf, verbs: VerbsOf) -> Response:
     """Count what was decided, and why, how far the reviews are, and how the last weeks went."""
     return answer(Summary.of(verbs.summary(caller), verbs.read_cockpit(caller)))
 
 
-@router.get("/reports/reliability", response_model=Reliability, responses=documented(*_ANY_CALL))
+@router.get("/reports/reliability", response_model=Reliability)
 def reliability(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
 ) -> Response:
@@ -285,7 +277,7 @@ def reliability(
     return answer(Reliability.of(verbs.report_reliability(caller, wanted.documents)))
 
 
-@router.get("/reports/automation", response_model=Automation, responses=documented(*_ANY_CALL))
+@router.get("/reports/automation", response_model=Automation)
 def automation(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
 ) -> Response:
@@ -303,7 +295,6 @@ def automation(
 @router.post(
     "/admin/policy/preview",
     response_model=Preview,
-    responses=documented(*_ANY_CALL, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON),
 )
 def preview_policy(caller: CallerOf, body: PreviewRequest, verbs: VerbsOf) -> Response:
     """Say what a threshold, or a target, and rules would have done with recent documents.

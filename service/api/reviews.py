@@ -6,12 +6,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer, version_in
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.schemas import (
     Completion,
     CompletionRequest,
@@ -25,28 +20,22 @@ from service.api.schemas import (
 )
 from service.domain import reviews
 from service.domain.errors import (
-    Forbidden,
-    InvalidRequest,
     LeaseLost,
     ModelUnavailable,
     ReviewAlreadyDecided,
     ReviewNotFound,
     StaleVersion,
-    StorageUnavailable,
     TooManyLeases,
-    Unauthenticated,
     VersionRequired,
 )
 
 router = APIRouter(prefix="/v1", tags=["reviews"], route_class=StrictRoute)
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
-_ONE_TASK = (*_ANY_CALL, ReviewNotFound, InvalidRequest)
+_ONE_TASK = (ReviewNotFound,)
 _HELD_TASK = (*_ONE_TASK, LeaseLost, ReviewAlreadyDecided)
-_ANY_BODY = (BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON)
 
 
-@router.get("/reviews", response_model=ReviewPage, responses=documented(*_ANY_CALL, InvalidRequest))
+@router.get("/reviews", response_model=ReviewPage)
 def list_reviews(
     caller: CallerOf, wanted: Annotated[ReviewQuery, Query()], edge: EdgeOf
 ) -> Response:
@@ -73,7 +62,7 @@ def list_reviews(
     response_model=ReviewTask,
     responses={
         204: {"description": "No task waits for you."},
-        **documented(*_ANY_CALL, TooManyLeases),
+        **documented(TooManyLeases),
     },
 )
 def claim_review(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
@@ -109,7 +98,7 @@ def release_review(
 @router.post(
     "/reviews/{task_id}/skip",
     response_model=ReviewTask,
-    responses=documented(*_HELD_TASK, *_ANY_BODY),
+    responses=documented(*_HELD_TASK),
 )
 def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, verbs: VerbsOf, request_id: RequestId
@@ -121,7 +110,7 @@ def skip_review(
 @router.post(
     "/reviews/{task_id}/complete",
     response_model=Completion,
-    responses=documented(*_HELD_TASK, *_ANY_BODY, StaleVersion, VersionRequired, ModelUnavailable),
+    responses=documented(*_HELD_TASK, StaleVersion, VersionRequired, ModelUnavailable),
 )
 def complete_review(
     caller: CallerOf,
@@ -160,7 +149,7 @@ def _shown(task: reviews.ReviewTask) -> Response:
 @router.get(
     "/labels",
     response_model=LabelPage,
-    responses=documented(*_ANY_CALL, InvalidRequest, ModelUnavailable),
+    responses=documented(ModelUnavailable),
 )
 def search_labels(
     caller: CallerOf, wanted: Annotated[LabelQuery, Query()], edge: EdgeOf

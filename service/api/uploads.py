@@ -7,8 +7,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.jobs import ANY_JOB, Job
-from service.api.problems import UNSUPPORTED_MEDIA_TYPE, HttpFault, documented
+from service.api.jobs import Job
+from service.api.openapi import documented
+from service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
+from service.api.problems import HttpFault
 from service.domain.errors import (
     IdempotencyMismatch,
     JobNotFound,
@@ -39,7 +41,7 @@ router = APIRouter(tags=["jobs"])
     response_description="The job; `Location` is its address.",
     responses={
         200: {"model": Job, "description": "The job that this key asked for before."},
-        **documented(*ANY_JOB, UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch),
+        **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch),
     },
     openapi_extra={
         "requestBody": {
@@ -116,7 +118,7 @@ async def _receive(request: Request, upload: Upload) -> None:
                 }
             },
         },
-        **documented(*ANY_JOB, JobNotFound, JobUnfinished, ResultNotFound),
+        **documented(JobNotFound, JobUnfinished, ResultNotFound),
     },
 )
 def read_result(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:

@@ -6,12 +6,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer, version_in
-from service.api.problems import (
-    BODY_TOO_LARGE,
-    MALFORMED_JSON,
-    UNSUPPORTED_MEDIA_TYPE,
-    documented,
-)
+from service.api.openapi import documented
 from service.api.webhook_schemas import (
     Acknowledged,
     AcknowledgeRequest,
@@ -35,19 +30,13 @@ from service.domain.delivery import MessageType
 from service.domain.errors import (
     DeliveryCancelled,
     DeliveryNotFound,
-    Forbidden,
-    InvalidRequest,
     StaleVersion,
-    StorageUnavailable,
-    Unauthenticated,
     WebhookNotFound,
 )
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 
-_ANY_CALL = (Unauthenticated, Forbidden, StorageUnavailable)
-_ONE_WEBHOOK = (*_ANY_CALL, WebhookNotFound, InvalidRequest)
-_ANY_BODY = (BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, InvalidRequest)
+_ONE_WEBHOOK = (WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
@@ -55,7 +44,7 @@ IfMatch = Annotated[
 ]
 
 
-@router.get("/admin/webhooks", response_model=WebhookPage, responses=documented(*_ANY_CALL))
+@router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List the webhooks, oldest first, all in one page."""
     webhooks = [Webhook.of(endpoint) for endpoint in verbs.list_webhooks(caller)]
@@ -67,7 +56,6 @@ def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
     status_code=201,
     response_model=Webhook,
     response_description="The webhook, with its secret, which is not shown again.",
-    responses=documented(*_ANY_CALL, *_ANY_BODY),
 )
 def add_webhook(
     caller: CallerOf, body: WebhookRequest, verbs: VerbsOf, request_id: RequestId
@@ -100,9 +88,7 @@ def get_webhook(caller: CallerOf, webhook_id: str, verbs: VerbsOf) -> Response:
 @router.put(
     "/admin/webhooks/{webhook_id}",
     response_model=Webhook,
-    responses=documented(
-        *_ONE_WEBHOOK, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, MALFORMED_JSON, StaleVersion
-    ),
+    responses=documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def change_webhook(
     caller: CallerOf,
@@ -187,7 +173,6 @@ def replay_dead(
 @router.get(
     "/admin/deliveries",
     response_model=DeliveryPage,
-    responses=documented(*_ANY_CALL, InvalidRequest),
 )
 def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
@@ -213,7 +198,7 @@ def list_deliveries(
 @router.get(
     "/admin/deliveries/{delivery_id}",
     response_model=DeliveryWithLog,
-    responses=documented(*_ANY_CALL, DeliveryNotFound, InvalidRequest),
+    responses=documented(DeliveryNotFound),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response:
     """Read one delivery, what it carries, and every attempt with its answer."""
@@ -225,7 +210,7 @@ def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response
     status_code=202,
     response_model=Delivery,
     response_description="The delivery, due at once.",
-    responses=documented(*_ANY_CALL, DeliveryNotFound, DeliveryCancelled, InvalidRequest),
+    responses=documented(DeliveryNotFound, DeliveryCancelled),
 )
 def replay_delivery(
     caller: CallerOf, delivery_id: str, verbs: VerbsOf, request_id: RequestId
@@ -238,7 +223,6 @@ def replay_delivery(
 @router.get(
     "/outbox",
     response_model=MessagePage,
-    responses=documented(*_ANY_CALL, InvalidRequest),
 )
 def read_outbox(
     caller: CallerOf, wanted: Annotated[OutboxQuery, Query()], edge: EdgeOf
@@ -264,7 +248,6 @@ def read_outbox(
 @router.post(
     "/outbox/acknowledge",
     response_model=Acknowledged,
-    responses=documented(*_ANY_CALL, *_ANY_BODY),
 )
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, verbs: VerbsOf) -> Response:
     """Say that you have these messages, so that they are not listed again; repeat it at will."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from service.api.problems import ALL_KINDS
+from service.api.problem_kinds import ALL_KINDS
 from service.main import create_app
 
 DOCUMENT: dict[str, Any] = create_app().openapi()
@@ -86,6 +86,21 @@ def test_every_problem_shown_is_valid_and_known(path: str, operation: dict[str, 
         for slug, example in body["examples"].items():
             assert str(int(known[slug].status)) == status
             _validator(body["schema"]).validate(example["value"])
+
+
+def test_every_call_with_a_key_says_what_may_become_of_the_key() -> None:
+    for path, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            if "security" not in operation or path == "/metrics":
+                continue
+            slugs = {
+                slug
+                for response in operation["responses"].values()
+                for content in response.get("content", {}).values()
+                for slug in content.get("examples", {})
+            }
+            assert {"unauthenticated", "key-expired", "too-many-requests"} <= slugs, path
+            assert ("forged-request" in slugs) == (method != "get"), path
 
 
 @pytest.mark.parametrize(("path", "operation"), list(_operations()))

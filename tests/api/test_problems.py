@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from service.api.problems import ALL_KINDS, PROBLEMS, ProblemKind
+from service.api.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
 from service.domain.errors import StorageUnavailable
 from tests.edge import Service, assert_problem
 

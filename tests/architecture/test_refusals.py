@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from service.api.problems import PROBLEMS
+from service.api.problem_kinds import PROBLEMS
 from service.domain.errors import ServiceError
 
 

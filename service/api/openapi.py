@@ -1,0 +1,156 @@
+"""The OpenAPI document: what each route declares, and what any call of its form may end in.
+
+A route names the problems that are peculiar to it (`documented`). What follows from its form, that
+it takes a key, a body or parameters, `describe` adds to each in the same way.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from service.api import schemas
+from service.api.problem_kinds import (
+    BODY_TOO_LARGE,
+    BODY_TOO_SLOW,
+    INTERNAL_ERROR,
+    MALFORMED_JSON,
+    PROBLEMS,
+    UNSUPPORTED_MEDIA_TYPE,
+    ProblemKind,
+)
+from service.api.problems import MEDIA_TYPE, Problem
+from service.domain.errors import (
+    Forbidden,
+    ForgedRequest,
+    InvalidRequest,
+    KeyExpired,
+    ServiceError,
+    StorageUnavailable,
+    TooManyRequests,
+    Unauthenticated,
+)
+
+Json = dict[str, Any]
+"""A part of the document (Any: JSON values of every shape)."""
+
+Fault = type[ServiceError] | ProblemKind
+
+_WITH_KEY = (Unauthenticated, KeyExpired, Forbidden, TooManyRequests, StorageUnavailable)
+_WITH_BODY = (
+    BODY_TOO_LARGE,
+    BODY_TOO_SLOW,
+    UNSUPPORTED_MEDIA_TYPE,
+    MALFORMED_JSON,
+    InvalidRequest,
+)
+_FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
+
+
+def documented(*faults: Fault) -> dict[int | str, Json]:
+    """Return the ``responses`` of a route that may end in these problems."""
+    responses: dict[int | str, Json] = {}
+    for fault in faults:
+        _add(responses, fault)
+    return responses
+
+
+def describe(app: FastAPI) -> Json:
+    """Return the OpenAPI document of an application, made at the first call."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary="Label sets with a calibrated confidence: send the sure ones, review the rest.",
+            description=(
+                "Every error is `application/problem+json` (RFC 9457); its `type` is an address "
+                "here that explains it. Unknown fields are refused. Times are UTC (RFC 3339), ids "
+                "are UUIDv7 strings, lists are paged by opaque cursors."
+            ),
+            routes=app.routes,
+            webhooks=app.webhooks.routes,
+        )
+        for operations in document["paths"].values():
+            for method, operation in operations.items():
+                _complete(operation, changes=method != "get")
+        parts = document["components"]["schemas"]
+        for name in _FRAMEWORKS_OWN:
+            parts.pop(name, None)
+        parts |= _problem_schemas()
+        # FastAPI leaves null out, in examples too, which then lack what their schema demands.
+        for name, examples in schemas.examples().items():
+            parts[name]["examples"] = examples
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _complete(operation: Json, *, changes: bool) -> None:
+    """Add the problems that follow from an operation's form."""
+    responses: Json = {
+        status: response
+        for status, response in operation["responses"].items()
+        if not _is_frameworks_own(response)
+    }
+    for fault in _of_form(operation, changes=changes):
+        _add(responses, fault)
+    operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
+
+
+def _of_form(operation: Json, *, changes: bool) -> Iterator[Fault]:
+    if "security" in operation:
+        yield from _WITH_KEY
+        if changes:
+            yield ForgedRequest
+    if "application/json" in operation.get("requestBody", {}).get("content", {}):
+        yield from _WITH_BODY
+    elif "parameters" in operation:
+        yield InvalidRequest
+    yield INTERNAL_ERROR
+
+
+def _is_frameworks_own(response: Mapping[str, Any]) -> bool:
+    """Tell the refusal that FastAPI documents by itself; ours takes its place."""
+    schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+    return str(schema.get("$ref", "")).endswith("/HTTPValidationError")
+
+
+def _add(responses: dict[Any, Json], fault: Fault) -> None:
+    """Add a problem to responses by status; keys are numbers in routes, strings in a document."""
+    kind = fault if isinstance(fault, ProblemKind) else PROBLEMS[fault]
+    status = int(kind.status) if int(kind.status) in responses else str(int(kind.status))
+    response = responses.setdefault(
+        status,
+        {
+            "description": "",
+            "content": {
+                MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}
+            },
+        },
+    )
+    examples = response["content"][MEDIA_TYPE]["examples"]
+    if kind.slug in examples:
+        return
+    response["description"] = "; ".join(filter(None, [response["description"], kind.title]))
+    examples[kind.slug] = {
+        "summary": kind.title,
+        "value": {
+            "type": kind.type,
+            "title": kind.title,
+            "status": int(kind.status),
+            "detail": kind.meaning,
+            "instance": "/v1/…",
+        },
+    }
+    if kind.headers:
+        response.setdefault("headers", {}).update(
+            {name: {"schema": {"type": "string"}} for name in kind.headers}
+        )
+
+
+def _problem_schemas() -> Json:
+    schema = Problem.model_json_schema(
+        ref_template="#/components/schemas/{model}", mode="serialization"
+    )
+    parts: Json = schema.pop("$defs")
+    return {**parts, "Problem": schema}
