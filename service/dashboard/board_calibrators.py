@@ -8,9 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from service.dashboard.board_frame import Question, done, framed
+from service.dashboard.board_reliability import reliability
 from service.dashboard.doors import request_id_of
 from service.dashboard.forms import Filled, filled
-from service.dashboard.rendering import Page, go
+from service.dashboard.rendering import Page, go, taken_away
 from service.dashboard.sessions import Visitors
 from service.domain.calibration import Activate, Calibration, Noise, Rates
 from service.domain.errors import Conflict, InvalidRequest, ModelUnavailable, StaleVersion
@@ -103,8 +104,20 @@ def calibrator_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
             "rows": part(made.report, "rows"),
             "routes": part(made.report, "routes"),
             "flips": list(flips(made.report)),
+            "reliability": reliability(made.report),
+            "address": f"{HERE}/{made.id}".__add__,
         }
         return framed("board_calibrator.html", values, visit=visit, section=HERE)
+
+    @router.get(f"{HERE}/{{calibration_id}}/reliability.{{form}}")
+    def numbers(
+        calibration_id: str,
+        form: str,
+        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT, Permission.REPORT))],
+    ) -> Response:
+        """Give the numbers of the reliability diagram as CSV or JSON."""
+        made = verbs.get_calibration(visit.caller, calibration_id)
+        return taken_away(reliability(made.report), form)
 
     return router
 

@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
+from service.dashboard.figures import Figure
 from service.dashboard.glossary import GLOSSARY
 from service.dashboard.navigation import places_for
 from service.dashboard.sessions import LOGIN, SignInFirst
@@ -132,6 +133,27 @@ def page(
         media_type="text/html",
         headers=SECURITY_HEADERS | {"Cache-Control": "no-store"},
     )
+
+
+def taken_away(figure: Figure, form: str) -> Response:
+    """Return the numbers of a figure as a file.
+
+    Raises
+    ------
+    NotFound
+        If ``form`` is neither ``csv`` nor ``json``.
+    """
+    if form not in {"csv", "json"}:
+        raise errors.NotFound("Numbers can be had as CSV or as JSON.")
+    content, media_type = (
+        (figure.as_csv(), "text/csv") if form == "csv" else (figure.as_json(), "application/json")
+    )
+    headers = {
+        **SECURITY_HEADERS,
+        "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="setwise-{figure.name}.{form}"',
+    }
+    return Response(content, media_type=media_type, headers=headers)
 
 
 @dataclass(frozen=True)

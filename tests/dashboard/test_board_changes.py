@@ -190,6 +190,16 @@ def test_jobs_are_filtered_and_paged(service: Service, admin: Browser) -> None:
 # Calibrators
 
 
+CURVE = {
+    "confidence": [0.2, 0.9],
+    "accuracy": [0.25, 0.85],
+    "low": [0.1, 0.8],
+    "high": [0.3, 0.95],
+    "level": 0.9,
+    "p_value": 0.4,
+}
+
+
 @pytest.fixture
 def learnt(service: Service) -> str:
     registered = model("sha256:model")
@@ -197,7 +207,7 @@ def learnt(service: Service) -> str:
     report = {
         "rows": {"used": 240, "agreed": 200, "contradicted": 40, "excluded": {"why": 3}},
         "before": {"brier": numbers},
-        "after": {"brier": numbers | {"value": 0.15}},
+        "after": {"brier": numbers | {"value": 0.15}, "n": 240, "reliability": CURVE},
         "automation": {"target": 0.9, "before": {"coverage": 0.2}, "after": {"coverage": 0.1}},
         "comparison": {"better": True, "gain": 0.05, "p_value": 0.001, "n": 240},
         "routes": {
@@ -234,6 +244,16 @@ def test_a_calibrator_is_read_activated_and_taken_back(
     assert '<span class="badge good">serves</span>' in admin.get("/board/calibrators").text
     assert send(admin, "/board/calibrators/rollback").status_code == 303
     assert '<span class="badge good">serves</span>' not in admin.get("/board/calibrators").text
+
+
+def test_the_numbers_of_a_calibrators_diagram_are_taken_away(admin: Browser, learnt: str) -> None:
+    assert f'href="{learnt}/reliability.csv"' in admin.get(learnt).text
+    table = admin.get(f"{learnt}/reliability.csv")
+    assert table.headers["content-disposition"].startswith("attachment")
+    assert table.text.splitlines()[1] == "after,0.2,0.25,0.1,0.3"
+    rows = admin.get(f"{learnt}/reliability.json").json()
+    assert [row["accuracy"] for row in rows] == CURVE["accuracy"]
+    assert admin.get(f"{learnt}/reliability.pdf").status_code == 404
 
 
 def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learnt: str) -> None:

@@ -1,0 +1,134 @@
+"""How honest a calibrator's confidences are, beside those of the one that served before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from service.dashboard.charts import Axis, Frame, chart, percent_ticks, round_ticks
+from service.dashboard.figures import Column, Figure, Kind, Value, plural
+from service.dashboard.marks import Band, Diagonal, Line, Mark
+
+NAME = "reliability"
+_WHEN = ("before", "after")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A reliability curve of a stored report.
+
+    Attributes
+    ----------
+    confidence, accuracy, low, high : tuple of float
+        Places, the curve there, and the band of honest confidences there; all in [0, 1].
+    level : float
+        Share of honest curves inside the band, point by point.
+    p_value : float
+        Of the hypothesis that the confidences are true.
+    n : int
+        Rows that it is drawn from.
+    """
+
+    confidence: tuple[float, ...]
+    accuracy: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    level: float
+    p_value: float
+    n: int
+
+    @classmethod
+    def of(cls, half: object) -> Self | None:
+        """Return the curve in one half of a report; None where it has none.
+
+        >>> Curve.of({"n": 12, "needed": 200}) is None
+        True
+        """
+        found = half.get("reliability") if isinstance(half, Mapping) else None
+        if not isinstance(half, Mapping) or not isinstance(found, Mapping):
+            return None
+        names = ("confidence", "accuracy", "low", "high")
+        confidence, accuracy, low, high = (tuple(found[name]) for name in names)
+        level, p_value = found["level"], found["p_value"]
+        return cls(confidence, accuracy, low, high, level, p_value, half["n"])
+
+    @property
+    def honest(self) -> bool:
+        """Whether it strays no further than chance explains."""
+        return self.p_value >= 1.0 - self.level
+
+
+def reliability(report: Mapping[str, object]) -> Figure:
+    """Return the reliability diagram before and after, from a calibration's report."""
+    found = {when: Curve.of(report.get(when)) for when in _WHEN}
+    curves = {when: curve for when, curve in found.items() if curve is not None}
+    figure = Figure(
+        NAME,
+        "Is confidence honest?",
+        "Nobody can tell yet whether either calibrator means what it says.",
+        [
+            Column("calibrator", Kind.TEXT),
+            *(Column(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
+        ],
+        [row for when, curve in curves.items() for row in _rows(when, curve)],
+        empty=_missing(report),
+        terms=("calibrated", "confidence"),
+        legend=(
+            ("waiting stroke", "before"),
+            ("link stroke", "after"),
+            ("link span", "where honest confidence would lie, after"),
+        ),
+        whole=True,
+    )
+    if not curves:
+        return figure
+    says = _says(curves)
+    frame = Frame(
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
+        Axis(0, 1, percent_ticks(0, 1), "share that is right"),
+        width=760,
+        height=380,
+    )
+    svg = chart(figure.name, figure.title, says, frame, _marks(curves))
+    return replace(figure, says=says, svg=svg)
+
+
+def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
+    marks: list[Mark] = [Diagonal()]
+    if (after := curves.get("after")) is not None:
+        marks.append(Band(after.confidence, after.low, after.high, "link"))
+    for when, tone in zip(_WHEN, ("waiting", "link"), strict=True):
+        if (curve := curves.get(when)) is not None:
+            marks.append(Line([*zip(curve.confidence, curve.accuracy, strict=True)], tone))
+    return marks
+
+
+def _rows(when: str, curve: Curve) -> list[list[Value]]:
+    places = zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
+    return [[when, *place] for place in places]
+
+
+def _says(curves: Mapping[str, Curve]) -> str:
+    told = []
+    for when, curve in curves.items():
+        how = (
+            "stays where honest confidence would lie"
+            if curve.honest
+            else "strays further from the diagonal than chance explains: below it, sets are less "
+            "often right than their confidence says; above it, more often"
+        )
+        told.append(f"{when.capitalize()}, the curve {how} (p = {curve.p_value:.2g}).")
+    rows = plural(max(curve.n for curve in curves.values()), "row")
+    return f"{' '.join(told)} Drawn from {rows} that neither calibrator has learnt from."
+
+
+def _missing(report: Mapping[str, object]) -> str:
+    """Say why there is nothing to draw.
+
+    >>> _missing({"after": {"n": 12, "needed": 200}})
+    'It is drawn from 200 reviewed documents on; there were 12.'
+    """
+    half = report.get("after")
+    n, needed = (half.get(name) if isinstance(half, Mapping) else None for name in ("n", "needed"))
+    if isinstance(n, int) and isinstance(needed, int):
+        return f"It is drawn from {plural(needed, 'reviewed document')} on; there were {n:,}."
+    return "This calibrator was stored without a reliability curve."
