@@ -3,12 +3,20 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from service.security.ciphers import read_keys
@@ -151,6 +159,8 @@ class Settings(BaseSettings):
     breaker_stale_days: Annotated[float, Field(ge=0, le=3_650)] = 30.0
     trusted_proxies: str = ""
 
+    _commanded: frozenset[str] = PrivateAttr(default=frozenset())
+
     @field_validator("log_level", "log_format", mode="before")
     @classmethod
     def _any_case(cls, value: object) -> object:
@@ -264,13 +274,28 @@ class Settings(BaseSettings):
         """
         try:
             # The values are checked by pydantic, whatever their type.
-            return cls(**overrides)  # type: ignore[arg-type]
+            made = cls(**overrides)  # type: ignore[arg-type]
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(str(part) for part in fault["loc"]).upper()
             raise BadSetting(
                 f"{PREFIX}{name}: {fault['msg'].removeprefix('Value error, ')}"
             ) from error
+        made._commanded = frozenset(overrides)
+        return made
+
+    @property
+    def commanded(self) -> frozenset[str]:
+        """Names of the settings that the command brought, over what the environment says."""
+        return self._commanded
+
+
+class Source(StrEnum):
+    """Where the value of a setting comes from."""
+
+    ENVIRONMENT = "the environment"
+    COMMAND = "the command"
+    DEFAULT = "its default"
 
 
 @dataclass(frozen=True)
@@ -283,13 +308,18 @@ class ShownSetting:
         The environment variable that sets it.
     value : str
         Without any secret in it.
-    given : bool
-        It was set; otherwise it has its default.
+    source : Source
+        Where it comes from.
     """
 
     variable: str
     value: str
-    given: bool
+    source: Source
+
+    @property
+    def given(self) -> bool:
+        """Whether it was set; otherwise it has its default."""
+        return self.source is not Source.DEFAULT
 
 
 def shown(settings: Settings) -> list[ShownSetting]:
@@ -301,10 +331,16 @@ def shown(settings: Settings) -> list[ShownSetting]:
         ShownSetting(
             f"{PREFIX}{name.upper()}",
             _shown(value),
-            given=name in settings.model_fields_set and (name not in usual or value != usual[name]),
+            _source(settings, name, is_usual=name in usual and value == usual[name]),
         )
         for name, value in values.items()
     ]
+
+
+def _source(settings: Settings, name: str, *, is_usual: bool) -> Source:
+    if is_usual or name not in settings.model_fields_set:
+        return Source.DEFAULT
+    return Source.COMMAND if name in settings.commanded else Source.ENVIRONMENT
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import BadSetting, Settings, shown, without_secrets
+from service.settings import BadSetting, Settings, Source, shown, without_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,20 @@ def test_settings_are_shown_with_their_source_and_without_secrets(tmp_path: Path
     assert told == {"data_dir", "database_url", "pepper", "embedded_worker"}
     assert not any("hunter" in one.value or "xxx" in one.value for one in listed.values())
     assert not any(one.given for one in shown(Settings()))
+
+
+def test_a_setting_names_the_environment_or_the_command_as_its_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SETWISE_LEASE_S", "60")
+    monkeypatch.setenv("SETWISE_LOG_LEVEL", "error")
+    read = Settings.read(log_level="warning", data_dir=tmp_path, database_url="")
+    sources = {one.variable.removeprefix("SETWISE_"): one.source for one in shown(read)}
+    assert sources["LEASE_S"] is Source.ENVIRONMENT
+    assert sources["LOG_LEVEL"] is Source.COMMAND, "it wins over the environment"
+    assert sources["DATA_DIR"] is Source.COMMAND
+    assert sources["DATABASE_URL"] is Source.DEFAULT
+    assert sources["UNDO_S"] is Source.DEFAULT
 
 
 @pytest.mark.parametrize(
