@@ -1,6 +1,6 @@
 """Pages for people, made on the server. They work without JavaScript and load nothing foreign."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -13,12 +13,12 @@ from service.dashboard.cockpit import cockpit
 from service.dashboard.desk import desk
 from service.dashboard.doors import accounts, doors
 from service.dashboard.external import external_doors
+from service.dashboard.first_steps import missing, possible
 from service.dashboard.rendering import SECURITY_HEADERS, Page, assets, page
 from service.dashboard.sessions import Visitors
-from service.domain.people import SYSTEM
+from service.domain.people import SYSTEM, Caller
 from service.domain.predictions import Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.domain.versions import ModelVersion
 from service.security.cookies import SessionCookies, Visit
 from service.security.oidc import OpenIdConnect
 from service.settings import ShownSetting
@@ -74,7 +74,7 @@ def pages(
     @router.get("/")
     def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
         """Say what has been done with the documents that came in, and what waits."""
-        return page("start.html", {"now": now(), **_overview(verbs)}, visit=visit)
+        return page("start.html", {"now": now(), **_overview(verbs, visit.caller)}, visit=visit)
 
     @router.get("/static/{name}")
     def asset(name: str) -> Response:
@@ -101,7 +101,7 @@ class Part:
     meaning: str
 
 
-def _overview(verbs: Verbs) -> dict[str, object]:
+def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
     # As the service itself: whoever works here may know how much work there is, and its rule.
     counts = verbs.summary(SYSTEM)
     policy = verbs.get_policy(SYSTEM)
@@ -115,7 +115,8 @@ def _overview(verbs: Verbs) -> dict[str, object]:
         "n_models": len(models),
         "policy": policy,
         "rule": _rule(policy),
-        "next_steps": list(_next_steps(counts, policy, models)),
+        "missing": list(missing(caller, counts, policy, models)),
+        "possible": list(possible(caller, counts)),
     }
 
 
@@ -154,23 +155,3 @@ def _rule(policy: RoutingPolicy) -> str:
         else "certified by audits"
     )
     return f"A label set is sent when its confidence is at least {policy.threshold:g} ({origin})."
-
-
-def _next_steps(
-    counts: Counts, policy: RoutingPolicy, models: Sequence[ModelVersion]
-) -> Iterator[tuple[str, str | None]]:
-    """Yield what still has to be done before documents flow: a sentence and a command."""
-    if not any(model.active for model in models):
-        if models:
-            yield "Activate one of the registered models.", "setwise model activate ID"
-        else:
-            yield "Train a model on documents of yours.", "setwise train DATA --out model"
-            yield "Register it and let it serve.", "setwise model add model --activate"
-    if not counts.predictions:
-        yield (
-            "Make a key for the program that sends documents.",
-            ("setwise key create --role client --name NAME"),
-        )
-        yield "Post a first document; the call is described under API.", None
-    if policy.threshold is None:
-        yield "Set a threshold, as an administrator, with PUT /v1/admin/policy.", None

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from service.dashboard.pages import WHY, pages
 from service.domain.accounts import Session
 from service.domain.errors import StorageUnavailable
-from service.domain.people import SYSTEM, Caller, Role
+from service.domain.people import SYSTEM, Caller, Permission, Role
 from service.domain.predictions import Document, Reason
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.security.cookies import SessionCookies
@@ -49,6 +49,7 @@ class Service:
 
     def __init__(self) -> None:
         self.begin, self.now, self.new_id = FakeDatabase(), FakeClock(), FakeIds()
+        self.visitor = REVIEWER
         self.verbs = SimpleNamespace(
             summary=Summary(self.begin),
             get_policy=GetPolicy(self.begin),
@@ -59,11 +60,13 @@ class Service:
         self.app = app
 
     def cookies(self) -> SessionCookies:
-        """Return cookies of which each stands for the reviewer."""
+        """Return cookies of which each stands for the visitor."""
         session = Session("1", REVIEWER.id, bytes(32), self.now(), self.now(), self.now())
-        signed_in = SignedIn(session, None, REVIEWER)
         return SessionCookies(
-            lambda token, address: signed_in, secret=b"s", public_url="", longest_s=60
+            lambda token, address: SignedIn(session, None, self.visitor),
+            secret=b"s",
+            public_url="",
+            longest_s=60,
         )
 
     def set_threshold(self, threshold: float) -> None:
@@ -140,6 +143,7 @@ def tiles(response: httpx.Response) -> dict[str, int]:
 
 
 def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None:
+    service.visitor = Caller("admin-1", "Ada", Role.ADMIN)
     page = read(service.get()).text
     assert "No document has come in yet" in page
     assert "setwise train DATA --out model" in page
@@ -150,7 +154,38 @@ def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None
     assert tiles(service.get()) == {}
 
 
+@pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.AUDITOR])
+def test_who_sets_nothing_up_is_shown_no_command_but_what_lacks(
+    service: Service, role: Role
+) -> None:
+    service.visitor = Caller("1", "Ann", role)
+    page = read(service.get())
+    assert "No model serves yet: an administrator has to activate one." in page.text
+    assert "No program has sent a document yet" in page.text
+    assert "so a person reads every document" in page.text
+    assert "setwise " not in page.text
+    assert not any("/board/policy" in (link["href"] or "") for link in page.all("a"))
+
+
+@pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.ADMIN, Role.AUDITOR])
+def test_each_role_is_led_only_to_what_it_can_do(service: Service, role: Role) -> None:
+    service.visitor = caller = Caller("1", "Ann", role)
+    places = {link["href"] or "" for link in read(service.get()).all("a")}
+    assert (caller.may(Permission.REVIEW)) == ("/desk" in places)
+    assert (caller.may(Permission.REPORT)) == ("/cockpit#what-if" in places)
+    assert (caller.may(Permission.ADMINISTER)) == ("/board/policy" in places)
+    assert (caller.may(Permission.READ_AUDIT_TRAIL)) == ("/board/audit" in places)
+
+
+def test_a_reviewer_learns_whether_something_waits(service: Service) -> None:
+    service.add_model()
+    assert "Nothing waits for a person now." in read(service.get()).text
+    service.predict("0.3")
+    assert "press the number of the set that is right" in read(service.get()).text
+
+
 def test_a_registered_model_that_does_not_serve_is_to_be_activated(service: Service) -> None:
+    service.visitor = Caller("admin-1", "Ada", Role.ADMIN)
     service.add_model(activate=False)
     page = read(service.get()).text
     assert "setwise model activate ID" in page
