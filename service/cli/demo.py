@@ -193,9 +193,18 @@ def _prepared(
     built.registry.start()
     try:
         _fill(built.verbs, keys, secrets, report, clock)
+        _have_learnt(built.verbs, built.verbs.authenticate(secrets["admin"]))
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
+
+
+def _have_learnt(verbs: "Verbs", admin: "Caller") -> None:
+    """Have the worker learn a calibrator from the reviews, so that there is one to look at."""
+    from service.use_cases.recalibrate import Options
+
+    if not verbs.list_calibrations(admin, limit=1).items:
+        verbs.request_calibration(admin, Options())
 
 
 def _examples(predictor: "Predictor") -> Examples:

@@ -21,6 +21,14 @@ class Examples:
     vague: str
 
 
+TOUR = {
+    "reviewer": "Review: settle documents with the keys 1 to 9",
+    "lead": "Cockpit: see what another threshold would do",
+    "admin": "Board: read what a calibrator learnt, change the policy",
+}
+"""Where somebody new looks first, by login name."""
+
+
 def welcome(
     url: str,
     secrets: Mapping[str, str],
@@ -43,7 +51,10 @@ def welcome(
     command : Path
         The `setwise` that runs, which need not be on the search path.
     """
-    people = "\n".join(f"  {login:<9} {password}" for login, password in passwords.items())
+    people = "\n".join(
+        f"  {login:<9} {password}  {TOUR.get(login, '')}".rstrip()
+        for login, password in passwords.items()
+    )
     keys = "\n".join(f"  {role:<9} {secret}" for role, secret in secrets.items())
     setwise, notes = shlex.quote(shown(command)), shlex.quote(shown(folder / "notes"))
     return f"""
@@ -53,7 +64,7 @@ Setwise is running.
   API       {url}/docs
   Data      {shown(folder)} (notes, model, database)
 
-Sign in to the pages as one of these, with the password beside it:
+Sign in to the pages as each of these in turn, with the password beside it:
 {people}
 
 Keys for programs:

@@ -314,6 +314,7 @@ def test_calls_survive_quotes_and_paths_with_spaces() -> None:
         examples=examples,
         command=Path("/with space/setwise"),
     )
+    assert "  reviewer  abcd-efgh  Review: settle documents" in text
     calls = [
         shlex.split(line.partition(" -d ")[2])
         for line in text.splitlines()
