@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from service.dashboard.board_frame import Question, done, framed
 from service.dashboard.board_reliability import reliability
 from service.dashboard.doors import request_id_of
+from service.dashboard.figures import percent
 from service.dashboard.forms import Filled, filled
 from service.dashboard.rendering import Page, go, taken_away
 from service.dashboard.sessions import Visitors
@@ -319,9 +320,13 @@ def routes_told(report: Mapping[str, object]) -> list[str]:
     to_auto, to_review = part(routes, "to_auto"), part(routes, "to_review")
     if not routes:
         return []
+    documents, sent, held = (
+        f"{_number(each) or 0:,.0f}"
+        for each in (routes.get("documents"), to_auto.get("count"), to_review.get("count"))
+    )
     told = (
-        f"Of {routes.get('documents')} recent documents, {to_auto.get('count')} that waited would "
-        f"be sent and {to_review.get('count')} that were sent would wait, at the present threshold."
+        f"Of {documents} recent documents, {sent} that waited would be sent and {held} that were "
+        "sent would wait, at the present threshold."
     )
     return [told]
 
@@ -363,4 +368,4 @@ def _automation(found: Mapping[str, object]) -> str:
     share, threshold = _number(found.get("coverage")), _number(found.get("threshold"))
     if share is None:
         return "unknown"
-    return f"{share:.1%}" if threshold is None else f"{share:.1%} from {threshold:.3g} on"
+    return percent(share) if threshold is None else f"{percent(share)} from {threshold:.3g} on"

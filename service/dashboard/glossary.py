@@ -25,6 +25,10 @@ GLOSSARY: dict[str, str] = {
         "Proved by audits: at this threshold, at least the target share of what is sent is "
         "right, and the proof is wrong no more often than the policy's risk allows."
     ),
+    "calibrator": (
+        "Turns a model's score into a confidence. It learns from reviewed documents how often "
+        "sets with such a score were right; label sets stay the same."
+    ),
     "confidence": (
         "The calibrated probability that the whole label set is right, from 0 to 1. One label "
         "too many or too few makes a set wrong."
@@ -49,9 +53,17 @@ GLOSSARY: dict[str, str] = {
         "The rules by which documents are sent or held back: target, risk, threshold, audits. "
         "Every change makes a new version, and every prediction names the one that decided it."
     ),
+    "risk": (
+        "How likely the audits may be to prove a threshold that does not keep the target. All "
+        "attempts for one calibrator share it."
+    ),
     "set accuracy": (
         "The share of documents whose whole label set is right, none missing and none too many. "
         "It is stricter than counting labels one by one."
+    ),
+    "shadow run": (
+        "Another model scores the documents that come in and decides nothing, so that both can "
+        "be compared before it serves."
     ),
     "target": (
         "The share of automatically sent label sets that must be right. The administrator chooses "

@@ -236,7 +236,7 @@ def test_a_calibrator_is_read_activated_and_taken_back(
     shown = admin.get(learnt).text
     assert "Better: the Brier score falls by 0.0500 on 240 rows (p = 0.001)" in shown
     assert '<td class="count better">0.1500 (0.1000 to 0.3000)</td>' in shown
-    assert '<td class="count worse">10.0%</td>' in shown
+    assert '<td class="count worse">10.0 %</td>' in shown
     assert "&lt;b&gt;7&lt;/b&gt;" in shown
     assert "1 that waited would be sent" in admin.get(f"{learnt}/activate").text
     assert send(admin, f"{learnt}/activate").status_code == 303

@@ -67,6 +67,7 @@ function show(item) {
   const sets = offers(item);
   ui.suggestions.hidden = !sets.length;
   ui.suggestionsTitle.textContent = item.answers ? "The answers that differ" : "Likeliest sets";
+  ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
   ui.cards.replaceChildren(...cards(item));
   ui.restore.textContent = choice.first.length ? "Back to the first suggestion" : "Start over";
