@@ -56,6 +56,8 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
 
 def _why(task: ReviewTask) -> str | None:
     if task.kind is ReviewKind.ADJUDICATION:
+        if len(task.answers) == 1:  # an audit that agreed, read once more
+            return "Somebody has read it. Say whether the answer is right; yours counts."
         return "Two answers differ. Yours decides."
     if task.passed_on:
         return "Two people passed it on."

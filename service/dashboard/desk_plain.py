@@ -1,5 +1,6 @@
 """The desk of browsers without a script: one document after the other, settled with plain forms."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -32,10 +33,17 @@ class Submitted:
 
     def decided(self, task: ReviewTask) -> list[str]:
         """Return the labels that are meant."""
-        suggested = () if task.kind.blind else task.prediction.scored.candidates
-        if 0 <= self.chosen < len(suggested):
-            return list(suggested[self.chosen].labels)
+        offered = _offered(task)
+        if 0 <= self.chosen < len(offered):
+            return list(offered[self.chosen])
         return [line.strip() for line in self.labels.splitlines() if line.strip()]
+
+
+def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
+    """Return the sets to choose from, in the order of the page."""
+    if task.answers:
+        return task.answers
+    return () if task.kind.blind else [one.labels for one in task.prediction.scored.candidates]
 
 
 def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:

@@ -182,6 +182,34 @@ def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
     assert item["why"] == "Two answers differ. Yours decides."
 
 
+def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
+    service: Service,
+) -> None:
+    made = fill(service, ReviewKind.ADJUDICATION)
+    with service.database() as transaction:
+        transaction.reviews.save(replace(made, answers=(("a",),)))
+        transaction.commit()
+    item = Desk(service, "lea", Role.LEAD).next()
+    assert item["why"] == "Somebody has read it. Say whether the answer is right; yours counts."
+
+
+def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:
+    made = fill(service, ReviewKind.ADJUDICATION)
+    with service.database() as transaction:
+        transaction.reviews.save(replace(made, answers=(("c",), ("c", "d"))))
+        transaction.commit()
+    desk = Desk(service, "lea", Role.LEAD)
+    desk.submit("/desk/claim", {"csrf": desk.csrf})
+    page = desk.get("/desk").text
+    form = page.partition("<noscript>")[2].partition("</noscript>")[0]
+    assert re.findall(r"required> ([^<]+)</label>", form)[:2] == ["c", "c, d"]
+    assert "checked" not in form
+    assert "% sure" not in form
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
+    desk.submit("/desk/settle", {**fields, "chosen": "1"})
+    assert stored(service, made.id).decision.labels == ("c", "d")
+
+
 def test_a_decision_sent_twice_is_one_and_may_be_taken_back(service: Service, desk: Desk) -> None:
     made = fill(service)
     item = desk.next()

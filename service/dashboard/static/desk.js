@@ -66,7 +66,7 @@ function show(item) {
   picker.clear();
   const sets = offers(item);
   ui.suggestions.hidden = !sets.length;
-  ui.suggestionsTitle.textContent = item.answers ? "The answers that differ" : "Likeliest sets";
+  ui.suggestionsTitle.textContent = titleOf(item, sets);
   ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
   ui.cards.replaceChildren(...cards(item));
@@ -83,9 +83,14 @@ function show(item) {
   say(spokenSummary(item, sets));
 }
 
+function titleOf(item, sets) {
+  if (!item.answers) return "Likeliest sets";
+  return sets.length > 1 ? "The answers that differ" : "The answer so far";
+}
+
 function spokenSummary(item, sets) {
   const name = item.document.id ?? "A document";
-  if (item.answers) return `${name}. ${sets.length} answers differ; yours decides.`;
+  if (item.answers) return `${name}. ${titleOf(item, sets)}: ${sets.length}; yours decides.`;
   if (!sets.length) return `${name}. Choose the labels that apply.`;
   const first = sets[0].labels.join(", ") || "no label";
   return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
