@@ -27,6 +27,8 @@ from models.base.bernoulli_mixture import ComponentWarning
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.base.mixture_explanation import ComponentSummary
 from models.base.mixture_inference import MixtureInference
+from models.base.mixture_scoring import SharedMixture
+from models.sets.mixture_measure import Biases, Logits, SharedLogits
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -46,6 +48,11 @@ class MeanMixture:
     def __init__(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
         self._fits = tuple(fits)
         self._log_share = -np.log(len(self._fits))
+        mixtures = [fit.mixture_ for fit in self._fits]
+        sharing = [mixture for mixture in mixtures if isinstance(mixture, SharedMixture)]
+        self._sharing = sharing if len(sharing) == len(mixtures) else []
+        if self._sharing:
+            self._biases = Biases.of([mixture.biases.by_component for mixture in sharing])
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
@@ -55,9 +62,22 @@ class MeanMixture:
 
     def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
-        parts = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
+        log_weights, logits = self.compact_parameters(X)
+        return log_weights, logits.dense() if isinstance(logits, SharedLogits) else logits
+
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the same, the log-odds in parts where every fit has shared experts."""
+        if not self._sharing:
+            every = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
+            log_weights = np.concatenate([log_weights for log_weights, _ in every], axis=1)
+            return log_weights + self._log_share, np.concatenate([z for _, z in every], axis=1)
+        parts = [
+            mixture.shared_parameters(fit.describe_rows(X))
+            for fit, mixture in zip(self._fits, self._sharing, strict=True)
+        ]
         log_weights = np.concatenate([log_weights for log_weights, _ in parts], axis=1)
-        return log_weights + self._log_share, np.concatenate([z for _, z in parts], axis=1)
+        shared = np.stack([logits for _, logits in parts], axis=1)
+        return log_weights + self._log_share, SharedLogits(shared, self._biases)
 
 
 class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):

@@ -13,6 +13,7 @@ from models.base.linear import usable_cores
 from models.base.mixture_em import Documents
 from models.base.mixture_scoring import MAX_LOGIT
 from models.base.separate_experts import component_rates
+from models.sets.mixture_measure import Logits
 
 Booster = Any  # xgboost ships no types, and is imported only where trees are grown or read
 
@@ -119,6 +120,10 @@ class BoostedMixture:
         log_weights = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
         logits = self.experts.scores(X).reshape(n, n_all, -1)[:, self.components]
         return log_weights, np.clip(logits, -MAX_LOGIT, MAX_LOGIT)
+
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the `parameters`: nothing is shared."""
+        return self.parameters(X)
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""

@@ -24,6 +24,7 @@ from models.base.mixture_scoring import Mixture
 from models.base.scaling import FeatureWeighting
 from models.sets.candidates import CandidateSets, concatenate
 from models.sets.f_measure import ExpectedF1Sets, maximise_expected_f1
+from models.sets.mixture_measure import Logits
 from models.sets.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
 from models.sets.mixture_support import SOURCE_SUPPORT, support_log_probabilities
 
@@ -85,7 +86,7 @@ class MixtureInference:
         """Return each document's ``k`` most probable sets, with proof; see `most_probable_sets`."""
         parts = [
             most_probable_sets(*mixture, k, allow_empty=self.allow_empty_, limit=limit)
-            for mixture in self.batches(X)
+            for mixture in self.compact_batches(X)
         ]
         return MixtureSets(
             concatenate([part.candidates for part in parts]),
@@ -244,11 +245,20 @@ class MixtureInference:
 
     def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """Yield the `parameters` of consecutive batches of documents, bounded in memory."""
+        for rows in self._row_batches(X):
+            yield self.mixture_.parameters(rows)
+
+    def compact_batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
+        """Yield the same, the log-odds in parts where components share classifiers."""
+        for rows in self._row_batches(X):
+            yield self.mixture_.compact_parameters(rows)
+
+    def _row_batches(self, X: Matrix) -> Iterator[sp.csr_array]:
         check_is_fitted(self)
         rows = self.weighting_.transform(X)
         size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
         for first in range(0, max(rows.shape[0], 1), size):
-            yield self.mixture_.parameters(self.describe_rows(rows[first : first + size]))
+            yield self.describe_rows(rows[first : first + size])
 
     def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
         """Return weighted rows as gate and experts see them."""

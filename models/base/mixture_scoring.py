@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from models.base.gating import Gate
 from models.base.linear import usable_cores
+from models.sets.mixture_measure import Biases, Logits, SharedLogits
 
 # Probabilities nearer to 0 or 1 than e^-30 (1e-13) are kept this far away: no set is impossible.
 MAX_LOGIT = 30.0
@@ -36,6 +37,9 @@ class Mixture(Protocol):
 
     def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
+
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the same, the log-odds in parts where components share classifiers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +149,10 @@ class SeparateMixture:
         )
         return weights, logits
 
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the `parameters`: nothing is shared."""
+        return self.parameters(X)
+
 
 class SharedMixture:
     """Scores documents under a gate and shared experts.
@@ -161,6 +169,7 @@ class SharedMixture:
         self.n_jobs = n_jobs
         self._table = _tabulate(gate, experts.coef, experts.intercept)
         self._bias = np.clip(experts.bias, -MAX_LOGIT, MAX_LOGIT)
+        self.biases = Biases.of([self._bias])
 
     def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
         r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
@@ -176,15 +185,25 @@ class SharedMixture:
 
     def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
+        weights, shared = self.shared_parameters(X)
+        return weights, SharedLogits(shared[:, None], self.biases).dense()
+
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the same, the log-odds in parts."""
+        weights, shared = self.shared_parameters(X)
+        return weights, SharedLogits(shared[:, None], self.biases)
+
+    def shared_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Return :math:`\log \pi_k(x_n)` (n, K) and the classifiers' log-odds (n, L)."""
         weights = np.empty((X.shape[0], self._table.n_components))
-        logits = np.empty((*weights.shape, self._bias.shape[1]))
+        shared = np.empty((X.shape[0], self._bias.shape[1]))
         rows = as_rows_tuple(X)
         run_in_threads(
-            lambda a, b: _shared_parameters(self._table, self._bias, rows, a, b, weights, logits),
+            lambda a, b: _shared_parameters(self._table, rows, a, b, weights, shared),
             X.shape[0],
             self.n_jobs,
         )
-        return weights, logits
+        return weights, shared
 
 
 def as_mixture(
@@ -350,18 +369,14 @@ def _shared_log_joint(  # noqa: PLR0917  # compiled: no keywords
 @njit(cache=True, nogil=True)
 def _shared_parameters(  # noqa: PLR0917  # compiled: no keywords
     table: Table,
-    bias: NDArray[np.float64],
     X: Rows,
     first: int,
     last: int,
     weights: NDArray[np.float64],
-    logits: NDArray[np.float64],
+    shared: NDArray[np.float64],
 ) -> None:
-    n_components = bias.shape[0]
     out = np.empty(len(table.intercept))
     for i in range(first, last):
         _score(table, X, i, out)
-        weights[i] = out[:n_components]
-        for k in range(n_components):
-            for label in range(bias.shape[1]):
-                logits[i, k, label] = out[n_components + label] + bias[k, label]
+        weights[i] = out[: table.n_components]
+        shared[i] = out[table.n_components :]

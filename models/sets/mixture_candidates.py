@@ -90,9 +90,9 @@ class MixtureCandidates(BaseEstimator):
         """Return the log-probability of sets under the mixture, in nats."""
         scored = []
         first = 0
-        for log_weights, logits in self.mixture_.batches(evidence.X):
-            rows = np.arange(first, first + len(logits))
-            first += len(logits)
+        for log_weights, logits in self.mixture_.compact_batches(evidence.X):
+            rows = np.arange(first, first + len(log_weights))
+            first += len(log_weights)
             part = candidates.take_documents(rows)
             scored.append(set_log_probabilities(log_weights, logits, part))
         return np.concatenate(scored)

@@ -25,20 +25,22 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from models.sets.candidates import CandidateSets
+from models.sets.mixture_measure import (
+    Biases,
+    Logits,
+    Measured,
+    SharedLogits,
+    fill_row,
+    in_parts,
+    log_probability,
+    log_sum,
+    measure,
+)
 
 SOURCE_MIXTURE = 2
 
 # The most sets a document may ask for altogether. Typical documents need fewer than ten.
 DEFAULT_LIMIT = 2048
-
-# A product of factors 1 + e^-|z| is taken to its logarithm before it can overflow.
-_LARGE_PRODUCT = 1e250
-
-# e^x = 2^m e^r with |r| <= ln(2) / 2: ln(2) in two parts, of which the first times m is exact.
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
-_LARGEST_EXPONENT = 700.0  # e^-700 beside 1 is nothing, and no subnormal yet
 
 # The sum of the components' bounds is carried along, and added up afresh after so many sets, before
 # rounding shows.
@@ -81,7 +83,7 @@ class MixtureSets:
 
 def most_probable_sets(
     log_weights: ArrayLike,
-    logits: ArrayLike,
+    logits: ArrayLike | SharedLogits,
     k: int = 1,
     *,
     allow_empty: bool,
@@ -94,12 +96,12 @@ def most_probable_sets(
     log_weights : array-like of shape (n_documents, n_components)
         Log-weights of the components, in nats; minus infinity for an absent one. They need not
         be normalised.
-    logits : array-like of shape (n_documents, n_components, n_labels)
+    logits : array-like of shape (n_documents, n_components, n_labels), or SharedLogits
         Finite log-odds of the labels inside the components.
     k : int, default 1
         Sets wanted per document; fewer come back where fewer exist or the limit struck.
     allow_empty : bool
-        Whether the empty set may be a candidate. It counts for the bound either way.
+        Whether the empty set may be a candidate; if not, the bound is on all others.
     limit : int, default 2048
         Sets scored per document at most.
 
@@ -133,18 +135,19 @@ def most_probable_sets(
     ([0, 1], True)
     """
     weights = np.ascontiguousarray(log_weights, dtype=np.float64)
-    z = np.ascontiguousarray(logits, dtype=np.float64)
-    if z.ndim != 3 or weights.shape != z.shape[:2] or z.shape[2] == 0:
+    z = _as_logits(logits)
+    if len(z.shape) != 3 or weights.shape != z.shape[:2] or z.shape[2] == 0:
         raise ValueError(
             f"log_weights {weights.shape} and logits {z.shape} need shapes (n, K) and (n, K, L)"
         )
+    parts = in_parts(z)
     if k < 1 or limit < 1:
         raise ValueError(f"k and limit must be at least 1; they are {k} and {limit}")
-    if not np.isfinite(z).all():
+    if not all(np.isfinite(part).all() for part in (parts[0], parts[1].by_component)):
         raise ValueError("logits must be finite: clip probabilities away from 0 and 1")
     if not (np.max(weights, axis=1, initial=-math.inf) > -math.inf).all():
         raise ValueError("a document has no component of positive weight")
-    found = _search_batch(weights, z, k, allow_empty, limit)
+    found = _search_batch(weights, *parts, k, allow_empty, limit)
     candidates = CandidateSets(
         found.doc_indptr,
         found.set_indptr,
@@ -157,7 +160,7 @@ def most_probable_sets(
 
 
 def set_log_probabilities(
-    log_weights: ArrayLike, logits: ArrayLike, candidates: CandidateSets
+    log_weights: ArrayLike, logits: ArrayLike | SharedLogits, candidates: CandidateSets
 ) -> NDArray[np.float64]:
     r"""Return :math:`\log p(y \mid x)` of each document's candidates under its mixture.
 
@@ -165,7 +168,7 @@ def set_log_probabilities(
     ----------
     log_weights : array-like of shape (n_documents, n_components)
         Log-weights of the components, in nats.
-    logits : array-like of shape (n_documents, n_components, n_labels)
+    logits : array-like of shape (n_documents, n_components, n_labels), or SharedLogits
         Finite log-odds of the labels inside the components.
     candidates : CandidateSets
         Of the same documents.
@@ -181,17 +184,23 @@ def set_log_probabilities(
         If the shapes disagree.
     """
     weights = np.ascontiguousarray(log_weights, dtype=np.float64)
-    z = np.ascontiguousarray(logits, dtype=np.float64)
+    z = _as_logits(logits)
     shape = (candidates.n_documents, candidates.n_labels)
-    if z.ndim != 3 or weights.shape != z.shape[:2] or z.shape[::2] != shape:
+    if len(z.shape) != 3 or weights.shape != z.shape[:2] or z.shape[::2] != shape:
         raise ValueError(
             f"log_weights {weights.shape} and logits {z.shape} do not go with candidates of "
             f"{shape[0]} documents and {shape[1]} labels"
         )
     scores: NDArray[np.float64] = _score_sets(
-        weights, z, candidates.doc_indptr, candidates.set_indptr, candidates.labels
+        weights, *in_parts(z), candidates.doc_indptr, candidates.set_indptr, candidates.labels
     )
     return scores
+
+
+def _as_logits(logits: ArrayLike | SharedLogits) -> Logits:
+    if isinstance(logits, SharedLogits):
+        return logits
+    return np.ascontiguousarray(logits, dtype=np.float64)
 
 
 class _Found(NamedTuple):
@@ -219,6 +228,7 @@ class _Lists(NamedTuple):
     costs. Each component's heap holds the nodes it may list next, cheapest first.
     """
 
+    ready: NDArray[np.bool_]  # (K,) whether anything was asked
     order: NDArray[np.int64]  # (K, L) labels by rising cost, as many as `ordered` says
     ordered: NDArray[np.int64]  # (K,)
     listed: NDArray[np.int64]  # (K,) sets listed
@@ -228,94 +238,6 @@ class _Lists(NamedTuple):
     parent: NDArray[np.int64]  # (nodes,) -1: the component's mode
     rank: NDArray[np.int64]  # (nodes,)
     n_nodes: NDArray[np.int64]  # (1,)
-
-
-class _Mixture(NamedTuple):
-    """One document's mixture."""
-
-    log_none: NDArray[np.float64]  # (K,) log of weight times probability of the empty set
-    log_mode: NDArray[np.float64]  # (K,) log of weight times probability of the mode
-    z: NDArray[np.float64]  # (K, L) logits
-
-
-@njit(cache=True, nogil=True)
-def _log_sum(values: NDArray[np.float64]) -> float:
-    top = values.max()
-    if top == -math.inf:
-        return -math.inf
-    total = 0.0
-    for value in values:
-        total += math.exp(value - top)
-    return float(top + math.log(total))
-
-
-@njit(cache=True, nogil=True)
-def _exp_of_minus_size(z: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """Fill ``out`` with e^-|z|, to 3e-16 relative.
-
-    Without branches or calls, so that compiled code takes several labels at once: most of a short
-    search is spent here. The power of two is put together from its bits.
-    """
-    power_bits = np.empty(len(z), dtype=np.int64)
-    for label in range(len(z)):
-        x = -min(abs(z[label]), _LARGEST_EXPONENT)
-        power = np.floor(x * _LOG2_E + 0.5)
-        r = (x - power * _LN2_HIGH) - power * _LN2_LOW
-        series = 1.0 / 479001600.0
-        series = series * r + 1.0 / 39916800.0
-        series = series * r + 1.0 / 3628800.0
-        series = series * r + 1.0 / 362880.0
-        series = series * r + 1.0 / 40320.0
-        series = series * r + 1.0 / 5040.0
-        series = series * r + 1.0 / 720.0
-        series = series * r + 1.0 / 120.0
-        series = series * r + 1.0 / 24.0
-        series = series * r + 1.0 / 6.0
-        series = series * r + 0.5
-        series = series * r + 1.0
-        out[label] = series * r + 1.0
-        power_bits[label] = (np.int64(power) + 1023) << 52
-    powers = power_bits.view(np.float64)
-    for label in range(len(z)):
-        out[label] *= powers[label]
-
-
-@njit(cache=True, nogil=True)
-def _measure_components(log_weights: NDArray[np.float64], z: NDArray[np.float64]) -> _Mixture:
-    n_components, n_labels = z.shape
-    log_none = log_weights.copy()
-    log_mode = log_weights.copy()
-    factor = np.empty(n_labels)
-    for k in range(n_components):
-        _exp_of_minus_size(z[k], factor)
-        product = 1.0
-        for label in range(n_labels):
-            product *= 1.0 + factor[label]
-            if product > _LARGE_PRODUCT:
-                log_mode[k] -= math.log(product)
-                product = 1.0
-        log_mode[k] -= math.log(product)
-        present = 0.0
-        for label in range(n_labels):
-            present += max(z[k, label], 0.0)
-        log_none[k] = log_mode[k] - present
-    return _Mixture(log_none, log_mode, z)
-
-
-@njit(cache=True, nogil=True)
-def _log_probability(
-    mixture: _Mixture, labels: NDArray[np.int32], size: int, scores: NDArray[np.float64]
-) -> float:
-    """Return the log-probability of a set; its labels must ascend, so that equal sets tie.
-
-    ``scores`` (K,) is room to work in.
-    """
-    scores[:] = mixture.log_none
-    for t in range(size):
-        label = labels[t]
-        for k in range(len(scores)):
-            scores[k] += mixture.z[k, label]
-    return _log_sum(scores)
 
 
 @njit(cache=True, nogil=True)
@@ -410,7 +332,7 @@ def _list_next(lists: _Lists, z: NDArray[np.float64], k: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _bound_next(lists: _Lists, mixture: _Mixture, k: int) -> float:
+def _bound_next(lists: _Lists, mixture: Measured, k: int) -> float:
     """Bound the log of weight times probability of all sets the component has not listed."""
     if lists.listed[k] == 1:
         cheapest = math.inf
@@ -467,30 +389,46 @@ def _keep(best: _Best, n_best: int, log_p: float, labels: NDArray[np.int32], siz
 
 
 @njit(cache=True, nogil=True)
+def _begin(mixture: Measured, lists: _Lists, allow_empty: bool) -> NDArray[np.float64]:
+    """Clear the lists; return the bound of each component's own, in nats, shape (K,)."""
+    lists.ready[:] = False
+    lists.listed[:] = 0
+    lists.heap_size[:] = 0
+    lists.n_nodes[0] = 0
+    bound = mixture.log_mode.copy()
+    if not allow_empty:
+        for k in range(len(bound)):
+            if mixture.largest[k] <= 0.0:  # the mode is the empty set: begin with the next
+                lists.listed[k] = 1
+                bound[k] += mixture.largest[k]
+    return bound
+
+
+@njit(cache=True, nogil=True)
 def _search(
-    mixture: _Mixture, lists: _Lists, best: _Best, allow_empty: bool, limit: int
+    mixture: Measured, lists: _Lists, best: _Best, allow_empty: bool, limit: int
 ) -> tuple[int, int, float, bool]:
     """Run the threshold algorithm on one document.
 
     Returns the number of sets held, the number scored, the bound on all others, and whether that
     proves the sets held to be the best.
     """
-    lists.listed[:] = 0
-    lists.heap_size[:] = 0
-    lists.n_nodes[0] = 0
+    bound = _begin(mixture, lists, allow_empty)
     labels = np.empty(mixture.z.shape[1], dtype=np.int32)
-    bound = mixture.log_mode.copy()
-    scores = np.empty(len(bound))
+    scores = np.empty((2, len(bound)))
     n_best = 0
     depth = 0
     top = bound.max()
-    total = math.exp(_log_sum(bound) - top)
+    total = math.exp(log_sum(bound, scores[1]) - top)
     while True:
         k = int(np.argmax(bound))
+        if not lists.ready[k]:
+            fill_row(mixture, k)
+            lists.ready[k] = True
         size = _write_set(lists, mixture.z, k, _list_next(lists, mixture.z, k), labels)
         depth += 1
         if (size > 0 or allow_empty) and not _is_held(best, n_best, labels, size):
-            log_p = _log_probability(mixture, labels, size, scores)
+            log_p = log_probability(mixture, labels, size, scores)
             n_best = _keep(best, n_best, log_p, labels, size)
         before = bound[k]
         bound[k] = _bound_next(lists, mixture, k)
@@ -502,7 +440,7 @@ def _search(
         )
         if not reached and depth % _SETS_BETWEEN_SUMS > 0 and depth < limit:
             continue
-        threshold = _log_sum(bound)
+        threshold = log_sum(bound, scores[1])
         total = math.exp(threshold - top)
         if n_best == len(best.log_p) and best.log_p[n_best - 1] >= threshold - _ROUNDING:
             return n_best, depth, threshold, True
@@ -511,15 +449,19 @@ def _search(
 
 
 @njit(cache=True, nogil=True)
-def _search_batch(
+def _search_batch(  # noqa: PLR0917  # compiled: no keywords
     log_weights: NDArray[np.float64],
     logits: NDArray[np.float64],
+    biases: Biases,
     k: int,
     allow_empty: bool,
     limit: int,
 ) -> _Found:
-    n, n_components, n_labels = logits.shape
+    n, n_components = log_weights.shape
+    n_labels = logits.shape[2]
+    z = np.empty((n_components, n_labels))
     lists = _Lists(
+        np.zeros(n_components, dtype=np.bool_),
         np.empty((n_components, n_labels), dtype=np.int64),
         np.zeros(n_components, dtype=np.int64),
         np.zeros(n_components, dtype=np.int64),
@@ -540,7 +482,7 @@ def _search_batch(
     proven = np.empty(n, dtype=np.bool_)
     m = 0
     for i in range(n):
-        mixture = _measure_components(log_weights[i], logits[i])
+        mixture = measure(log_weights[i], logits[i], biases, z)
         held, depth[i], log_bound[i], proven[i] = _search(mixture, lists, best, allow_empty, limit)
         for b in range(held):
             start, end = set_indptr[m], set_indptr[m] + best.size[b]
@@ -565,18 +507,21 @@ def _search_batch(
 
 
 @njit(cache=True, nogil=True)
-def _score_sets(
+def _score_sets(  # noqa: PLR0917  # compiled: no keywords
     log_weights: NDArray[np.float64],
     logits: NDArray[np.float64],
+    biases: Biases,
     doc_indptr: NDArray[np.int64],
     set_indptr: NDArray[np.int64],
     labels: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     out = np.empty(len(set_indptr) - 1)
-    scores = np.empty(log_weights.shape[1])
+    n_components = log_weights.shape[1]
+    z = np.empty((n_components, logits.shape[2]))
+    scores = np.empty((2, n_components))
     for i in range(len(doc_indptr) - 1):
-        mixture = _measure_components(log_weights[i], logits[i])
+        mixture = measure(log_weights[i], logits[i], biases, z)
         for s in range(doc_indptr[i], doc_indptr[i + 1]):
             own = labels[set_indptr[s] : set_indptr[s + 1]]
-            out[s] = _log_probability(mixture, own, len(own), scores)
+            out[s] = log_probability(mixture, own, len(own), scores)
     return out

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from models.sets.mixture_mode import _exp_of_minus_size, most_probable_sets
+from models.sets.mixture_measure import Biases, SharedLogits, exp_of_minus_size
+from models.sets.mixture_mode import most_probable_sets, set_log_probabilities
 
 
 def every_set(n_labels: int) -> np.ndarray:
@@ -109,7 +110,7 @@ def test_deep_searches_among_many_labels_equal_enumeration(kind: str) -> None:
 def test_the_compiled_exponential_is_that_of_the_library() -> None:
     z = np.concatenate([np.linspace(-745.0, 745.0, 10_001), [0.0, -0.0, 1e-300, 36.7, 1e308]])
     found = np.empty_like(z)
-    _exp_of_minus_size(z, found)
+    exp_of_minus_size(z, found)
     exact = np.exp(-np.abs(z))
     normal = exact > 1e-300
     np.testing.assert_allclose(found[normal], exact[normal], rtol=4e-16)
@@ -165,6 +166,65 @@ def test_a_batch_equals_its_documents_one_by_one() -> None:
             alone.candidates.to_matrix().toarray(), batch.candidates.to_matrix().toarray()[sets]
         )
         np.testing.assert_array_equal(alone.candidates.log_score, batch.candidates.log_score[sets])
+
+
+def draw_shared(rng: np.random.Generator, n_labels: int) -> tuple[np.ndarray, SharedLogits]:
+    """Draw a document's mixture whose components share the classifiers of one to three groups."""
+    sizes = rng.integers(1, 4, size=int(rng.integers(1, 4)))
+    scale, loc = rng.choice([0.1, 2.0, 8.0]), rng.choice([-3.0, 0.0])
+    shared = np.clip(rng.normal(loc, scale, size=(1, len(sizes), n_labels)), -30.0, 30.0)
+    groups = [rng.choice([0.3, 3.0, 15.0]) * rng.normal(size=(g, n_labels)) for g in sizes]
+    log_weights = np.log(rng.dirichlet(np.ones(int(sizes.sum())))[None])
+    return log_weights, SharedLogits(shared, Biases.of([np.clip(b, -30, 30) for b in groups]))
+
+
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_mode_of_shared_classifiers_equals_enumeration(allow_empty: bool) -> None:
+    rng = np.random.default_rng(20 + allow_empty)
+    for _ in range(500):
+        n_labels = int(rng.integers(1, 9))
+        log_weights, logits = draw_shared(rng, n_labels)
+        k = int(rng.integers(1, 2**n_labels))
+        found = most_probable_sets(log_weights, logits, k, allow_empty=allow_empty)
+        truth = log_joint(log_weights[0], logits.dense()[0])[0 if allow_empty else 1 :]
+        assert found.proven[0]
+        assert found.log_bound[0] <= found.candidates.log_score[-1] + 1e-9
+        np.testing.assert_allclose(found.candidates.log_score, np.sort(truth)[::-1][:k], atol=1e-9)
+        codes = found.candidates.to_matrix().toarray().astype(np.int64) @ (1 << np.arange(n_labels))
+        own = truth[codes - (not allow_empty)]
+        np.testing.assert_allclose(own, found.candidates.log_score, atol=1e-9)
+
+
+def test_shared_classifiers_give_what_their_log_odds_put_together_give() -> None:
+    """With so many labels that products of odds must be taken to their logarithm on the way."""
+    rng = np.random.default_rng(3)
+    n, n_labels = 6, 300
+    shared = np.clip(rng.normal(-2.0, 20.0, size=(n, 2, n_labels)), -30.0, 30.0)
+    groups = [np.clip(rng.normal(0.0, 20.0, size=(size, n_labels)), -30.0, 30.0) for size in (3, 5)]
+    logits = SharedLogits(shared, Biases.of(groups))
+    assert logits.shape == (n, 8, n_labels)
+    np.testing.assert_array_equal(logits.dense()[2, 4], shared[2, 1] + groups[1][1])
+    log_weights = np.log(rng.dirichlet(np.ones(8), size=n))
+    parts = most_probable_sets(log_weights, logits, 5, allow_empty=True)
+    whole = most_probable_sets(log_weights, logits.dense(), 5, allow_empty=True)
+    np.testing.assert_allclose(parts.candidates.log_score, whole.candidates.log_score, atol=1e-9)
+    np.testing.assert_array_equal(parts.candidates.labels, whole.candidates.labels)
+    np.testing.assert_allclose(
+        set_log_probabilities(log_weights, logits, whole.candidates),
+        whole.candidates.log_score,
+        atol=1e-9,
+    )
+
+
+def test_components_that_expect_nothing_begin_with_their_likeliest_label() -> None:
+    """Where some label must be there, listing the empty set again and again would prove nothing."""
+    log_weights = np.log(np.full((1, 20), 0.05))
+    logits = np.full((1, 20, 5), -4.0)
+    logits[:, :, 3] = -1.0
+    found = most_probable_sets(log_weights, logits, allow_empty=False)
+    assert found.candidates.labels.tolist() == [3]
+    assert found.proven[0]
+    assert found.depth[0] == 1
 
 
 def test_bad_mixtures_are_refused() -> None:
