@@ -92,6 +92,12 @@ class FakeAnnotators:
             and (not one.agreed or rates[of.policy_version] > 0)
         ]
 
+    def blind_counts(self) -> dict[str, tuple[int, int]]:
+        said: dict[str, list[bool]] = {}
+        for one in self.blind():
+            said.setdefault(one.annotator, []).append(one.agreed)
+        return {who: (len(agreed), sum(agreed)) for who, agreed in said.items()}
+
     def blind(self) -> list[BlindAnswer]:
         return [
             BlindAnswer(one.reviewer, one.group, one.agreed, of.scored.confidence)

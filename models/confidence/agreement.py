@@ -280,7 +280,31 @@ def find_rubber_stamps(
         raise ValueError(f"expected is {expected}; it must lie in [0, 1]")
     names, code, n = np.unique(who, return_inverse=True, return_counts=True)
     agreements = np.bincount(code, weights=answers, minlength=len(names))
-    others, others_agreed = len(who) - n, agreements.sum() - agreements
+    return stamps_among(names, n, agreements, expected=expected)
+
+
+def stamps_among(
+    names: ArrayLike, answers: ArrayLike, agreements: ArrayLike, *, expected: float | None = None
+) -> tuple[NoiseFinding, ...]:
+    """Find rubber stamps as `find_rubber_stamps` does, from the counts of each annotator.
+
+    Parameters
+    ----------
+    names : array-like of str, shape (m,)
+        Each one once.
+    answers, agreements : array-like of int, shape (m,)
+        Blind answers, and those among them that agree with the prediction.
+    expected : float, optional
+        As there.
+
+    Examples
+    --------
+    >>> [finding.source for finding in stamps_among(["a", "b"], [50, 50], [50, 25])]
+    ['a']
+    """
+    names, n = np.asarray(names, dtype=np.str_), np.asarray(answers, dtype=np.int64)
+    agreements = np.asarray(agreements, dtype=np.float64)
+    others, others_agreed = n.sum() - n, agreements.sum() - agreements
     if expected is None:
         # Half an answer on either side: others who agree with everything as well prove nothing.
         usual = (others_agreed + 0.5) / (others + 1.0)

@@ -1,14 +1,18 @@
 """Annotators, their groups, and what their answers tell."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     RowMapping,
+    Select,
     and_,
     case,
     func,
     insert,
+    literal_column,
     or_,
     select,
     update,
@@ -16,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import (
+    UNUSUAL,
     annotations,
     annotator_groups,
     annotators,
@@ -118,6 +123,7 @@ class SqlAnnotators:
         rate = routing_policies.c.gold_reread_rate
         query = (
             select(
+                said.c.id,
                 said.c.reviewer,
                 said.c.group,
                 said.c.agreed,
@@ -130,28 +136,44 @@ class SqlAnnotators:
             .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
             .where(
                 said.c.kind == ReviewKind.AUDIT.value,
+                _unusual("decided"),
                 decided.c.kind == ReviewKind.ADJUDICATION.value,
                 # Agreements are read by chance alone; where the chance is 0, none were.
                 or_(~said.c.agreed, rate > 0),
             )
-            .order_by(said.c.id)
         )
-        return [GoldAnswer(*row) for row in self._connection.execute(query)]
+        return [GoldAnswer(*row) for row in self._oldest_first(query)]
+
+    def blind_counts(self) -> Mapping[str, tuple[int, int]]:
+        column = annotations.c
+        query = (
+            select(column.reviewer, func.count(), func.sum(case((column.agreed, 1), else_=0)))
+            .where(UNUSUAL, _BLIND)
+            .group_by(column.reviewer)
+        )
+        return {who: (n, int(agreed)) for who, n, agreed in self._connection.execute(query)}
 
     def blind(self) -> list[BlindAnswer]:
         column = annotations.c
         query = (
-            select(column.reviewer, column.group, column.agreed, predictions.c.confidence)
+            select(
+                column.id, column.reviewer, column.group, column.agreed, predictions.c.confidence
+            )
             .join(predictions, predictions.c.id == column.prediction_id)
-            .where(_BLIND)
-            .order_by(column.id)
+            .where(UNUSUAL, _BLIND)
         )
-        return [BlindAnswer(*row) for row in self._connection.execute(query)]
+        return [BlindAnswer(*row) for row in self._oldest_first(query)]
 
     def pairs(self) -> list[AnswerPair]:
         first, second = annotations.alias("first"), annotations.alias("second")
         query = (
-            select(first.c.group, first.c.agreed, second.c.agreed, predictions.c.confidence)
+            select(
+                first.c.id,
+                first.c.group,
+                first.c.agreed,
+                second.c.agreed,
+                predictions.c.confidence,
+            )
             .join(
                 second,
                 and_(
@@ -162,11 +184,23 @@ class SqlAnnotators:
             .join(predictions, predictions.c.id == first.c.prediction_id)
             .where(
                 first.c.kind == ReviewKind.REVIEW.value,
+                _unusual("second"),
                 second.c.kind == ReviewKind.OVERLAP.value,
             )
-            .order_by(first.c.id)
         )
-        return [AnswerPair(*row) for row in self._connection.execute(query)]
+        return [AnswerPair(*row) for row in self._oldest_first(query)]
+
+    def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
+        """Return rows in the order of their first column, an id, without it."""
+        # Sorted here: a database that is to sort would rather read all answers in order than find
+        # the few that are asked for.
+        rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
+        return [tuple(row)[1:] for row in rows]
+
+
+def _unusual(alias: str) -> ColumnElement[bool]:
+    """Return the condition of the index on unusual answers, for an alias of their table."""
+    return literal_column(f"{alias}.{UNUSUAL}")
 
 
 def _to_group(row: RowMapping) -> Group:

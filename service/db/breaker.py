@@ -72,11 +72,16 @@ class SqlBreakers:
 
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
         column = predictions.c
+        decision: ColumnElement[str] = column.decision
+        if self._connection.dialect.name == "sqlite":
+            # It has no statistics of instants, and would rather read everything that was ever
+            # sent by the index on decisions. An expression has no index.
+            decision = decision.concat("")
         sent = (
             select(column.created_at)
             .join(routing_policies, _BY_POLICY)
             .where(
-                column.decision == Decision.AUTO.value,
+                decision == Decision.AUTO.value,
                 _made_by(scorer),
                 or_(
                     routing_policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,

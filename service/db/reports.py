@@ -56,7 +56,7 @@ class SqlReports:
 
     def tally(self, since: datetime) -> Counted:
         column = predictions.c
-        said, told = _said(since), _told(since)
+        said, told = self._said(since), self._told(since)
         step = cast(self._whole(column.confidence * STEPS), Integer)
         alike = (
             select(
@@ -197,6 +197,36 @@ class SqlReports:
         )
         return int(self._connection.execute(query).scalar_one())
 
+    def _said(self, since: datetime) -> CTE:
+        """Return for each prediction what people say in the end."""
+        of = annotations.c
+        return (
+            select(of.prediction_id, _LAST_WORD.label("said"))
+            .where(of.created_at >= since - _SLACK, _COUNTS)
+            .group_by(self._unordered(of.prediction_id))
+            .cte("said")
+        )
+
+    def _told(self, since: datetime) -> CTE:
+        """Return for each prediction what the last outcome says."""
+        of = outcomes.c
+        # The greatest number carries its flag along in the last bit.
+        last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
+        return (
+            select(of.prediction_id, (last % 2).label("told"))
+            .where(of.created_at >= since - _SLACK)
+            .group_by(self._unordered(of.prediction_id))
+            .cte("told")
+        )
+
+    def _unordered(self, key: Column[str]) -> ColumnElement[str]:
+        """Return ``key`` so that no index gives it in order.
+
+        SQLite would rather read all that was ever stored in the order of a group's key than put
+        the last weeks into that order.
+        """
+        return key.concat("") if self._connection.dialect.name == "sqlite" else key
+
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
         if self._connection.dialect.name == "sqlite":
             # Instants are text of fixed width in UTC there.
@@ -231,30 +261,6 @@ def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
 def flag(number: int | bool | None) -> bool | None:
     """Return as a flag what a database may give as a number."""
     return None if number is None else bool(number)
-
-
-def _said(since: datetime) -> CTE:
-    """Return for each prediction what people say in the end."""
-    of = annotations.c
-    return (
-        select(of.prediction_id, _LAST_WORD.label("said"))
-        .where(of.created_at >= since - _SLACK, _COUNTS)
-        .group_by(of.prediction_id)
-        .cte("said")
-    )
-
-
-def _told(since: datetime) -> CTE:
-    """Return for each prediction what the last outcome says."""
-    of = outcomes.c
-    # The greatest number carries its flag along in the last bit.
-    last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
-    return (
-        select(of.prediction_id, (last % 2).label("told"))
-        .where(of.created_at >= since - _SLACK)
-        .group_by(of.prediction_id)
-        .cte("told")
-    )
 
 
 def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:

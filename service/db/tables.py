@@ -79,6 +79,7 @@ SHADOWING: ColumnElement[bool] = literal_column("ended_at IS NULL")
 PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
 DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
 AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
+UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
 UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
 UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
 
@@ -301,6 +302,9 @@ predictions = Table(
         "id",
         "model_version",
         "calibrator_version",
+        "decision",
+        "reason",
+        "policy_version",
         where=AUDITED,
     ),
 )
@@ -418,7 +422,10 @@ annotations = Table(
         "settles",
         "seconds",
     ),
-    Index(None, "prediction_id"),
+    Index("ix_annotations_verdicts", "prediction_id", "kind", "agreed", "settles", "created_at"),
+    _partial(
+        "ix_annotations_unusual", "kind", "prediction_id", "reviewer", "agreed", where=UNUSUAL
+    ),
     Index(None, "reviewer", "id"),
 )
 

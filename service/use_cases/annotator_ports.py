@@ -40,6 +40,9 @@ class Annotators(Protocol):
     def gold(self) -> list[GoldAnswer]:
         """List, oldest first, the blind answers to audits that leads have decided on."""
 
+    def blind_counts(self) -> Mapping[str, tuple[int, int]]:
+        """Count the blind answers of everybody who gave some, and those that agree, by id."""
+
     def blind(self) -> list[BlindAnswer]:
         """List every blind answer, oldest first."""
 

@@ -11,7 +11,7 @@ from models.confidence.agreement import (
     compare_with_overlap,
     estimate_from_pairs,
     estimate_from_strata,
-    find_rubber_stamps,
+    stamps_among,
 )
 from models.confidence.noise import (
     MIN_GOLD_RIGHT,
@@ -177,14 +177,18 @@ def report_noise(transaction: UnitOfWork) -> NoiseReport:
 
 
 def _stamps(transaction: UnitOfWork) -> Mapping[str, NoiseFinding]:
-    answers = transaction.annotators.blind()
-    if not answers:
-        return {}
-    who = [one.annotator for one in answers]
-    # Where one alone answers, nobody else's agreement says what is usual.
-    alone = len(set(who)) == 1
-    usual = float(np.mean([one.confidence for one in answers])) if alone else None
-    findings = find_rubber_stamps(who, [one.agreed for one in answers], expected=usual)
+    counts = transaction.annotators.blind_counts()
+    usual = None
+    if len(counts) == 1:
+        ((n, agreed),) = counts.values()
+        if agreed < n:
+            return {}  # whatever is usual
+        # Where one alone answers, nobody else's agreement says what is usual.
+        usual = float(np.mean([one.confidence for one in transaction.annotators.blind()]))
+    who = sorted(counts)
+    findings = stamps_among(
+        who, [counts[one][0] for one in who], [counts[one][1] for one in who], expected=usual
+    )
     return {finding.source: finding for finding in findings}
 
 

@@ -124,6 +124,7 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Begin) 
         _say(transaction, never, LEAD.id, lead, *WRONG)
         transaction.commit()
     with begin(read_only=True) as transaction:
+        assert transaction.annotators.blind_counts() == {ANN.id: (4, 2), BEN.id: (1, 0)}
         assert transaction.annotators.gold() == [
             GoldAnswer(ANN.id, "coders", True, False, 0.5, 4.0),
             GoldAnswer(ANN.id, "coders", False, True, 0.6, 1.0),
@@ -146,6 +147,7 @@ def test_blind_answers_and_second_readings_are_found_by_group(begin: Begin) -> N
             BlindAnswer(BEN.id, "coders", False, 0.5),
             BlindAnswer(BEN.id, DEFAULT_GROUP, False, 0.6),
         ]
+        assert store.blind_counts() == {BEN.id: (2, 0)}
         assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
         assert store.answers() == {
             ANN.id: Answers(2, 0, 2.0, START + timedelta(minutes=2)),

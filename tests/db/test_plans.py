@@ -46,11 +46,40 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
 
 
 REPORTS: dict[str, Callable[[UnitOfWork], object]] = {
+    "counts": lambda it: it.predictions.counts(),
     "tally": lambda it: it.reports.tally(START),
     "review days": lambda it: it.reports.review_days(START),
     "checked": lambda it: it.reports.checked(START, 50),
     "audits": lambda it: it.reports.certification_audits(Scorer("m", "c")),
 }
+
+
+SCORER = Scorer("m", "c")
+FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
+    "audits that the breaker watches": (
+        lambda it: it.breakers.audits(SCORER, after=None, limit=50),
+        "ix_predictions_audits",
+    ),
+    "those since a reset": (
+        lambda it: it.breakers.audits(SCORER, after=prediction().id, limit=50),
+        "ix_predictions_audits",
+    ),
+    "what was sent since an audit": (
+        lambda it: it.breakers.unvouched(SCORER, since=START, most=50),
+        "ix_predictions_reports",
+    ),
+    "what was ever sent": (
+        lambda it: it.breakers.unvouched(SCORER, since=None, most=50),
+        "ix_predictions_reports",
+    ),
+    "blind answers counted": (lambda it: it.annotators.blind_counts(), "ix_annotations_unusual"),
+    "blind answers": (lambda it: it.annotators.blind(), "ix_annotations_unusual"),
+    "gold labels": (lambda it: it.annotators.gold(), "ix_annotations_unusual"),
+    "second readings": (lambda it: it.annotators.pairs(), "ix_annotations_unusual"),
+    "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
+    "audits counted": (lambda it: it.reports.certification_audits(SCORER), "ix_predictions_audits"),
+}
+"""Queries of the cockpit and of each finished audit, each with the index that they start from."""
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +152,48 @@ def test_reports_read_what_they_count_from_indexes(planned: Engine, query) -> No
         assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
         if planned.dialect.name == "sqlite" and query is REPORTS["tally"]:
             assert "predictions USING COVERING INDEX ix_predictions_reports" in plan
+
+
+@pytest.mark.parametrize(("query", "index"), FROM_INDEXES.values(), ids=FROM_INDEXES)
+def test_audits_are_found_among_all_predictions_by_index(
+    planned: Engine, query: Callable[[UnitOfWork], object], index: str
+) -> None:
+    for statement, plan in plans(planned, query):
+        whole = reads_a_whole_table(planned, plan)
+        # There are few policies.
+        assert not [step for step in whole if "routing_policies" not in step], (
+            f"{statement}\n{plan}"
+        )
+        assert index in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["analyzed", "never analyzed"])
+def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None:
+    if planned.dialect.name != "sqlite":
+        pytest.skip("autovacuum gathers PostgreSQL's")
+    covered = {
+        "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
+        "audits counted": "predictions USING COVERING INDEX ix_predictions_audits",
+        "decisions counted": "predictions USING COVERING INDEX ix_predictions_",
+        "blind answers counted": "annotations USING COVERING INDEX ix_annotations_unusual",
+        "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
+        "second readings": "second USING INDEX ix_annotations_unusual",
+        "gold labels": "decided USING COVERING INDEX ix_annotations_unusual",
+    }
+    with planned.begin() as connection:
+        kept = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
+        if not known:
+            connection.execute(text("DELETE FROM sqlite_stat1"))
+    planned.dispose()
+    try:
+        for name, step in covered.items():
+            ((_, plan),) = plans(planned, FROM_INDEXES[name][0])
+            assert step in plan, f"{name}\n{plan}"
+    finally:
+        with planned.begin() as connection:
+            connection.execute(text("DELETE FROM sqlite_stat1"))
+            for row in kept:
+                connection.execute(
+                    text("INSERT INTO sqlite_stat1 VALUES (:tbl, :idx, :stat)"), row._mapping
+                )
+        planned.dispose()

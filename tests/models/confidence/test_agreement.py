@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models.confidence.agreement import (
     compare_with_overlap,
@@ -9,6 +11,7 @@ from models.confidence.agreement import (
     estimate_from_strata,
     find_rubber_stamps,
     right_where_prediction_is_wrong,
+    stamps_among,
 )
 from models.confidence.noise import NoiseFault
 from models.confidence.proportions import weighted_proportion
@@ -100,3 +103,18 @@ def test_an_annotator_who_agrees_with_everything_is_named():
     assert find_rubber_stamps(["stamp"] * 60, [1] * 60) == ()
     assert len(find_rubber_stamps(["stamp"] * 60, [1] * 60, expected=0.8)) == 1
     assert find_rubber_stamps(["ann"] * 9 + ["bob"] * 9, [1] * 18) == ()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60),
+    st.sampled_from([None, 0.0, 0.5, 0.95]),
+)
+def test_counts_tell_of_rubber_stamps_as_single_answers_do(
+    answers: list[tuple[str, bool]], expected: float | None
+) -> None:
+    answers = [*answers, *[("stamp", True)] * 40]
+    names = sorted({who for who, _ in answers})
+    given_by = [[agreed for who, agreed in answers if who == name] for name in names]
+    counted = stamps_among(names, [*map(len, given_by)], [*map(sum, given_by)], expected=expected)
+    who, agreed = zip(*answers, strict=True)
+    assert counted == find_rubber_stamps(who, agreed, expected=expected)
