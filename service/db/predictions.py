@@ -110,7 +110,7 @@ class SqlPredictions:
             # reasons; without an order it counts in an index that has both.
             kind = [column.concat("") for column in kind]
         rows = self._connection.execute(select(*kind, func.count()).group_by(*kind))
-        return {(Decision(decision), Reason(reason)): count for decision, reason, count in rows}
+        return {(Decision(row[0]), Reason(row[1])): row[2] for row in rows}
 
 
 def _to_row(prediction: Prediction) -> Row:
