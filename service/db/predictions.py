@@ -104,13 +104,14 @@ class SqlPredictions:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def counts(self) -> Mapping[tuple[Decision, Reason], int]:
-        kind: list[ColumnElement[str]] = [predictions.c.decision, predictions.c.reason]
+        decision: ColumnElement[str] = predictions.c.decision
+        reason: ColumnElement[str] = predictions.c.reason
         if self._connection.dialect.name == "sqlite":
             # In the order of the index on decisions it would have to read the rows for the
             # reasons; without an order it counts in an index that has both.
-            kind = [column.concat("") for column in kind]
-        rows = self._connection.execute(select(*kind, func.count()).group_by(*kind))
-        return {(Decision(row[0]), Reason(row[1])): row[2] for row in rows}
+            decision, reason = decision.concat(""), reason.concat("")
+        query = select(decision, reason, func.count()).group_by(decision, reason)
+        return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
 def _to_row(prediction: Prediction) -> Row:
