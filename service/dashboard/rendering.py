@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
+from service.dashboard.compression import compressed
 from service.dashboard.figures import Figure
 from service.dashboard.glossary import GLOSSARY
 from service.dashboard.navigation import places_for
@@ -63,6 +64,9 @@ class Page(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
+            return compressed(request, await answered(request))
+
+        async def answered(request: Request) -> Response:
             try:
                 return await handle(request)
             except SignInFirst as first:

@@ -43,7 +43,8 @@ class Visit:
     Attributes
     ----------
     csrf : str
-        What forms of the page carry in the field `CSRF_FIELD`, scripts in `CSRF_HEADER`.
+        What forms of the page carry in the field `CSRF_FIELD`, scripts in `CSRF_HEADER`; another
+        one at each visit.
     """
 
     caller: Caller
@@ -92,7 +93,7 @@ class SessionCookies:
         if not token:
             raise Unauthenticated("You are not signed in.")
         found = self._open_session(token, address=address_of(request))
-        return Visit(found.caller, found.session, token, self._proof("session", token))
+        return Visit(found.caller, found.session, token, _masked(self._proof("session", token)))
 
     def begin(self, request: HTTPConnection, response: Response, token: str) -> None:
         """Let the browser keep a session that has just begun."""
@@ -105,7 +106,8 @@ class SessionCookies:
     def check(self, request: HTTPConnection, visit: Visit, given: str | None) -> None:
         """Raise `ForgedRequest` unless a page of ours made the browser send the request."""
         self._check_origin(request)
-        if not hmac.compare_digest(_bytes(given or ""), _bytes(visit.csrf)):
+        expected = self._proof("session", visit.token)
+        if not hmac.compare_digest(_bytes(_unmasked(given or "")), _bytes(expected)):
             raise ForgedRequest(
                 f"The request lacks the token of its page; reload the page. (Scripts send "
                 f"{CSRF_HEADER}, forms the field {CSRF_FIELD}.)"
@@ -191,6 +193,31 @@ class SessionCookies:
 def address_of(request: HTTPConnection) -> str | None:
     """Return the network address that a request came from, as trusted proxies tell it."""
     return request.client.host if request.client else None
+
+
+def _masked(proof: str) -> str:
+    """Return a proof under a mask of its own, so that compressed pages do not give it away."""
+    plain = _bytes(proof)
+    mask = secrets.token_bytes(len(plain))
+    return base64.urlsafe_b64encode(mask + _xor(mask, plain)).decode().rstrip("=")
+
+
+def _unmasked(token: str) -> str:
+    """Return the proof under a mask; what nobody has masked gives nothing that fits.
+
+    >>> _unmasked(_masked("abc")), _unmasked("?"), _unmasked("é")
+    ('abc', '', '')
+    """
+    try:
+        both = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return ""
+    half = len(both) // 2
+    return _xor(both[:half], both[half:]).decode("latin-1")
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=False))
 
 
 def _bytes(text: str) -> bytes:
