@@ -1,6 +1,6 @@
 """A fitted model as a service uses it: documents in, ranked label sets with confidence out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, islice
@@ -325,23 +325,27 @@ class SetPredictor:
         """
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
-        n = sum(map(len, documents))
+        names: Iterable[str]
+        if len(documents) == 1:
+            # Two microseconds less for the document that a service is asked for.
+            (names,) = documents
+            numbers: Iterable[float] = names.values()
+            bounds = [0, len(names)]
+        else:
+            names = list(chain.from_iterable(documents))
+            numbers = list(chain.from_iterable(document.values() for document in documents))
+            bounds = [0, *accumulate(map(len, documents))]
         try:
             # Subscripts of a dictionary, called from compiled code: Python sees no single feature.
-            named = map(self._column.__getitem__, chain.from_iterable(documents))
-            columns = np.fromiter(named, np.int32, n)
+            columns = np.fromiter(map(self._column.__getitem__, names), np.int32, bounds[-1])
         except KeyError:
-            given = chain.from_iterable(documents)
-            unknown = [name for name in given if name not in self._column]
+            unknown = [name for name in names if name not in self._column]
             raise UnknownFeatures(unknown) from None
-        numbers = chain.from_iterable([document.values() for document in documents])
-        values = np.fromiter(numbers, np.float64, n)
-        indptr = np.array([0, *accumulate(map(len, documents))], dtype=np.int32)
+        values = np.fromiter(numbers, np.float64, bounds[-1])
+        indptr = np.array(bounds, dtype=np.int32)
         wrong, values32 = _in_column_order(indptr, columns, values)
         if wrong >= 0:
-            numbers = chain.from_iterable([document.values() for document in documents])
-            number = next(islice(numbers, wrong, None))
-            name = next(islice(chain.from_iterable(documents), wrong, None))
+            name, number = next(islice(zip(names, numbers, strict=True), wrong, None))
             raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
         return self._predict_rows(indptr, columns, values32)
 
