@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from models.corpus.words import index_words, number_words
+from models.corpus.words import MAX_WORD_LENGTH, index_words, number_words
 
 # Control characters, punctuation and halves of surrogate pairs are not word characters: they
 # only separate words.
@@ -32,9 +32,6 @@ _FOLD = np.array(
     ],
     dtype=np.uint8,
 )
-_MAX_WORD_LENGTH = 40
-"""Longer runs are hashes, encoded attachments or run-on text: no word to learn."""
-
 _NORMALISED_AT_ONCE = 256
 """Unicode normalisation takes quadratic time in a run of combining marks: a megabyte of them would
 take minutes. In slices of this many characters the time is linear; a slice that cuts a composed
@@ -62,6 +59,12 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         Whether pairs of neighbouring known words are features as well.
     bigram_min_df : int, default=5
         Training texts in which a pair must occur to be known.
+    beginnings : int, default=0
+        If positive, the first so many letters of words that have as many are features as well,
+        known by `min_df` like words: what a word's inflections and derivations share.
+    first_line_twice : bool, default=False
+        Whether words count twice in the first line of a text that has more lines: a title, a
+        subject, a chief complaint.
 
     Attributes
     ----------
@@ -69,6 +72,8 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         The known words, sorted: the first columns.
     bigrams_ : ndarray of int64, shape (n_bigrams,)
         The known pairs, sorted: ``first * len(vocabulary_) + second``. The columns behind.
+    beginnings_ : list of str
+        The known beginnings of words, sorted: the last columns.
     idf_ : ndarray of float32, shape (d,)
         Inverse document frequencies by column, at least 1.
     n_features_in_ : int
@@ -85,12 +90,24 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
 
     vocabulary_: list[str]
     bigrams_: NDArray[np.int64]
+    beginnings_: list[str]
     idf_: NDArray[np.float32]
 
-    def __init__(self, *, min_df: int = 2, bigrams: bool = False, bigram_min_df: int = 5) -> None:
+    # The defaults of what was added later are what models saved before then expect.
+    def __init__(
+        self,
+        *,
+        min_df: int = 2,
+        bigrams: bool = False,
+        bigram_min_df: int = 5,
+        beginnings: int = 0,
+        first_line_twice: bool = False,
+    ) -> None:
         self.min_df = min_df
         self.bigrams = bigrams
         self.bigram_min_df = bigram_min_df
+        self.beginnings = beginnings
+        self.first_line_twice = first_line_twice
 
     def fit(self, texts: Sequence[str], y: object = None) -> Self:  # noqa: ARG002 - pipelines pass y
         """Learn the words and their document frequencies.
@@ -118,11 +135,16 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         for name in ("min_df", "bigram_min_df"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        if not 0 <= self.beginnings <= MAX_WORD_LENGTH:
+            raise ValueError(f"beginnings must be 0 to {MAX_WORD_LENGTH}, not {self.beginnings!r}")
         documents: Counter[str] = Counter()
+        beginnings: Counter[str] = Counter()
         for text in texts:
-            documents.update(set(_words(text)))
-        for word in [word for word in documents if len(word) > _MAX_WORD_LENGTH]:
-            del documents[word]
+            found = {word for word in _words(text) if len(word) <= MAX_WORD_LENGTH}
+            documents.update(found)
+            if self.beginnings:
+                long = [word for word in found if len(word) >= self.beginnings]
+                beginnings.update({word[: self.beginnings] for word in long})
         if not documents:
             raise ValueError("no training text holds a word; give texts of letters or digits")
         least = 1 if len(texts) < _TINY_CORPUS else self.min_df
@@ -132,7 +154,9 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         pairs = self._frequent_pairs(words, texts) if self.bigrams else {}
         self.vocabulary_ = words
         self.bigrams_ = np.array(sorted(pairs), dtype=np.int64)
+        self.beginnings_ = sorted(part for part, count in beginnings.items() if count >= least)
         frequencies += [pairs[pair] for pair in self.bigrams_.tolist()]
+        frequencies += [beginnings[part] for part in self.beginnings_]
         inverse = np.log((1.0 + len(texts)) / (1.0 + np.array(frequencies))) + 1.0
         self.idf_ = inverse.astype(np.float32)
         self.n_features_in_ = 1
@@ -153,6 +177,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
 
     def _index_words(self) -> None:
         self._index = index_words(self.vocabulary_)
+        self._beginnings_index = index_words(self.beginnings_)
 
     def transform(self, texts: Sequence[str]) -> csr_array:
         """Turn texts into vectors.
@@ -203,13 +228,20 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     def _vectors(
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        if self.first_line_twice:
+            texts = [_headed(text) for text in texts]
         encoded = [_encoded(text) for text in texts]
         bounds = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=bounds[1:])
         content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         numbers, word_bounds = number_words(content, bounds, _FOLD, self._index)
+        beginnings = numbers[:0]
+        if self.beginnings_:
+            beginnings, _ = number_words(
+                content, bounds, _FOLD, self._beginnings_index, self.beginnings
+            )
         indices, values, indptr = _weigh(
-            numbers,
+            (numbers, beginnings),
             word_bounds,
             len(self.vocabulary_),
             self.bigrams_,
@@ -218,7 +250,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return indptr, indices, values
 
     def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """Count the distinct known words and pairs of each text.
+        """Count the distinct known words, pairs and beginnings of each text.
 
         Parameters
         ----------
@@ -233,7 +265,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return np.diff(self.transform(texts).indptr).astype(np.int32)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
-        """Return the words, then the pairs as "first second", by column.
+        """Return the words, the pairs as "first second" and the beginnings as "first*", by column.
 
         Returns
         -------
@@ -243,7 +275,8 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         words = self.vocabulary_
         firsts, seconds = np.divmod(self.bigrams_, len(words))
         pairs = [f"{words[a]} {words[b]}" for a, b in zip(firsts, seconds, strict=True)]
-        return np.array([*words, *pairs], dtype=object)
+        beginnings = [f"{part}*" for part in self.beginnings_]
+        return np.array([*words, *pairs, *beginnings], dtype=object)
 
     def get_state(
         self,
@@ -255,11 +288,15 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         arrays : dict of str to ndarray
             "idf" and "bigrams".
         settings : dict
-            "params" and "vocabulary".
+            "params", "vocabulary" and "beginnings".
         """
         check_is_fitted(self, "idf_")
         arrays: dict[str, NDArray[Any]] = {"idf": self.idf_, "bigrams": self.bigrams_}
-        return arrays, {"params": self.get_params(), "vocabulary": self.vocabulary_}
+        return arrays, {
+            "params": self.get_params(),
+            "vocabulary": self.vocabulary_,
+            "beginnings": self.beginnings_,
+        }
 
     @classmethod
     def from_state(
@@ -274,15 +311,17 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         """
         vectorizer = cls(**settings["params"])
         vectorizer.vocabulary_ = list(settings["vocabulary"])
+        vectorizer.beginnings_ = list(settings.get("beginnings", []))
         # Copies, because memory-mapped arrays are read-only and would be compiled for anew.
         vectorizer.bigrams_ = np.array(arrays["bigrams"], dtype=np.int64)
         vectorizer.idf_ = np.array(arrays["idf"], dtype=np.float32)
         vectorizer.n_features_in_ = 1
         n_words, n_pairs = len(vectorizer.vocabulary_), len(vectorizer.bigrams_)
-        if vectorizer.idf_.shape != (n_words + n_pairs,):
+        n_parts = len(vectorizer.beginnings_)
+        if vectorizer.idf_.shape != (n_words + n_pairs + n_parts,):
             raise ValueError(
-                f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words and "
-                f"{n_pairs} pairs"
+                f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words, "
+                f"{n_pairs} pairs and {n_parts} beginnings"
             )
         vectorizer._index_words()
         return vectorizer
@@ -311,6 +350,12 @@ def _encoded(text: str) -> bytes:
     return text.encode() if text.isascii() else " ".join(_words(text)).encode()
 
 
+def _headed(text: str) -> str:
+    """Put the first line in front of a text of several lines once more."""
+    first, _, rest = text.lstrip().partition("\n")
+    return f"{first}\n{text}" if rest and not rest.isspace() else text
+
+
 def _check_texts(texts: Iterable[str]) -> None:
     if isinstance(texts, str):
         raise TypeError("give a sequence of texts, not one string")
@@ -327,7 +372,7 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 @njit(cache=True, nogil=True)
 def _weigh(
-    numbers: NDArray[np.int32],
+    found: tuple[NDArray[np.int32], NDArray[np.int32]],
     bounds: NDArray[np.int64],
     n_words: int,
     bigrams: NDArray[np.int64],
@@ -335,15 +380,20 @@ def _weigh(
 ) -> tuple[
     NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
 ]:  # pragma: no cover - compiled
-    """Turn word numbers (-1: unknown) of texts into the rows of a tf-idf matrix."""
+    """Turn numbers of words (-1: unknown), and of their beginnings, into rows of tf-idf.
+
+    There are as many beginnings as words, or none.
+    """
+    numbers, beginnings = found
     n = len(bounds) - 1
-    capacity = len(numbers) * (2 if len(bigrams) else 1)
+    capacity = len(numbers) * (1 + (len(bigrams) > 0)) + len(beginnings)
     indices = np.empty(capacity, np.int32)
     values = np.empty(capacity, np.float32)
     indptr = np.zeros(n + 1, np.int64)
     end = 0
     for row in range(n):
-        ordered = _columns(numbers[bounds[row] : bounds[row + 1]], n_words, bigrams)
+        words = slice(bounds[row], bounds[row + 1])
+        ordered = _columns(numbers[words], beginnings[words], n_words, bigrams)
         first = end
         squares = 0.0
         position = 0
@@ -370,11 +420,18 @@ def _weigh(
 
 @njit(cache=True, nogil=True)
 def _columns(
-    numbers: NDArray[np.int32], n_words: int, bigrams: NDArray[np.int64]
+    numbers: NDArray[np.int32],
+    beginnings: NDArray[np.int32],
+    n_words: int,
+    bigrams: NDArray[np.int64],
 ) -> NDArray[np.int32]:  # pragma: no cover - compiled
-    """Return the columns of a text's known words and pairs, sorted, repeated as they occur."""
-    found = np.empty(len(numbers) * 2, np.int32)
+    """Return the columns of what is known of a text, sorted, repeated as they occur."""
+    found = np.empty(len(numbers) * 2 + len(beginnings), np.int32)
     m = 0
+    for part in beginnings:
+        if part >= 0:
+            found[m] = n_words + len(bigrams) + part
+            m += 1
     for position in range(len(numbers)):
         word = np.int64(numbers[position])
         if word < 0:

@@ -12,6 +12,9 @@ _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _NUMBER_BITS = np.uint64(32)
 _NUMBER_MASK = np.uint64(0xFFFFFFFF)
 
+MAX_WORD_LENGTH = 40
+"""Longer runs are hashes, encoded attachments or run-on text: no word to learn."""
+
 
 class WordIndex(NamedTuple):
     """Known words by hash, confirmed byte by byte.
@@ -94,9 +97,13 @@ def _look_up(
 
 @njit(cache=True, nogil=True)
 def number_words(
-    text: NDArray[np.uint8], bounds: NDArray[np.int64], fold: NDArray[np.uint8], index: WordIndex
+    text: NDArray[np.uint8],
+    bounds: NDArray[np.int64],
+    fold: NDArray[np.uint8],
+    index: WordIndex,
+    n_letters: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # pragma: no cover - compiled
-    """Find the words of encoded texts.
+    """Find the words of encoded texts, or their first letters.
 
     Parameters
     ----------
@@ -107,6 +114,9 @@ def number_words(
     fold : uint8 ndarray of shape (256,)
         What to read for each byte; 0 separates words.
     index : WordIndex
+    n_letters : int, default 0
+        If positive, each word's first letters are looked up instead of the word; a word of fewer
+        letters, or of more than `MAX_WORD_LENGTH`, has none.
 
     Returns
     -------
@@ -127,12 +137,19 @@ def number_words(
                 k += 1
                 continue
             start = k
+            end = k
+            letters = 0
             value = _FNV_OFFSET
             while k < stop and fold[text[k]] != 0:
-                value = (value ^ np.uint64(fold[text[k]])) * _FNV_PRIME
+                letters += (text[k] & 0xC0) != 0x80  # bytes inside a letter begin with binary 10
+                if n_letters == 0 or letters <= n_letters:
+                    value = (value ^ np.uint64(fold[text[k]])) * _FNV_PRIME
+                    end = k + 1
                 k += 1
-            value ^= value >> _NUMBER_BITS
-            numbers[count] = _look_up(text[start:k], value, fold, index)
+            numbers[count] = -1
+            if n_letters == 0 or n_letters <= letters <= MAX_WORD_LENGTH:
+                value ^= value >> _NUMBER_BITS
+                numbers[count] = _look_up(text[start:end], value, fold, index)
             count += 1
         word_bounds[row + 1] = count
     return numbers[:count], word_bounds

@@ -1,6 +1,7 @@
 """The vectorizer: equal to scikit-learn's on plain text, unmoved by any other."""
 
 import json
+import re
 import time
 
 import numpy as np
@@ -24,8 +25,10 @@ TEXTS = [
 
 # scikit-learn's common checks do not test estimators of strings; this is their gist.
 def test_constructors_store_and_clones_forget():
-    vectorizer = TextVectorizer(min_df=3, bigrams=True)
-    assert vectorizer.get_params() == {"min_df": 3, "bigrams": True, "bigram_min_df": 5}
+    chosen = {"min_df": 3, "bigrams": True, "bigram_min_df": 4}
+    chosen |= {"beginnings": 5, "first_line_twice": True}
+    vectorizer = TextVectorizer(**chosen)
+    assert vectorizer.get_params() == chosen
     assert vectorizer.fit(TEXTS) is vectorizer
     copy = clone(vectorizer)
     assert copy.get_params() == vectorizer.get_params()
@@ -55,6 +58,50 @@ def test_pairs_equal_those_of_scikit_learn_where_every_word_is_known():
     np.testing.assert_allclose(
         ours.transform(TEXTS).toarray()[:, order], theirs.transform(TEXTS).toarray(), atol=1e-6
     )
+
+
+def test_beginnings_equal_an_analyzer_that_cuts_words_off():
+    def analyze(text):
+        words = re.findall(r"\w+", text.lower())
+        return [*words, *(f"{word[:4]}*" for word in words if len(word) >= 4)]
+
+    texts = [*TEXTS, "Feverish fieberhaft fevers", "Fieberkrämpfe"] * 10
+    theirs = TfidfVectorizer(analyzer=analyze, sublinear_tf=True, min_df=2).fit(texts)
+    ours = TextVectorizer(beginnings=4).fit(texts)
+    names = ours.get_feature_names_out().tolist()
+    assert sorted(names) == theirs.get_feature_names_out().tolist()
+    position = {name: i for i, name in enumerate(names)}
+    order = [position[name] for name in theirs.get_feature_names_out()]
+    # Of words that training has not: one beginning that it has, and one that it has not.
+    fresh = [*TEXTS, "fieberfrei, feverless, cou", "Fibre"]
+    np.testing.assert_allclose(
+        ours.transform(fresh).toarray()[:, order], theirs.transform(fresh).toarray(), atol=1e-6
+    )
+
+
+def test_pairs_and_beginnings_do_not_mix():
+    both = TextVectorizer(bigrams=True, beginnings=4).fit(TEXTS)
+    names = both.get_feature_names_out().tolist()
+    cut = {"feve*", "coug*", "rash*", "gone*", "ärzt*", "noti*", "über*", "fieb*"}
+    assert {name for name in names if name.endswith("*")} == cut
+    row = both.transform(["fever cough feverish"])
+    found = [names[column] for column in row.indices]
+    assert found == ["cough", "fever", "fever cough", "coug*", "feve*"]
+    by_name = dict(zip(found, row.data, strict=True))
+    assert by_name["feve*"] > by_name["fever"]  # twice and once, both in two texts
+
+
+def test_words_of_a_first_line_count_twice_if_more_lines_follow():
+    texts = ["Cough\nfever and cough", "fever\n", "rash"]
+    plain, headed = (TextVectorizer(first_line_twice=twice).fit(texts) for twice in (False, True))
+    assert plain.idf_.tolist() == headed.idf_.tolist()
+    for text, same in {
+        "\n Rash \n fever": "rash fever rash",
+        "fever\n \n": "fever",
+        "rash cough": "rash cough",
+        "": "",
+    }.items():
+        assert (headed.transform([text]) != plain.transform([same])).nnz == 0, text
 
 
 def test_an_unknown_word_between_two_words_parts_them():
@@ -126,7 +173,7 @@ def test_a_megabyte_of_combining_marks_takes_seconds_not_minutes():
 
 
 def test_the_state_is_arrays_and_json_and_restores_the_vectorizer():
-    vectorizer = TextVectorizer(bigrams=True).fit(TEXTS)
+    vectorizer = TextVectorizer(bigrams=True, beginnings=3, first_line_twice=True).fit(TEXTS)
     arrays, settings = vectorizer.get_state()
     for array in arrays.values():
         array.flags.writeable = False  # as memory-mapped
@@ -137,17 +184,34 @@ def test_the_state_is_arrays_and_json_and_restores_the_vectorizer():
         TextVectorizer.from_state(arrays | {"idf": arrays["idf"][:-1]}, settings)
 
 
+def test_a_state_from_before_beginnings_is_read_as_it_was():
+    vectorizer = TextVectorizer(bigrams=True).fit(TEXTS)
+    arrays, settings = vectorizer.get_state()
+    del settings["beginnings"]
+    for parameter in ("beginnings", "first_line_twice"):
+        del settings["params"][parameter]
+    again = TextVectorizer.from_state(arrays, settings)
+    assert abs(again.transform(TEXTS) - vectorizer.transform(TEXTS)).max() == 0
+
+
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="no training text holds a word"):
         TextVectorizer().fit(["", "?!"])
     with pytest.raises(ValueError, match="min_df must be at least 1"):
         TextVectorizer(min_df=0).fit(TEXTS)
+    with pytest.raises(ValueError, match="beginnings must be 0 to 40"):
+        TextVectorizer(beginnings=-1).fit(TEXTS)
     with pytest.raises(TypeError, match="not one string"):
         TextVectorizer().fit("fever")
     with pytest.raises(TypeError, match="text 1 is of type NoneType"):
         TextVectorizer().fit(["fever", None])
     with pytest.raises(NotFittedError):
         clone(TextVectorizer().fit(TEXTS)).transform(TEXTS)
+
+
+def test_the_beginning_of_an_endless_word_is_none():
+    vectorizer = TextVectorizer(beginnings=4).fit(["fever", "fevers"])
+    assert vectorizer.known([40 * "f", "feve" + 36 * "r", "feve" + 37 * "r"]).tolist() == [0, 1, 0]
 
 
 @pytest.mark.data
