@@ -61,12 +61,15 @@ class Extras(NamedTuple):
     voters: tuple[str, ...] = ()  # keys of `models.sets.voters.VOTERS`
     stacked: bool = False  # whether votes refine label probabilities
     n_fits: int = 1  # mixtures whose mean is taken, where the method has one
+    beginnings: int = 0  # letters of words that are features of a text besides whole words
 
 
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(),
     "fast": Extras(("neighbours", "linear")),
-    "best": Extras(("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=2),
+    "best": Extras(
+        ("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=2, beginnings=4
+    ),
 }
 
 
@@ -107,8 +110,9 @@ class TrainingOptions:
     preset : {"paper", "fast", "best"}
         What describes the candidates when reranking: the features of the paper, in addition the
         votes of `PRESETS`, or more of them. ``"best"`` takes the mean of several mixtures where
-        the method has one. Votes refine label probabilities only where the
-        documents are neither too few nor too many for it; see `affordable_extras`.
+        the method has one, and otherwise describes texts by the beginnings of words too. Votes
+        refine label probabilities only where the documents are neither too few nor too many for
+        it; see `affordable_extras`.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
@@ -500,7 +504,13 @@ def _vectorize(
         if dataset.X is None:
             raise ValueError("the data set holds neither texts nor vectors")
         return None, dataset.X
-    vectorizer = TextVectorizer(bigrams=options.bigrams).fit(dataset.texts)
+    # Mixtures keep to words: their steps take time in proportion to the features of a document.
+    mixture = options.method in MIXTURE_METHODS
+    vectorizer = TextVectorizer(
+        bigrams=options.bigrams,
+        beginnings=0 if mixture else PRESETS[options.preset].beginnings,
+        first_line_twice=True,
+    ).fit(dataset.texts)
     return vectorizer, vectorizer.transform(dataset.texts)
 
 

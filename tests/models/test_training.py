@@ -186,6 +186,17 @@ def test_texts_are_learnt_from_their_words():
 
 
 @pytest.mark.parametrize(
+    ("preset", "method", "cut"),
+    [("best", "br-rerank", True), ("best", "cbm", False), ("fast", "br-rerank", False)],
+)
+def test_only_the_best_preset_without_a_mixture_reads_beginnings_of_words(preset, method, cut):
+    options = TrainingOptions(preset=preset, method=method, alpha=1e-3, n_components=2)
+    found = quietly(texts(), options)
+    assert any(name.endswith("*") for name in found.feature_names) == cut
+    assert found.vectorizer.first_line_twice
+
+
+@pytest.mark.parametrize(
     ("change", "fault"),
     [
         ({"method": "magic"}, "method must be one of br, br-rerank, cbm, cbm-rerank, not 'magic'"),

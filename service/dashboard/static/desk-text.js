@@ -78,10 +78,15 @@ export class Sheet {
   }
 }
 
-/** A term is one word or two that follow each other, whatever stands between. */
+/**
+ * A term is one word, two that follow each other, whatever stands between, or, with a star behind,
+ * how words begin.
+ */
 function wholeWords(term) {
-  const inside = term.split(/\s+/u).map(quoted).join("[^\\p{L}\\p{N}]+");
-  return new RegExp(`(?<![\\p{L}\\p{N}])${inside}(?![\\p{L}\\p{N}])`, "giu");
+  const [, words, cut] = term.match(/^(.*?)(\*?)$/su);
+  const inside = words.split(/\s+/u).map(quoted).join("[^\\p{L}\\p{N}]+");
+  const rest = cut ? "[\\p{L}\\p{N}]*" : "";
+  return new RegExp(`(?<![\\p{L}\\p{N}])${inside}${rest}(?![\\p{L}\\p{N}])`, "giu");
 }
 
 function featureTable(features) {
