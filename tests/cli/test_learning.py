@@ -261,7 +261,7 @@ def test_predictions_have_the_form_of_the_contract(folder, tmp_path, capsys):
     assert set(first["marginals"][0]) == {"label", "probability"}
     assert first["model_version"] == predictor.version
     assert first["calibrator_version"] == predictor.calibrator_version
-    assert first["known_features"] == 3
+    assert first["known_features"] == 6  # three words and how they begin
     assert (second["id"], second["known_features"]) == (None, 0)
 
 
