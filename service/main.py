@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api import (
     access,
@@ -23,6 +24,7 @@ from service.api import (
     certifications,
     derivations,
     exports,
+    express,
     health,
     jobs,
     outcomes,
@@ -56,6 +58,20 @@ by default; a server that closed first would do so now and then under a request 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
+class _Service(FastAPI):
+    """An application with a door of its own for the call that comes most."""
+
+    front: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await (self.front or self.long_way)(scope, receive, send)
+
+    async def long_way(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request through every middleware."""
+        await super().__call__(scope, receive, send)
+
+
 def create_app(
     edge: Edge | None = None,
     *,
@@ -73,7 +89,7 @@ def create_app(
     dashboard : APIRouter or None
         Pages for people.
     """
-    app = FastAPI(
+    app = _Service(
         title="Setwise",
         version=version("setwise"),
         lifespan=lifespan,
@@ -113,15 +129,16 @@ def create_app(
     if edge is not None:
         app.state.edge = edge
         # The last one added is the outermost.
-        app.add_middleware(predictions.Shortcut)
+        app.add_middleware(express.Refusals)
         app.add_middleware(
             BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING, candidates.ARCHIVES}
         )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)
-        if edge.spans is not None:
-            app.add_middleware(RequestSpans, spans=edge.spans.request)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
+        app.front = express.Express(app.long_way, edge)
+        if edge.spans is not None:
+            app.front = RequestSpans(app.front, spans=edge.spans.request)
     return app
 
 

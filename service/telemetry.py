@@ -19,9 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor
 
-REQUEST_ID_HEADER = "X-Request-ID"
+REQUEST_ID_HEADER = b"x-request-id"
+REQUEST_ID, STARTED_AT = "request_id", "started_at"
+"""Names in a request's state of its id, and of when it came (``time.perf_counter``)."""
+
 _ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_HEADER = REQUEST_ID_HEADER.lower().encode("ascii")
 _UNMATCHED = "unmatched"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _LATENCY_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -198,8 +200,8 @@ class _Watched(Collector):
         return [family]
 
 
-class RequestTelemetry:
-    """ASGI middleware: a request id in and out, one log line and the metrics of each request.
+class RequestLog:
+    """Names requests, and tells of each that has ended: one log line, and the metrics.
 
     Parameters
     ----------
@@ -207,43 +209,26 @@ class RequestTelemetry:
         Makes the id of a request that brings none.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
-        self._app = app
+    def __init__(self, metrics: Metrics, new_id: Callable[[], str]) -> None:
         self._metrics = metrics
         self._new_id = new_id
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+    def name(self, given: str) -> str:
+        """Return the id of a request that came with the id ``given``, if any."""
         # Anything else could forge log lines.
-        request_id = given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
-        scope.setdefault("state", {})["request_id"] = request_id
-        status = 0
-        started = time.perf_counter()
+        return given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
 
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (_HEADER, request_id.encode("ascii"))]
-            await send(message)
-
-        tokens = structlog.contextvars.bind_contextvars(request_id=request_id)
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            self._record(scope, status, time.perf_counter() - started)
-            structlog.contextvars.reset_contextvars(**tokens)
-
-    def _record(self, scope: Scope, status: int, elapsed_s: float) -> None:
+    def ended(self, scope: Scope, status: int) -> None:
+        """Record a request whose state holds its id and start; status 0 if nothing was sent."""
+        state = scope["state"]
+        elapsed_s = time.perf_counter() - state[STARTED_AT]
         # The template, not the path: one time series a route, whatever strangers ask for.
         route = getattr(scope.get("route"), "path", None) or _UNMATCHED
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         outcome = str(status or "aborted")
         self._metrics.answered(method, route, outcome, elapsed_s)
+        if not logging.getLogger(__name__).isEnabledFor(logging.INFO):
+            return  # structlog would ask only after it has put the line together
         log.info(
             "request",
             method=method,
@@ -252,4 +237,40 @@ class RequestTelemetry:
             path=scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:200],
             status=outcome,
             milliseconds=round(1_000 * elapsed_s, 2),
+            request_id=state[REQUEST_ID],
         )
+
+
+class RequestTelemetry:
+    """ASGI middleware: a request id in and out, and a record of each request."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
+        self._app = app
+        self._log = RequestLog(metrics, new_id)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state.setdefault(STARTED_AT, time.perf_counter())
+        if REQUEST_ID not in state:
+            state[REQUEST_ID] = self._log.name(Headers(scope=scope).get("x-request-id", ""))
+        request_id = state[REQUEST_ID]
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                named = REQUEST_ID_HEADER, request_id.encode("ascii")
+                message["headers"] = [*message["headers"], named]
+            await send(message)
+
+        tokens = structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            self._log.ended(scope, status)
+            structlog.contextvars.reset_contextvars(**tokens)

@@ -469,7 +469,7 @@ def edge(
     _watch(metrics, finished)
     return Edge(
         verbs=finished,
-        predict=Grouped(finished.predict.together, name="predictions", at_once=2),
+        predict=Grouped(finished.predict.together, name="predictions"),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.open_session,

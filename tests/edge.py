@@ -93,7 +93,11 @@ class Service:
 
 @pytest.fixture
 def service() -> Service:
-    settings = Settings(max_text_bytes=1_000, key_cache_s=0)
+    return build_service(Settings(max_text_bytes=1_000, key_cache_s=0))
+
+
+def build_service(settings: Settings) -> Service:
+    """Return a service over fakes that has one key of each role."""
     clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
     predictors = FakePredictors()
     faults: dict[str, str] = {}

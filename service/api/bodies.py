@@ -73,13 +73,23 @@ def _is_json(content_type: str | None) -> bool:
     )
 
 
-def _is_at_most(declared: str, limit: int) -> bool:
+def is_at_most(declared: str, limit: int) -> bool:
+    """Tell whether a declared length is a number, and none above ``limit``."""
     # Python refuses to read numbers of thousands of digits.
     return declared.isdecimal() and len(declared) < 16 and int(declared) <= limit
 
 
 LONGEST_SILENCE_S = 30.0
 """How long a client may pause in the middle of a body."""
+
+
+async def receive_soon(receive: Receive, patience_s: float = LONGEST_SILENCE_S) -> Message:
+    """Return the next message; raises `HttpFault` if none comes within ``patience_s``."""
+    try:
+        async with asyncio.timeout(patience_s):
+            return await receive()
+    except TimeoutError as error:
+        raise HttpFault(BODY_TOO_SLOW, f"Nothing of the body came for {patience_s:g} s.") from error
 
 
 class BodyLimit:
@@ -110,7 +120,7 @@ class BodyLimit:
             return
         detail = f"The body has more than the {self._max_bytes} bytes that this server reads."
         declared = Headers(scope=scope).get("content-length", "0")
-        if not _is_at_most(declared, self._max_bytes):
+        if not is_at_most(declared, self._max_bytes):
             await problem_response(BODY_TOO_LARGE, detail, scope["path"])(scope, receive, send)
             return
         read, complete = 0, False
@@ -119,13 +129,7 @@ class BodyLimit:
             nonlocal read, complete
             if complete:  # what comes now, and whenever it likes, is the end of the connection
                 return await receive()
-            try:
-                async with asyncio.timeout(self._patience_s):
-                    message = await receive()
-            except TimeoutError as error:
-                raise HttpFault(
-                    BODY_TOO_SLOW, f"Nothing of the body came for {self._patience_s:g} s."
-                ) from error
+            message = await receive_soon(receive, self._patience_s)
             complete = not message.get("more_body", False)
             read += len(message.get("body", b""))
             if read > self._max_bytes:

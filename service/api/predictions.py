@@ -4,23 +4,11 @@ import hashlib
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-from starlette.types import ASGIApp, Receive, Scope, Send
+from fastapi import APIRouter, Header, Query, Response
 
-from service.api.bodies import StrictRoute, strictly
-from service.api.dependencies import (
-    CallerOf,
-    EdgeOf,
-    RequestId,
-    VerbsOf,
-    answer,
-    caller_of,
-    request_id_of,
-)
+from service.api.bodies import StrictRoute
+from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
 from service.api.openapi import documented
-from service.api.problems import answer_to
 from service.api.schemas import (
     Prediction,
     PredictionPage,
@@ -34,6 +22,8 @@ from service.domain.errors import (
     ModelUnavailable,
     PredictionNotFound,
 )
+from service.domain.people import Caller
+from service.domain.predictions import Prediction as Stored
 from service.use_cases.ports import IdempotencyKey, PredictionFilter
 from service.use_cases.predict import Submission
 
@@ -42,54 +32,24 @@ ADDRESS = "/v1/predictions"
 router = APIRouter(prefix=ADDRESS, tags=["predictions"], route_class=StrictRoute)
 
 
-class Shortcut:
-    """ASGI middleware, the innermost: answers `POST /v1/predictions` before FastAPI sees it.
-
-    The arguments mean and answer the same as FastAPI's, whose way to an endpoint and whose
-    resolution of arguments take longer than all the rest of a prediction. The route itself stays,
-    for the OpenAPI document and for whoever mounts the routes without this.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if (
-            scope["type"] != "http"
-            or scope["path"] != ADDRESS
-            or scope["method"] != "POST"
-            or scope.get("root_path")
-        ):
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = _ROUTE
-        received = Request(scope, receive)
-        try:
-            response = await _handled(received)
-        except Exception as error:  # noqa: BLE001 -- raised again unless it has an answer
-            response = await answer_to(received, error)
-        await response(scope, receive, send)
-
-
-async def _handled(received: Request) -> Response:
-    request = await strictly(received)
-    content = await request.json() if await request.body() else None
-    return await predict(
-        await caller_of(request),
-        _validated(content),
-        request.app.state.edge,
-        await request_id_of(request),
-        request.headers.get("idempotency-key"),
+async def predicted(
+    edge: Edge,
+    caller: Caller,
+    body: PredictionRequest,
+    request_id: str | None,
+    idempotency_key: str | None,
+) -> Stored:
+    """Return the stored prediction that a request asks for, once it is committed."""
+    prediction = await edge.predict(
+        Submission(caller, body.as_document(), _idempotency(idempotency_key, body), request_id)
     )
+    edge.metrics.decided(prediction.decision, prediction.reason)
+    return prediction
 
 
-def _validated(content: object) -> PredictionRequest:
-    try:
-        return PredictionRequest.model_validate(content)
-    except ValidationError as error:
-        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
-        raise RequestValidationError(faults) from error
+def address(prediction: Stored) -> str:
+    """Return where a prediction can be read."""
+    return f"{ADDRESS}/{prediction.id}"
 
 
 async def predict(
@@ -110,14 +70,9 @@ async def predict(
     A document in which nothing is known to the model always goes to review. The answer leaves
     after the prediction, its review task and its audit row are committed together.
     """
-    prediction = await edge.predict(
-        Submission(caller, body.as_document(), _idempotency(idempotency_key, body), request_id)
-    )
-    edge.metrics.decided(prediction.decision, prediction.reason)
+    prediction = await predicted(edge, caller, body, request_id, idempotency_key)
     return answer(
-        written_prediction(prediction),
-        status=201,
-        headers={"Location": f"/v1/predictions/{prediction.id}"},
+        written_prediction(prediction), status=201, headers={"Location": address(prediction)}
     )
 
 
@@ -132,7 +87,7 @@ router.add_api_route(
 )
 
 
-_ROUTE = router.routes[-1]
+ROUTE = router.routes[-1]
 """The route of `predict`: its template stands for the request in logs and metrics."""
 
 

@@ -108,6 +108,9 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         poolclass=QueuePool,
         pool_size=MOST_CONNECTIONS,
         max_overflow=0,
+        # The connection that has written last: what it keeps in memory still holds, while those
+        # of others is read again once anybody else has written.
+        pool_use_lifo=True,
         pool_timeout=patience_s,
         json_serializer=compact_json,
         json_deserializer=from_json,  # twice as fast as the standard library

@@ -1,6 +1,6 @@
 """What every answer tells browsers: run nothing, be framed by nobody, keep nothing, come by TLS."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -13,7 +13,9 @@ PAGE_POLICY = (
 )
 """Of pages: only what this server sends as files of its own, nothing inline, no framing."""
 
-_USUAL: tuple[tuple[bytes, bytes], ...] = (
+_Header = tuple[bytes, bytes]
+
+_USUAL: tuple[_Header, ...] = (
     # Of data, which needs nothing at all; pages say otherwise.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
@@ -50,13 +52,20 @@ class SecurityHeaders:
 
         await self._app(scope, receive, send_with_headers)
 
-    def _all(self, scope: Scope, given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        headers = list(given)
-        present = {name for name, _ in headers}
-        headers += [header for header in _USUAL if header[0] not in present]
-        if self._https or scope["scheme"] == "https":
-            headers.append(_TLS_ONLY)
-        limits = scope.get("state", {}).get(RATE_HEADERS)
-        if limits:
-            headers += limits
-        return headers
+    def _all(
+        self, scope: Scope, given: Collection[tuple[bytes, bytes]]
+    ) -> list[tuple[bytes, bytes]]:
+        present = {name for name, _ in given}
+        usual = headers_of_data(scope, https=self._https)
+        return [*given, *(header for header in usual if header[0] not in present)]
+
+
+def headers_of_data(scope: Scope, *, https: bool) -> list[_Header]:
+    """Return the headers of an answer to a request that carries data and sets none itself."""
+    headers = [*_USUAL]
+    if https or scope["scheme"] == "https":
+        headers.append(_TLS_ONLY)
+    limits = scope.get("state", {}).get(RATE_HEADERS)
+    if limits:
+        headers += limits
+    return headers
