@@ -207,7 +207,13 @@ class Standing(NamedTuple):
 
     def of(self, one: Known) -> float:
         """Return the weight of one checked prediction; 0 where it tells of no other."""
-        return self.weights.get(_kind(one), 0.0) if _checked(one, drawn=self.drawn) else 0.0
+        # As `_kind` and `_checked` say, in one go: this is asked of thousands for one page.
+        if one.reason not in CONFIDENT:
+            known = one.said is not None or one.told is not None
+            return self.weights.get(None, 0.0) if known else 0.0
+        if (one.said if self.drawn else one.told) is None:
+            return 0.0
+        return self.weights.get(one.inclusion_probability or 0.0, 0.0)
 
     def hides(self, one: Known) -> bool:
         """Tell whether nothing is known of such predictions."""

@@ -194,7 +194,7 @@ class ReadCockpit:
         n_sent = sum(cell.documents for cell in sent)
         curve, at_present, then = _what_if(tally.by_step, policy, what_if, (today - first).days + 1)
 
-        def rows(pace: Pace) -> list[Row]:
+        def over(pace: Pace) -> list[Row]:
             return over_time(
                 cells,
                 reviews,
@@ -206,6 +206,7 @@ class ReadCockpit:
                 risk=policy.risk,
             )
 
+        rows = over(pace)
         return Cockpit(
             at=now,
             since=since,
@@ -213,8 +214,8 @@ class ReadCockpit:
             policy=policy,
             documents=sum(cell.documents for cell in cells),
             sent=n_sent,
-            rows=rows(pace),
-            weeks=rows(Pace.WEEK),
+            rows=rows,
+            weeks=rows if pace is Pace.WEEK else over(Pace.WEEK),
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             drawn=known.drawn,
             reported=_reported(sent, policy.risk),
@@ -295,16 +296,16 @@ def _what_if(
         made = forecasts(cells, steps, sendable=sendable, risk=policy.risk, days=days)
         return [replace(one, threshold=given) for one, given in zip(made, thresholds, strict=True)]
 
-    curve = at([step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)])
-    (now,) = at([in_force(policy)])
-    wanted = what_if.threshold
-    if what_if.target_accuracy is not None:
-        every = at([step / STEPS for step in range(STEPS)])
-        wanted = lowest_threshold(every, what_if.target_accuracy, LEAST_CHECKED)
-    elif wanted is None:
-        return curve, now, None
-    (then,) = at([wanted])
-    return curve, now, then
+    steps = [step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)]
+    target = what_if.target_accuracy
+    every = [] if target is None else [step / STEPS for step in range(STEPS)]
+    made = at([*steps, in_force(policy), what_if.threshold, None, *every])
+    curve, (now, then, nothing) = made[: len(steps)], made[len(steps) : len(steps) + 3]
+    if target is not None:
+        others = made[len(steps) + 3 :]
+        wanted = lowest_threshold(others, target, LEAST_CHECKED)
+        return curve, now, next((one for one in others if one.threshold == wanted), nothing)
+    return curve, now, None if what_if.threshold is None else then
 
 
 def _floor(threshold: float) -> float:

@@ -6,6 +6,7 @@ is known. What proves a threshold is a certificate, not these numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from service.domain.errors import FieldFault, InvalidRequest
 from service.domain.people import Caller, Permission
@@ -142,6 +143,10 @@ def forecasts(
     return made
 
 
+Weighed = tuple[Known, float]
+"""Predictions that are alike, and how many others each of them stands for."""
+
+
 def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
     """Return the share of ``found`` that is right, as far as checked ones tell.
 
@@ -150,25 +155,52 @@ def share(found: Sequence[Known], risk: float, known: Standing | None = None) ->
     known : Standing or None
         What checked ones stand for; by ``found`` alone unless given.
     """
+    known = known or standing(found)
+    return shares([[(one, known.of(one)) for one in found]], risk)[0]
+
+
+def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
+    """Return the share of each group that is right; one call for many is cheaper."""
     from models.confidence.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
 
-    known = known or standing(found)
-    counted = [(one, known.of(one)) for one in found]
-    checked = sum(one.documents for one, weight in counted if weight)
-    right = [(one, weight) for one, weight in counted if weight and verdict(one)]
-    n_right = sum(one.documents for one, _ in right)
-    if not checked:
-        return Share(0, 0)
-    (value,), (low,), (high,) = bound_shares(
-        Sums(
-            sum(one.documents * weight for one, weight in counted),
-            sum(one.documents * weight**2 for one, weight in counted),
-            sum(one.documents * weight for one, weight in right),
-            sum(one.documents * weight**2 for one, weight in right),
-        ),
-        risk,
-    )
-    return Share(checked, n_right, float(value), float(low), float(high))
+    counted = [_counted(group) for group in groups]
+    some = [one for one in counted if one.checked]
+    if not some:
+        return [Share(0, 0) for _ in counted]
+    _, _, *sums = zip(*some, strict=True)
+    bounds = zip(*bound_shares(Sums(*sums), risk), strict=True)
+    return [
+        Share(one.checked, one.right, *map(float, next(bounds))) if one.checked else Share(0, 0)
+        for one in counted
+    ]
+
+
+class _Counted(NamedTuple):
+    """Checked documents and right ones, as counted; and what `Sums` holds of their weights."""
+
+    checked: int
+    right: int
+    weight: float
+    squares: float
+    hit: float
+    hit_squares: float
+
+
+def _counted(group: Sequence[Weighed]) -> _Counted:
+    checked = n_right = 0
+    weights = squares = hit = hit_squares = 0.0
+    for one, weight in group:
+        if weight:
+            n = one.documents
+            weighed, squared = n * weight, n * weight**2
+            checked += n
+            weights += weighed
+            squares += squared
+            if verdict(one):
+                n_right += n
+                hit += weighed
+                hit_squares += squared
+    return _Counted(checked, n_right, weights, squares, hit, hit_squares)
 
 
 def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:

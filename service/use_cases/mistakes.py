@@ -1,14 +1,14 @@
 """Where the errors are: in which labels, pairs of labels, sources and sizes of sets."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import TypeVar
 
 from service.domain.verdicts import CheckedSet, Standing
-from service.use_cases.forecast import Share, share
+from service.use_cases.forecast import Share, Weighed, shares
 
 MOST_SHOWN = 10
 """Rows of a table of errors."""
@@ -87,25 +87,33 @@ def mistakes(
     Labels and pairs are counted as they were seen. Accuracies of sources and sizes let each checked
     document stand for those that were as likely to be checked, with exact bounds.
     """
+    weighed = [(one, known.of(one)) for one in found]
+    sources = [*_sources(weighed, clients)]
+    sizes = _groups("labels", lambda one: str(len(one.labels)), weighed)
+    # The bounds of all of them at once.
+    groups = [*sources, sizes]
+    bounded = iter(shares([inside for group in groups for inside in group.inside.values()], risk))
+    made = [group.errors(bounded) for group in groups]
     return Mistakes(
         checked=len(found),
         wrong=sum(not one.right for one in found),
         labels=_labels(found),
         pairs=_pairs(found),
-        sources=_sources(found, known, risk, clients),
-        sizes=_groups("labels", lambda one: str(len(one.labels)), found, known, risk),
+        sources=tuple(one for group in made[:-1] for one in group),
+        sizes=tuple(made[-1]),
     )
 
 
 def _labels(found: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
-    missed: Counter[str] = Counter()
-    added: Counter[str] = Counter()
-    present: Counter[str] = Counter()
+    missed_ones: list[str] = []
+    added_ones: list[str] = []
+    present_ones: list[str] = []
     for one in found:
         predicted, right = set(one.labels), set(one.truth)
-        missed.update(right - predicted)
-        added.update(predicted - right)
-        present.update(predicted | right)
+        missed_ones += right - predicted
+        added_ones += predicted - right
+        present_ones += predicted | right
+    missed, added, present = Counter(missed_ones), Counter(added_ones), Counter(present_ones)
     wrong = missed + added
     return tuple(
         LabelErrors(label, missed[label], added[label], present[label]) for label, _ in _most(wrong)
@@ -125,39 +133,47 @@ def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
 
 
 def _sources(
-    found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
-) -> tuple[GroupErrors, ...]:
-    fields = sorted({field for one in found for field in one.metadata})
-    made = list(
-        _groups("client", lambda one: clients.get(one.client_id, one.client_id), found, known, risk)
-    )
+    weighed: Sequence[tuple[CheckedSet, float]], clients: Mapping[str, str]
+) -> Iterator["_Groups"]:
+    fields = sorted({field for one, _ in weighed for field in one.metadata})
+    yield _groups("client", lambda one: clients.get(one.client_id, one.client_id), weighed)
     for field in fields:
-        groups = _groups(field, partial(_value, field=field), found, known, risk)
-        if 1 < len(groups) <= MOST_VALUES:
-            made += groups
-    return tuple(made)
+        groups = _groups(field, partial(_value, field=field), weighed)
+        if 1 < len(groups.inside) <= MOST_VALUES:
+            yield groups
 
 
 def _value(one: CheckedSet, field: str) -> str | None:
     value = one.metadata.get(field)
-    if isinstance(value, bool | int | str) and len(str(value)) <= LONGEST_VALUE:
-        return str(value)
+    if isinstance(value, (str, int)):
+        shown = str(value)
+        return shown if len(shown) <= LONGEST_VALUE else None
     return None
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Checked documents by what they have in a field."""
+
+    field: str
+    inside: Mapping[str, Sequence[Weighed]]
+
+    def errors(self, bounded: Iterator[Share]) -> list[GroupErrors]:
+        """Take a share for each value."""
+        return [GroupErrors(self.field, value, next(bounded)) for value in self.inside]
 
 
 def _groups(
     field: str,
     value_of: Callable[[CheckedSet], str | None],
-    found: Sequence[CheckedSet],
-    known: Standing,
-    risk: float,
-) -> tuple[GroupErrors, ...]:
-    inside: dict[str, list[CheckedSet]] = {}
-    for one in found:
+    weighed: Sequence[tuple[CheckedSet, float]],
+) -> _Groups:
+    inside: dict[str, list[Weighed]] = {}
+    for one, weight in weighed:
         value = value_of(one)
         if value is not None:
-            inside.setdefault(value, []).append(one)
-    return tuple(
-        GroupErrors(field, value, share(inside[value], risk, known))
-        for value in sorted(inside, key=lambda value: (len(value), value))
+            inside.setdefault(value, []).append((one, weight))
+    return _Groups(
+        field,
+        {value: inside[value] for value in sorted(inside, key=lambda value: (len(value), value))},
     )

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from service.domain.predictions import Decision, Reason
 from service.domain.verdicts import Cell, ReviewDay, Standing, confident
-from service.use_cases.forecast import Share, share
+from service.use_cases.forecast import Share, shares
 
 
 class Pace(StrEnum):
@@ -95,9 +95,18 @@ def over_time(
     for one in reviews:
         arrived[pace.start(one.day)] += one.arrived
         completed[pace.start(one.day)] += one.completed
-    rows: list[Row] = []
-    backlog, start = waiting, pace.start(last)
+    starts: list[date] = []
+    start = pace.start(last)
     while start >= pace.start(first):
+        starts.append(start)
+        start -= timedelta(days=pace.days)
+    accuracy = shares(
+        [[(cell, known.of(cell)) for cell in inside[start] if confident(cell)] for start in starts],
+        risk,
+    )
+    rows: list[Row] = []
+    backlog = waiting
+    for start, right in zip(starts, accuracy, strict=True):
         found = inside[start]
         sent = _count(cell for cell in found if cell.decision is Decision.AUTO)
         audited = _count(
@@ -111,14 +120,13 @@ def over_time(
                 sent=sent,
                 audited=audited,
                 reviewed=_count(found) - sent - audited,
-                accuracy=share([cell for cell in found if confident(cell)], risk, known),
+                accuracy=right,
                 arrived=arrived[start],
                 completed=completed[start],
                 backlog=max(0, backlog),
             )
         )
         backlog -= arrived[start] - completed[start]
-        start -= timedelta(days=pace.days)
     return rows[::-1]
 
 
