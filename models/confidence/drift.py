@@ -131,10 +131,14 @@ class DriftDetector:
         if len(state.capital) != len(stakes):
             raise ValueError("the state belongs to a detector of another target")
         good, bad = 1.0 - stakes * (1.0 - self.target) / self.target, 1.0 + stakes
-        capital, statistic = np.array(state.capital), np.empty(len(outcomes))
-        for i, fine in enumerate(outcomes):  # each audit needs the capital that the last one left
-            capital = (capital + 1.0) * (good if fine else bad)
-            statistic[i] = capital.mean()
+        capital = np.array(state.capital)
+        path = np.empty((len(outcomes), len(stakes)))
+        factors = np.where(outcomes[:, None] == 1, good, bad)
+        for i, factor in enumerate(factors):  # each audit needs what the last one left
+            np.add(capital, 1.0, out=capital)
+            np.multiply(capital, factor, out=capital)
+            path[i] = capital
+        statistic = path.mean(axis=1)
         # Beyond the alarm nothing is to be learnt; finite numbers can be stored.
         kept = np.minimum(capital, np.finfo(np.float64).max / 1e6)
         return DriftState(tuple(kept.tolist()), state.n_audits + len(outcomes)), statistic

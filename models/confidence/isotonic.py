@@ -83,6 +83,29 @@ class IsotonicCurve:
 
 
 @njit(cache=True, nogil=True)
+def isotonic_levels(
+    x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the isotonic regression at its own points, as `IsotonicCurve` gives it there.
+
+    Parameters
+    ----------
+    x : float64 ndarray of shape (n_points,)
+        Non-decreasing, which is not checked.
+    y, weight : float64 ndarray of shape (n_points,)
+        Weights must be positive.
+    """
+    knots, level = _pool_adjacent_violators(x, y, weight)
+    found = np.empty(len(x))
+    knot = 0
+    for i in range(len(x)):
+        while knots[knot] < x[i]:
+            knot += 1
+        found[i] = level[knot]  # both ends of a block have its level
+    return found
+
+
+@njit(cache=True, nogil=True)
 def _pool_adjacent_violators(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

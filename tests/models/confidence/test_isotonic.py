@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from models.confidence.isotonic import IsotonicCurve
+from models.confidence.isotonic import IsotonicCurve, isotonic_levels
 
 POINTS = st.lists(
     st.tuples(
@@ -29,6 +29,14 @@ def test_equals_scikit_learn(points):
     np.testing.assert_allclose(curve(grid), reference.predict(grid), atol=1e-10)
     assert (np.diff(curve.x) > 0).all()
     assert (np.diff(curve.y) >= 0).all()
+
+
+@settings(deadline=None)
+@given(POINTS)
+def test_levels_are_the_curve_at_its_own_points(points):
+    x, y, weight = np.array(sorted(points), dtype=float).T.copy()
+    levels = isotonic_levels(x, y, weight)
+    np.testing.assert_array_equal(levels, IsotonicCurve.fit(x, y, weight)(x))
 
 
 @pytest.mark.parametrize("seed", range(5))

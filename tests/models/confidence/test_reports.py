@@ -7,6 +7,8 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 
+from models.confidence.isotonic import IsotonicCurve
+from models.confidence.losses import shifted_target
 from models.confidence.reliability import draw_reliability
 from models.confidence.reports import (
     MIN_ROWS,
@@ -121,6 +123,28 @@ def test_the_curve_is_the_isotonic_regression_and_splits_the_brier_score():
     assert parts == pytest.approx(brier)
     assert found.miscalibration >= 0
     assert found.discrimination >= 0
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+def test_the_band_is_that_of_curves_fitted_one_by_one(alpha):
+    confidence, right = world(7, 300, alpha=alpha)
+    confidence = confidence.round(2)  # ties
+    weight = np.random.default_rng(7).uniform(0.5, 3.0, 300)
+    options = {"sample_weight": weight, "n_resamples": 40, "random_state": 9}
+    found = draw_reliability(confidence, right, alpha=alpha, **options)
+    draw, curves, misses = np.random.default_rng(9), [], []
+    for _ in range(40):
+        answers = draw.random(300) < (1 - alpha) * confidence
+        target = shifted_target(answers, alpha, 0.0)
+        curve = IsotonicCurve.fit(confidence, target, weight)
+        curves.append(np.clip(curve(found.confidence), 0, 1))
+        gain = (target - confidence) ** 2 - (target - curve(confidence)) ** 2
+        misses.append(weight @ gain / weight.sum())
+    side = (1 - 0.9) / 2
+    low, high = np.quantile(curves, [side, 1 - side], axis=0)
+    np.testing.assert_array_equal(found.low, low)
+    np.testing.assert_array_equal(found.high, high)
+    assert found.debiased_miscalibration == found.miscalibration - np.mean(misses)
 
 
 def test_honest_confidences_stay_inside_the_band_and_others_leave_it():
