@@ -1,7 +1,8 @@
 """What each part of the preset ``best`` is worth: left out of all, and added to the paper's.
 
-Run as ``python benchmarks/bench_worth.py [FOLDER]…``; only the ``train`` part of a folder is read.
-Without folders the Reuters stories of ``SETWISE_TEST_DATA`` are taken. Binary relevance and the
+Run as ``python benchmarks/bench_worth.py [FOLDER]…``; only the ``train`` part of a folder is read,
+of ``FOLDER:N`` so many of its documents, drawn by seed 0. Without folders the Reuters stories of
+``SETWISE_TEST_DATA`` are taken. Binary relevance and the
 voters are cross-fitted once; each row then refines labels, proposes, describes and judges sets with
 some of the parts, everything cross-validated in the same five folds with one boosted calibrator.
 Differences are paired by document, in points of set accuracy with their standard error.
@@ -107,12 +108,17 @@ def cast_votes(
     return SetVotes(by_fold[0].sets, VOTERS, weights)
 
 
-def measure(folder: Path) -> None:
-    """Print the table of one data set."""
+def measure(folder: Path, n: int | None) -> None:
+    """Print the table of one data set, or of a draw of its documents."""
     train = read_dataset(folder, "train")
+    if n is not None:
+        drawn = np.random.default_rng(0).permutation(train.n)[:n]
+        train = train.take(np.sort(drawn))
     X, Y = train.X, train.Y
     if X is None:
-        X = TextVectorizer().fit_transform(train.texts)
+        beginnings = PRESETS["best"].beginnings
+        vectorizer = TextVectorizer(beginnings=beginnings, first_line_twice=True)
+        X = vectorizer.fit_transform(train.texts)
     folds = fold_ids(Y, N_FOLDS, 0)
     base = BinaryRelevance(l1_ratio=0.5, random_state=0).fit(X, Y)
     penalised = clone(base).set_params(alpha=base.alpha_)
@@ -154,9 +160,10 @@ def measure(folder: Path) -> None:
 def main() -> None:
     data = Path(os.environ.get("SETWISE_TEST_DATA", ROOT.parent / "shared" / "data"))
     for name in sys.argv[1:] or [str(data / "reuters21578")]:
-        if not Path(name).is_dir():
-            sys.exit(f"no data at {name}: give a folder or set SETWISE_TEST_DATA")
-        measure(Path(name))
+        path, _, n = name.partition(":")
+        if not Path(path).is_dir():
+            sys.exit(f"no data at {path}: give a folder or set SETWISE_TEST_DATA")
+        measure(Path(path), int(n) if n else None)
 
 
 if __name__ == "__main__":
