@@ -37,6 +37,7 @@ from sklearn.preprocessing import LabelBinarizer
 from models.base.scaling import weight_rows
 from models.confidence.calibrators import BoostedSets
 from models.corpus.datasets import Dataset, read_dataset
+from models.corpus.text import repeat_first_line
 from models.predictor import SetPredictor
 from models.sets.evidence import Evidence
 from models.sets.search import k_best_sets
@@ -57,7 +58,11 @@ class Library:
         self._predictor = predictor
         if predictor.vectorizer is not None:
             words = predictor.vectorizer.vocabulary_
-            self._tfidf = TfidfVectorizer(sublinear_tf=True, vocabulary=words)
+            self._tfidf = TfidfVectorizer(
+                sublinear_tf=True,
+                vocabulary=words,
+                preprocessor=lambda text: repeat_first_line(text).lower(),
+            )
             self._tfidf.idf_ = predictor.vectorizer.idf_.astype(np.float64)
         coef = predictor.base.coef_.toarray()
         self._labels = OneVsRestClassifier(LogisticRegression())

@@ -229,7 +229,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         self, texts: Sequence[str]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
         if self.first_line_twice:
-            texts = [_headed(text) for text in texts]
+            texts = [repeat_first_line(text) for text in texts]
         encoded = [_encoded(text) for text in texts]
         bounds = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=bounds[1:])
@@ -350,7 +350,7 @@ def _encoded(text: str) -> bytes:
     return text.encode() if text.isascii() else " ".join(_words(text)).encode()
 
 
-def _headed(text: str) -> str:
+def repeat_first_line(text: str) -> str:
     """Put the first line in front of a text of several lines once more."""
     first, _, rest = text.lstrip().partition("\n")
     return f"{first}\n{text}" if rest and not rest.isspace() else text
