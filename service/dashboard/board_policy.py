@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from service.dashboard.board_frame import done, framed
 from service.dashboard.doors import request_id_of
 from service.dashboard.forms import Filled, filled
-from service.dashboard.rendering import Page
+from service.dashboard.rendering import Page, go
 from service.dashboard.sessions import Visitors
 from service.domain.audits import AuditMode, AuditPlan
 from service.domain.errors import InvalidRequest, StaleVersion
@@ -56,6 +56,13 @@ def policy_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
         """Show the policy in force, ready to be changed."""
         policy = verbs.get_policy(visit.caller)
         return _page(verbs, visit, policy, typed(policy), notice=done)
+
+    @router.get(f"{HERE}/preview")
+    def unasked(
+        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],  # noqa: ARG001 -- the door
+    ) -> Response:
+        """Lead back who comes to the address of a preview without a change to look at."""
+        return go(HERE)
 
     @router.post(f"{HERE}/preview")
     def preview(

@@ -1,0 +1,98 @@
+// Forms of all pages: nothing is sent twice, and what was typed outlives what comes in between.
+// A form that is sent is kept until one of our pages answers to somebody who is signed in. If the
+// door comes instead, or the network is lost, it is filled in again afterwards.
+
+const SENT = "setwise-form";
+// Whoever stopped a page that did not come may send it again after this time.
+const AGAIN_MS = 10_000;
+
+function stored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(SENT));
+  } catch {
+    return null;
+  }
+}
+
+function store(form) {
+  try {
+    if (form) sessionStorage.setItem(SENT, JSON.stringify(form));
+    else sessionStorage.removeItem(SENT);
+  } catch {
+    // Then nothing outlives the page.
+  }
+}
+
+const actionOf = (form) => new URL(form.action).pathname;
+const typed = (form) =>
+  [...form.elements].filter(
+    (one) => one.name && !["hidden", "password", "submit", "button", "file"].includes(one.type),
+  );
+const ticks = (one) => one.type === "checkbox" || one.type === "radio";
+
+function contents(form) {
+  return typed(form)
+    .filter((one) => !ticks(one) || one.checked)
+    .map((one) => [one.name, one.value]);
+}
+
+function fill(form, values) {
+  const rest = [...values];
+  for (const one of typed(form)) {
+    const place = rest.findIndex(
+      ([name, value]) => name === one.name && (!ticks(one) || value === one.value),
+    );
+    if (ticks(one)) one.checked = place >= 0;
+    else if (place >= 0) one.value = rest[place][1];
+    if (place < 0) continue;
+    rest.splice(place, 1);
+    one.closest("details")?.setAttribute("open", "");
+  }
+  const note = document.createElement("p");
+  note.className = "note";
+  note.setAttribute("role", "status");
+  note.textContent = "No answer came to this. What you had typed is here again.";
+  form.prepend(note);
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if ("sent" in form.dataset) {
+    event.preventDefault();
+    return;
+  }
+  form.dataset.sent = "";
+  setTimeout(() => delete form.dataset.sent, AGAIN_MS);
+  if (form.matches(".sheet"))
+    store({ page: location.pathname, action: actionOf(form), values: contents(form) });
+});
+
+addEventListener("pageshow", () => {
+  for (const form of document.forms) delete form.dataset.sent;
+});
+
+function arrive() {
+  const sent = stored();
+  if (!sent) return;
+  // Pages for nobody in particular, such as the door, are no answer to the form.
+  if (!document.querySelector("meta[name=csrf-token]")) {
+    store({ ...sent, away: true });
+    const back = document.querySelector("form.door input[name=back]");
+    if (back?.value === "/") back.value = sent.page;
+    return;
+  }
+  const form = [...document.forms].find((one) => actionOf(one) === sent.action);
+  const answered = answers(sent);
+  if (form && !answered) fill(form, sent.values);
+  if (form || answered) store(null);
+}
+
+/** Whether this page is what came of the form: whatever did came from the form's own page. */
+function answers(sent) {
+  const [navigation] = performance.getEntriesByType("navigation");
+  if (sent.away || navigation?.type === "back_forward" || !document.referrer) return false;
+  return new URL(document.referrer).pathname === sent.page;
+}
+
+arrive();

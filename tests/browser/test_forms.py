@@ -1,0 +1,112 @@
+"""Forms of the board in a real browser, with everything going wrong."""
+
+import time
+from collections.abc import Callable
+
+from playwright.sync_api import BrowserContext, Page, Route, expect
+
+from service.domain.people import SYSTEM
+from tests.browser.site import PASSWORD, Site
+from tests.browser.watching import Faults, assert_accessible
+
+SignIn = Callable[..., Page]
+AGAIN = "What you had typed is here again"
+LATE_MS = 500
+
+
+def names(site: Site) -> list[str]:
+    return [key.name for key in site.verbs.list_keys(SYSTEM)]
+
+
+def test_a_double_click_makes_one_key(sign_in: SignIn, context: BrowserContext, site: Site) -> None:
+    def late(route: Route) -> None:
+        # What was sent has reached the server, even if the browser waits for it no longer.
+        answer = route.fetch()
+        time.sleep(LATE_MS / 1000)
+        route.fulfill(response=answer)
+
+    context.route("**/board/keys", late)
+    page = sign_in("admin", "/board/keys")
+    page.get_by_label("Name", exact=True).fill("pressed twice")
+    page.get_by_role("button", name="Make it").dblclick(no_wait_after=True)
+    expect(page.get_by_label("Secret")).to_be_visible()
+    assert names(site).count("pressed twice") == 1
+
+
+def test_a_session_that_ends_over_a_form_loses_nothing(
+    sign_in: SignIn, context: BrowserContext, site: Site
+) -> None:
+    page = sign_in("admin", "/board/policy")
+    page.get_by_label("Right among what is sent").fill("88")
+    page.get_by_label("Send automatically").uncheck()
+    page.get_by_text("Add a rule").click()
+    page.get_by_label("What it does").select_option("at_most")
+    page.get_by_label("At most", exact=False).last.fill("4")
+    (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
+    site.verbs.sign_out(cookie["value"])
+    before = site.verbs.get_policy(SYSTEM)
+    page.get_by_role("button", name="See what it would do").click()
+    page.get_by_label("Login name").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url("/board/policy")
+    expect(page.get_by_role("status")).to_contain_text(AGAIN)
+    expect(page.get_by_label("Right among what is sent")).to_have_value("88")
+    expect(page.get_by_label("Send automatically")).not_to_be_checked()
+    expect(page.get_by_label("What it does")).to_have_value("at_most")
+    expect(page.get_by_label("At most", exact=False).last).to_have_value("4")
+    assert_accessible(page)
+    page.get_by_role("button", name="See what it would do").click()
+    expect(page.get_by_role("heading", name="What your change would do")).to_be_visible()
+    expect(page.get_by_text(AGAIN)).to_have_count(0)
+    assert site.verbs.get_policy(SYSTEM) == before
+
+
+def test_a_network_that_is_lost_over_a_form_loses_nothing(
+    sign_in: SignIn, context: BrowserContext, site: Site, faults: Faults
+) -> None:
+    faults.expect("ERR_INTERNET_DISCONNECTED")
+    page = sign_in("admin", "/board/keys")
+    page.get_by_label("Name", exact=True).fill("offline for a while")
+    context.set_offline(True)
+    with page.expect_event("requestfailed"):
+        page.get_by_role("button", name="Make it").click(no_wait_after=True)
+    page.wait_for_timeout(LATE_MS)  # the browser's own page about it comes a moment later
+    context.set_offline(False)
+    page.goto("/board/keys")
+    expect(page.get_by_role("status")).to_contain_text(AGAIN)
+    expect(page.get_by_label("Name", exact=True)).to_have_value("offline for a while")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.get_by_label("Secret")).to_be_visible()
+    assert names(site).count("offline for a while") == 1
+
+
+def test_the_back_button_does_not_bring_back_what_was_done(sign_in: SignIn, site: Site) -> None:
+    page = sign_in("admin", "/board/keys")
+    page.get_by_label("Name", exact=True).fill("made once")
+    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("link", name="I have copied it").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("")
+    expect(page.get_by_text(AGAIN)).to_have_count(0)
+    page.go_back()
+    page.go_back()
+    expect(page.get_by_text(AGAIN)).to_have_count(0)
+    assert names(site).count("made once") == 1
+
+
+def test_two_people_at_one_policy_overwrite_nothing(
+    sign_in: SignIn, context: BrowserContext, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 412")
+    page = sign_in("admin", "/board/policy")
+    other = context.new_page()
+    other.goto("/board/policy")
+    for tab, risk in ((page, "12"), (other, "13")):
+        tab.get_by_label("Risk of a proof").fill(risk)
+        tab.get_by_role("button", name="See what it would do").click()
+    page.get_by_role("button", name="Put it into force").click()
+    expect(page.get_by_role("status")).to_contain_text("in force from now on")
+    other.get_by_role("button", name="Put it into force").click()
+    expect(other.get_by_role("alert")).to_be_visible()
+    expect(other.get_by_label("Risk of a proof")).to_have_value("13")
+    assert site.verbs.get_policy(SYSTEM).risk == 0.12
