@@ -3,11 +3,14 @@
 import gzip
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import httpx
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from models.confidence.reports import report_calibration
 from service.dashboard.board_frame import SECTIONS
 from service.domain.delivery import DeliveryState, EndpointChange
 from service.domain.people import SYSTEM
@@ -15,10 +18,51 @@ from service.domain.routing import ThresholdMode
 from tests.browser.site import Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.receiver import Receiver
+from tests.samples import calibration
 
 LARGEST_BYTES = 150_000
 
 SignIn = Callable[..., Page]
+
+
+def learnt(site: Site) -> str:
+    """Store a calibrator with a report as the service makes them; return its id."""
+    draw = np.random.default_rng(3)
+    confidence = draw.uniform(0.2, 0.95, 400)
+    halves = {
+        when: report_calibration(confidence, draw.random(400) < confidence**power).to_json()
+        for when, power in (("before", 3), ("after", 1))
+    }
+    flip = {"document_id": "note <1>", "before": 0.8, "after": 0.95}
+    routes = {
+        "documents": 120, "threshold": 0.9, "threshold_from": "the policy",
+        "to_auto": {"count": 1, "items": [flip]}, "to_review": {"count": 0, "items": []},
+    }  # fmt: skip
+    with site.verbs.get_review.begin() as transaction:
+        stored = transaction.calibrations.page(after=None, limit=1).items
+        if stored:
+            return stored[0].id
+        serving = transaction.models.active()
+        assert serving is not None
+        made = replace(calibration(serving), report={**halves, "routes": routes})
+        transaction.calibrations.add(made)
+        transaction.commit()
+    return made.id
+
+
+def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, site: Site) -> None:
+    page = sign_in("admin", f"/board/calibrators/{learnt(site)}")
+    figure = page.get_by_role("region", name="Is confidence honest?")
+    expect(figure).to_contain_text("Before, the curve strays further")
+    expect(figure.get_by_role("img")).to_be_visible()
+    figure.get_by_text("Numbers of Is confidence honest?").click()
+    expect(figure.get_by_role("cell", name="after").first).to_be_visible()
+    with page.expect_download() as waiting:
+        figure.get_by_role("link", name="CSV").click()
+    assert waiting.value.path().read_text().startswith("calibrator,confidence,accuracy,low,high")
+    expect(page.get_by_role("row", name="note <1>")).to_contain_text("would be sent")
+    page.get_by_role("main").get_by_text("threshold", exact=True).click()
+    expect(page.get_by_text("The least confidence at which")).to_be_visible()
 
 
 def details(site: Site) -> dict[str, str]:
@@ -33,6 +77,7 @@ def details(site: Site) -> dict[str, str]:
         "webhook": f"/board/webhooks/{webhook}",
         "delivery": f"/board/deliveries/{verbs.list_deliveries(SYSTEM).items[0].id}",
         "person": f"/board/people/{verbs.list_people(SYSTEM)[0].id}",
+        "calibrator": f"/board/calibrators/{learnt(site)}",
     }
 
 
@@ -41,7 +86,9 @@ def test_pages_have_no_violation(sign_in: SignIn, path: str) -> None:
     assert_accessible(sign_in("admin", path))
 
 
-@pytest.mark.parametrize("which", ["model", "activate", "job", "webhook", "delivery", "person"])
+@pytest.mark.parametrize(
+    "which", ["model", "activate", "job", "webhook", "delivery", "person", "calibrator"]
+)
 def test_pages_of_one_thing_have_no_violation(sign_in: SignIn, site: Site, which: str) -> None:
     assert_accessible(sign_in("admin", details(site)[which]))
 

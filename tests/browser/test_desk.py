@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from service.domain.audits import AuditPlan
 from service.domain.errors import LeaseLost
@@ -336,6 +336,64 @@ def test_two_tabs_work_on_different_documents(
     other.goto("/desk")
     expect(other.locator("#work")).to_be_visible()
     assert shown(other) != shown(desk)
+
+
+def test_one_document_in_two_browsers_is_settled_once(
+    desk: Page, site: Site, chromium: Browser, faults: Faults
+) -> None:
+    faults.expect("status of 409")
+    task_id = shown(desk)
+    elsewhere = chromium.new_context(base_url=site.url, reduced_motion="reduce")
+    elsewhere.add_cookies(
+        [{"name": "setwise-session", "value": site.token("reviewer"), "url": site.url}]
+    )
+    other = elsewhere.new_page()
+    other.goto("/desk")
+    expect(other.locator("#work")).to_have_attribute("data-task", task_id)
+    desk.keyboard.press("c")
+    desk.keyboard.type("typed at home")
+    desk.keyboard.press("Escape")
+    other.wait_for_timeout(SETTLED_MS)
+    press(other, "1")
+    saved(other)
+    press(other, "1")  # which makes the one before final
+    saved(other)
+    until(lambda: said(site, task_id))
+    elsewhere.close()
+    desk.keyboard.press("Enter")
+    notice = desk.locator("#notices")
+    expect(notice).to_contain_text("Not settled")
+    expect(notice).to_contain_text("typed at home")
+    annotation = said(site, task_id)
+    assert annotation is not None
+    assert annotation.comment is None
+    decided = [e for e in site.verbs.list_events(SYSTEM, limit=80).items if e.subject == task_id]
+    assert [e.action for e in decided].count("review.decided") == 1
+
+
+def test_markup_and_scripts_of_any_direction_in_labels_are_text(
+    sign_in: Callable[..., Page], context: BrowserContext, arrived: list[str]
+) -> None:
+    labels = ["<img src=x onerror=\"document.title='owned'\">", "תווית عربي", "👩‍⚕️ & <b>bold</b>"]
+
+    def relabelled(route: Route) -> None:
+        answer = route.fetch()
+        item = answer.json()
+        for place, one in enumerate(item["candidates"]):
+            one["labels"] = labels[: place + 1]
+        item["marginals"] = [{"label": label, "probability": 0.5} for label in labels]
+        route.fulfill(response=answer, json=item)
+
+    context.route("**/desk/next", relabelled)
+    page = sign_in("reviewer", "/desk")
+    expect(page.locator("#work")).to_have_attribute("data-task", arrived[0])
+    for label in labels:
+        expect(page.locator("#chips .chip", has_text=label)).to_be_visible()
+    expect(page.locator("#cards .label").first).to_contain_text(labels[0])
+    assert page.locator("#desk img, #desk b").count() == 0
+    assert page.title() == "Review · Setwise"
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0
 
 
 def test_the_back_button_brings_the_document_back(desk: Page) -> None:
