@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from models.base.bernoulli_mixture import ComponentWarning
 from models.base.binary_relevance import BinaryRelevance
+from models.base.label_scores import LabelScores
 from models.capacity import check_room
 from models.confidence.calibration_rows import CalibrationRows
 from models.confidence.calibrators import (
@@ -62,13 +63,18 @@ class Extras(NamedTuple):
     stacked: bool = False  # whether votes refine label probabilities
     n_fits: int = 1  # mixtures whose mean is taken, where the method has one
     beginnings: int = 0  # letters of words that are features of a text besides whole words
+    scored: bool = False  # whether mixtures may see label scores instead of features
 
 
 PRESETS: dict[Preset, Extras] = {
     "paper": Extras(),
-    "fast": Extras(("neighbours", "linear")),
+    "fast": Extras(("neighbours", "linear"), scored=True),
     "best": Extras(
-        ("neighbours", "nearest", "linear", "smooth"), stacked=True, n_fits=2, beginnings=4
+        ("neighbours", "nearest", "linear", "smooth"),
+        stacked=True,
+        n_fits=2,
+        beginnings=4,
+        scored=True,
     ),
 }
 
@@ -109,10 +115,11 @@ class TrainingOptions:
     ----------
     preset : {"paper", "fast", "best"}
         What describes the candidates when reranking: the features of the paper, in addition the
-        votes of `PRESETS`, or more of them. ``"best"`` takes the mean of several mixtures where
-        the method has one, and otherwise describes texts by the beginnings of words too. Votes
-        refine label probabilities only where the documents are neither too few nor too many for
-        it; see `affordable_extras`.
+        votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
+        documents are neither too few nor too many for it; see `affordable_extras`. Where the
+        method has a mixture, ``"fast"`` and ``"best"`` let it see label scores if rows set aside
+        say so, and ``"best"`` takes the mean of several; otherwise ``"best"`` describes texts by
+        the beginnings of words too.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
         ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
@@ -131,8 +138,8 @@ class TrainingOptions:
     l1_ratio : float
         Share of the L1 norm in the penalty.
     n_components : int or None
-        Components of the mixture, at least 1; None takes 25 or 100, whichever makes rows set aside
-        likelier.
+        Components of the mixture, at least 1; None takes 25 or 100, or 50 over label scores,
+        whichever makes rows set aside likeliest.
     bigrams : bool
         Whether a text model also knows pairs of neighbouring words.
     seed : int
@@ -185,7 +192,8 @@ def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int)
     """
     extras = PRESETS[options.preset]
     if options.method not in RERANKING_METHODS:
-        return Extras(n_fits=extras.n_fits if options.method in MIXTURE_METHODS else 1)
+        mixture = options.method in MIXTURE_METHODS
+        return Extras(n_fits=extras.n_fits, scored=extras.scored) if mixture else Extras()
     if not extras.stacked or n_documents < MIN_DOCUMENTS_REFINED:
         return extras._replace(stacked=False)
     if n_documents * n_labels > MAX_REFINED:
@@ -309,6 +317,7 @@ def fit_base(
             n_jobs=options.n_jobs,
             seed=options.seed,
             n_fits=extras.n_fits,
+            scores=_label_scores(base, options) if extras.scored else None,
             voters=extras.voters,
             stacked=extras.stacked,
         )
@@ -335,6 +344,16 @@ def fit_base(
             stack=proposal.stack,
         )
     return FittedBase(vectorizer, X, base, proposal, rows)
+
+
+def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
+    """Return unfitted label scores by classifiers with the penalties of binary relevance."""
+    return LabelScores(
+        base.alpha_,
+        l1_ratio=options.l1_ratio,
+        n_jobs=options.n_jobs,
+        random_state=options.seed,
+    )
 
 
 def assemble(

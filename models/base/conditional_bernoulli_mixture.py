@@ -18,7 +18,7 @@ from models.base.binary_relevance import as_labels
 from models.base.gating import Gate
 from models.base.kernel_map import KernelMap
 from models.base.mixture_em import Documents, StepReport, responsibilities, warn_of_missing
-from models.base.mixture_explanation import ComponentSummary
+from models.base.mixture_explanation import ComponentSummary, feature_contrast
 from models.base.mixture_inference import MixtureInference
 from models.base.mixture_scoring import SeparateExperts, SharedExperts, as_mixture
 from models.base.mixture_search import Found, MixtureSearch
@@ -300,7 +300,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         self.n_iter_ = run.n_iter
         self.reports_ = run.reports
         self.typical_ = np.sqrt(np.asarray(X.power(2).mean(axis=0), dtype=np.float64))
-        self.contrast_ = None if self.kernel_ is None else _contrast(X, owned)
+        self.contrast_ = None if self.kernel_ is None else feature_contrast(X, owned)
         self.n_components_ = len(self.share_)
         self.n_features_in_ = X.shape[1]
         self.classes_ = np.arange(documents.Y.shape[1])
@@ -447,17 +447,3 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
 
 def _is_dense(X: sp.csr_array) -> bool:
     return bool(X.nnz > _DENSE_SHARE * X.shape[0] * X.shape[1])
-
-
-def _contrast(X: sp.csr_array, owned: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the features' means inside each component beside those of all, in deviations."""
-    size = owned.sum(axis=0)
-    inside = np.asarray(X.T @ owned, dtype=np.float64).T / np.maximum(size, 1e-12)[:, None]
-    weight = owned.sum(axis=1) / owned.sum()
-    mean = np.asarray(weight @ X, dtype=np.float64)
-    variance = np.asarray(weight @ X.power(2), dtype=np.float64) - mean**2
-    deviation = np.sqrt(np.maximum(variance, 0.0))
-    contrast: NDArray[np.float64] = np.divide(
-        inside - mean, deviation, out=np.zeros_like(inside), where=deviation > 0.0
-    )
-    return contrast

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -201,3 +202,29 @@ def label_correlation(
     correlation: NDArray[np.float64] = np.clip(covariance / scale, -1.0, 1.0)
     np.fill_diagonal(correlation, 1.0)
     return correlation
+
+
+def feature_contrast(X: sp.csr_array, owned: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the features' means inside each component beside those of all, in deviations.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features)
+        Weighted features.
+    owned : float64 ndarray of shape (n_samples, n_components)
+        Weight of each document in each component.
+
+    Returns
+    -------
+    float64 ndarray of shape (n_components, n_features)
+    """
+    size = owned.sum(axis=0)
+    inside = np.asarray(X.T @ owned, dtype=np.float64).T / np.maximum(size, 1e-12)[:, None]
+    weight = owned.sum(axis=1) / owned.sum()
+    mean = np.asarray(weight @ X, dtype=np.float64)
+    variance = np.asarray(weight @ X.power(2), dtype=np.float64) - mean**2
+    deviation = np.sqrt(np.maximum(variance, 0.0))
+    contrast: NDArray[np.float64] = np.divide(
+        inside - mean, deviation, out=np.zeros_like(inside), where=deviation > 0.0
+    )
+    return contrast

@@ -12,13 +12,14 @@ from sklearn.exceptions import NotFittedError
 
 from models.base.averaged_mixture import AveragedMixture
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.base.stacked_mixture import StackedMixture
 from models.sets.candidates import CandidateSets, merge
 from models.sets.evidence import Evidence
 from models.sets.mixture_mode import set_log_probabilities
 from models.sets.search import MAX_CANDIDATES
 from models.sets.sources import MarginalCandidates, VotedCandidates
 
-SomeMixture = ConditionalBernoulliMixture | AveragedMixture
+SomeMixture = ConditionalBernoulliMixture | AveragedMixture | StackedMixture
 
 # Sets scored per document to find the candidates. The whole list is proven for a fifth of the
 # documents then; without the limit the search takes half as long again, and no more true sets are
@@ -31,7 +32,7 @@ class MixtureCandidates(BaseEstimator):
 
     Parameters
     ----------
-    mixture : ConditionalBernoulliMixture or AveragedMixture, optional
+    mixture : ConditionalBernoulliMixture, AveragedMixture or StackedMixture, optional
         Its parameters are used, a clone is fitted; by default the default mixture.
     k : int, default 10
         Sets a document and origin, 1 to 64.
@@ -41,7 +42,7 @@ class MixtureCandidates(BaseEstimator):
 
     Attributes
     ----------
-    mixture_ : ConditionalBernoulliMixture or AveragedMixture
+    mixture_ : ConditionalBernoulliMixture, AveragedMixture or StackedMixture
         Fitted.
     """
 
@@ -116,12 +117,19 @@ class MixtureCandidates(BaseEstimator):
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the fitted source."""
         stored = settings["mixture"]
-        kind = AveragedMixture if "fits" in stored else ConditionalBernoulliMixture
-        mixture = kind.from_state(arrays, stored)
+        mixture: SomeMixture
+        if "stacked" in stored:
+            mixture = StackedMixture.from_state(arrays, stored)
+        elif "fits" in stored:
+            mixture = AveragedMixture.from_state(arrays, stored)
+        else:
+            mixture = ConditionalBernoulliMixture.from_state(arrays, stored)
         return cls.of(mixture, int(settings["k"]), union=bool(settings["union"]))
 
 
 def _without_threads(settings: Mapping[str, Any]) -> dict[str, Any]:
+    if "stacked" in settings:
+        return {**settings, "stacked": _without_threads(settings["stacked"])}
     if "fits" in settings:
         return {**settings, "fits": [_without_threads(fit) for fit in settings["fits"]]}
     return {**settings, "params": {**settings["params"], "n_jobs": None}}

@@ -8,9 +8,11 @@ not listed have :math:`p_k(y) \le G_k`, no set that nobody has listed exceeds
 .. math:: \tau = \sum_k \pi_k G_k,
 
 so the search ends with a proof as soon as the best set found has :math:`p \ge \tau` (thesis,
-Algorithms 3.2 and 3.3). Three things make it fast: :math:`G_k` starts at the component's mode, not
-at infinity; the next set is asked of the component that holds up the bound most; and a component
-prepares its list only when asked for more than its mode.
+Algorithms 3.2 and 3.3). Four things make it fast: :math:`G_k` starts at the component's mode, not
+at infinity, or at the set after it where that is the empty set and cannot be the answer; the next
+set is asked of the component that holds up the bound most; a component prepares its list only when
+asked for more than its mode; and classifiers that components share are evaluated once
+(`mixture_measure`).
 
 All scores go one route, a sum of logits in label order, so that ties are ties: mixing routes would
 leave the best set below the bound by rounding, for ever.

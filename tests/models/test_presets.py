@@ -95,7 +95,8 @@ def test_both_ways_of_reranking_have_presets_and_no_other_method() -> None:
 def test_only_the_best_mixture_is_a_mean_of_several() -> None:
     for preset, n_fits in [("paper", 1), ("fast", 1), ("best", PRESETS["best"].n_fits)]:
         options = TrainingOptions(method="cbm", preset=preset)
-        assert affordable_extras(options, 1000, 10) == Extras(n_fits=n_fits)
+        scored = preset != "paper"
+        assert affordable_extras(options, 1000, 10) == Extras(n_fits=n_fits, scored=scored)
     assert PRESETS["best"].n_fits > 1
 
 

@@ -8,9 +8,11 @@ from sklearn.base import clone
 
 from models.base.bernoulli_mixture import ComponentWarning
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.base.label_scores import LabelScores
+from models.base.stacked_mixture import StackedMixture
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor
-from models.proposals import choose_size
+from models.proposals import choose_size, propose_mixture
 from models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, vectors
 
@@ -42,6 +44,7 @@ def test_artifacts_predict_bit_for_bit(predictor, tmp_path):
 
 def test_the_best_preset_averages_mixtures(predictor):
     mixture = predictor.source.mixture_
+    mixture = mixture.model_ if isinstance(mixture, StackedMixture) else mixture
     assert len(mixture.fits_) == PRESETS["best"].n_fits
     assert mixture.n_components_ == 5 * len(mixture.fits_)
     plain = fitted(predictor.manifest["method"], preset="fast").source.mixture_
@@ -71,6 +74,36 @@ def test_equal_seeds_give_equal_models_on_any_number_of_threads():
     assert fitted("cbm-rerank", 1).version == fitted("cbm-rerank", 2).version
 
 
+@pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
+def test_mixtures_see_label_scores_where_rows_set_aside_are_likelier_then():
+    def source(documents, **given):
+        asked = {"n_components": 6, "union": False, "n_jobs": 1, "seed": 0, **given}
+        return propose_mixture(3, documents.X, documents.Y, **asked)
+
+    rng = np.random.default_rng(0)
+    # Hundreds of noisy measurements: a gate over all of them has nothing to go by.
+    topic = rng.integers(0, 4, size=1000)
+    places = rng.normal(size=(4, 300))
+    sets = np.array(
+        [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 0, 0, 1, 0, 0]]
+    )
+    kept = rng.random((1000, 6)) < 0.9
+    noisy = dataset(places[topic] + 5.0 * rng.normal(size=(1000, 300)), sets[topic] * kept)
+    scores = LabelScores(1e-2, n_jobs=1)
+    chosen = source(noisy, scores=scores, n_fits=2)
+    assert isinstance(chosen.final.mixture_, StackedMixture)
+    assert isinstance(chosen.for_folds.mixture, StackedMixture)
+    assert chosen.for_folds.mixture.mixture.n_fits == 2
+    # Each label is logistic in one number: nothing is gained by a second look.
+    X = rng.normal(size=(1000, 3))
+    plain = dataset(X, rng.random(X.shape) < 1.0 / (1.0 + np.exp(-1.5 * X)))
+    assert not isinstance(source(plain, scores=scores).final.mixture_, StackedMixture)
+    # Nor is it tried where it is not asked for, or there are too few documents.
+    assert not isinstance(source(noisy).final.mixture_, StackedMixture)
+    few = dataset(noisy.X.toarray()[:900], noisy.Y.toarray()[:900])
+    assert not isinstance(source(few, scores=scores).final.mixture_, StackedMixture)
+
+
 def test_no_components_are_refused():
     with pytest.raises(ValueError, match="n_components must be at least 1"):
         TrainingOptions(method="cbm", n_components=0)
@@ -86,7 +119,7 @@ def test_the_number_of_components_is_the_likelier_one_on_rows_set_aside():
     places *= 3.0 / np.linalg.norm(places, axis=1, keepdims=True)
     many = dataset(places[kinds] + 0.3 * rng.normal(size=(2400, 6)), sets[kinds])
     template = ConditionalBernoulliMixture(features="linear", alpha=1e-3, random_state=0)
-    assert choose_size(template, many.X, many.Y) == 100
+    assert choose_size(template, many.X, many.Y)[0] == 100
     aside = {}
     noise = rng.normal(size=(300, 40)), rng.random((300, 9)) < 0.3
     documents = dataset(*noise)
@@ -94,6 +127,7 @@ def test_the_number_of_components_is_the_likelier_one_on_rows_set_aside():
         model = clone(template).set_params(n_components=size)
         reports = model.fit(documents.X, documents.Y).reports_
         aside[size] = np.nanmax([report.valid_log_likelihood for report in reports])
-    assert choose_size(template, documents.X, documents.Y) == max(aside, key=aside.get)
+    best = max(aside, key=aside.get)
+    assert choose_size(template, documents.X, documents.Y) == (best, aside[best])
     few = dataset(noise[0], noise[0][:, :2] > 0)
-    assert choose_size(template, few.X, few.Y) == 25
+    assert choose_size(template, few.X, few.Y)[0] == 25
