@@ -2,9 +2,9 @@
 
 Run as ``python benchmarks/bench_worth.py [FOLDER]…``; only the ``train`` part of a folder is read,
 of ``FOLDER:N`` so many of its documents, drawn by seed 0. Without folders the Reuters stories of
-``SETWISE_TEST_DATA`` are taken. Binary relevance and the
-voters are cross-fitted once; each row then refines labels, proposes, describes and judges sets with
-some of the parts, everything cross-validated in the same five folds with one boosted calibrator.
+``SETWISE_TEST_DATA`` are taken. Binary relevance and the voters are cross-fitted once; each row
+then refines labels, proposes, describes and judges sets with some of the parts, everything
+cross-validated in the same five folds with one boosted calibrator.
 Differences are paired by document, in points of set accuracy with their standard error.
 """
 
