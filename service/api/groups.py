@@ -1,11 +1,11 @@
 """Many requests handled in one go: the fixed costs of a transaction are paid once for a group."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
+from threading import Condition, Thread
 from typing import Generic, TypeVar
 
 from service.domain.errors import StorageUnavailable
@@ -21,27 +21,33 @@ class _Waiting(Generic[Asked, Answered]):
     answer: "asyncio.Future[Answered]"
 
 
+GATHERING = 0.125
+"""For how much of the time that the last group took the next one may wait to grow as large."""
+
+
 class Grouped(Generic[Asked, Answered]):
     """Handles whatever has arrived while the last group was handled as the next one.
 
-    A thread or two handle one group after another. Nobody waits for a group to fill: a request that
-    comes alone is handled at once and alone, and groups grow with the load. Answers leave when
-    the whole group is done, which for a transaction means that it is committed.
+    A thread or more handle one group after another. A request that comes alone is handled at once
+    and alone, and groups grow with the load. Under load, those who were just answered ask again
+    within a moment: without waiting a little for them (`GATHERING`), the first of them would make
+    a group of its own, and each second group would be next to empty at the price of a full one.
+    Answers leave when the whole group is done, which for a transaction means that it is committed.
 
     Parameters
     ----------
     handle : callable
         Takes the requests of a group and gives for each, in order, the answer or what is to be
         raised. If it raises, that is every answer of the group.
+    name : str
+        Of the threads.
+    at_once : int
+        Groups under way.
     largest : int
         Most requests of a group.
     most_waiting : int
         Requests that may wait; further ones are refused, so that a slow database makes neither
         memory nor delays grow without end.
-    at_once : int
-        Groups under way: with two, one is computed while the other waits for the disk.
-    name : str
-        Of the threads.
     """
 
     def __init__(
@@ -56,11 +62,16 @@ class Grouped(Generic[Asked, Answered]):
         self._handle = handle
         self._largest = largest
         self._most_waiting = most_waiting
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=name)
-        self._lock = Lock()
         self._waiting: deque[_Waiting[Asked, Answered]] = deque()
-        self._idle = at_once
+        self._changed = Condition()
+        self._awaited = 1
+        self._gather_until = 0.0
         self._closed = False
+        self._started = False
+        self._threads = [
+            Thread(target=self._work, name=f"{name}-{place}", daemon=True)
+            for place in range(at_once)
+        ]
 
     async def __call__(self, asked: Asked) -> Answered:
         """Return the answer, once its whole group is done.
@@ -72,41 +83,62 @@ class Grouped(Generic[Asked, Answered]):
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answered] = loop.create_future()
-        with self._lock:
+        with self._changed:
             if self._closed:
                 raise StorageUnavailable("The service is stopping.")
             if len(self._waiting) >= self._most_waiting:
                 raise StorageUnavailable(
                     f"{self._most_waiting} requests wait for the database already."
                 )
+            if not self._started:
+                self._started = True
+                for thread in self._threads:
+                    thread.start()
             self._waiting.append(_Waiting(asked, loop, answer))
-            if self._idle:
-                self._idle -= 1
-                self._threads.submit(self._work)
+            # The first one wakes a thread; it sleeps again until there are as many as it awaits.
+            if len(self._waiting) in {1, self._awaited}:
+                self._changed.notify()
         return await answer
 
     def close(self) -> None:
         """Refuse new requests and return when those that wait are answered."""
-        with self._lock:
+        with self._changed:
             self._closed = True
-        self._threads.shutdown(wait=True)
+            self._changed.notify_all()
+        if self._started:
+            for thread in self._threads:
+                thread.join()
 
     def _work(self) -> None:
         while group := self._next_group():
+            started_at = time.monotonic()
             try:
                 answers = self._handle([waiting.asked for waiting in group])
                 pairs = list(zip(group, answers, strict=True))
             except BaseException as error:  # noqa: BLE001 -- somebody waits for each answer
                 failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
                 pairs = [(waiting, failure) for waiting in group]
+            now = time.monotonic()
+            self._awaited = len(group)
+            self._gather_until = now + GATHERING * (now - started_at)
             _deliver(pairs)
 
     def _next_group(self) -> list[_Waiting[Asked, Answered]]:
-        with self._lock:
+        """Return who is next, once there is anybody; nobody when the last was answered."""
+        with self._changed:
+            while not self._closed:
+                left_s = self._gather_until - time.monotonic()
+                if not self._waiting:
+                    self._changed.wait()
+                elif len(self._waiting) < self._awaited and left_s > 0:
+                    self._changed.wait(left_s)
+                else:
+                    break
             size = min(self._largest, len(self._waiting))
-            if not size:
-                self._idle += 1
-            return [self._waiting.popleft() for _ in range(size)]
+            group = [self._waiting.popleft() for _ in range(size)]
+            if self._waiting:
+                self._changed.notify()  # there is work for another thread
+            return group
 
 
 def _deliver(pairs: Sequence[tuple[_Waiting[Asked, Answered], Answered | Exception]]) -> None:

@@ -194,3 +194,26 @@ def test_two_groups_may_be_under_way_and_no_more() -> None:
     with grouped(handler, at_once=2) as group:
         assert asyncio.run(scene(handler, group)) == [4, 8, 12, 16]
     assert handler.groups == [[2], [4], [6, 8]]
+
+
+def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
+    handler = Handler()
+
+    async def busy_caller(group: Grouped[int, int]) -> None:
+        for number in (2, 4):
+            await group(number)
+            await asyncio.sleep(0.02)  # slower than a thread wakes, faster than the pause ends
+
+    async def scenario(group: Grouped[int, int]) -> None:
+        handler.door.clear()
+        callers = [asyncio.create_task(busy_caller(group)) for _ in range(5)]
+        await handler.busy()
+        await asyncio.sleep(1.0)
+        handler.door.set()
+        await asyncio.gather(*callers)
+
+    with grouped(handler) as group:
+        asyncio.run(scenario(group))
+    # The first one is alone, and its second request comes while the other four are handled.
+    assert [len(one) for one in handler.groups[:2]] == [1, 4]
+    assert max(len(one) for one in handler.groups[2:]) > 1
