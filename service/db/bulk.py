@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Dialect, Table
 
-from service.db.types import cipher_of
+from service.db.types import Instant, cipher_of
 
 if TYPE_CHECKING:
     from service.security.ciphers import TextCipher
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]  # Any: whatever the columns take
 _Convert = Callable[[Any], Any]  # Any: as above
 
-_LARGEST = 64
-"""Rows of one statement; all sizes below it that are powers of two have statements of their own."""
+_LARGEST, _STEP = 64, 16
+"""Rows of one statement. Each number up to a step has a statement of its own, and so has each
+multiple of a step: any number of rows takes two, and connections keep few enough to stay parsed."""
 
 
 class RowInsert:
@@ -47,13 +48,12 @@ class RowInsert:
         prepared = self._prepared.get(key)
         if prepared is None:
             prepared = self._prepared[key] = _Prepared(self._table, names, connection.dialect)
-        for name, convert in prepared.conversions:
-            for row in rows:
-                row[name] = convert(row[name])
+        prepared.convert(rows)
         values = [prepared.in_order(row) for row in rows]
         done = 0
         while done < len(values):
-            size = min(_LARGEST, 1 << ((len(values) - done).bit_length() - 1))
+            left = len(values) - done
+            size = left if left <= _STEP else min(_LARGEST, left // _STEP * _STEP)
             together = tuple(chain.from_iterable(values[done : done + size]))
             connection.exec_driver_sql(prepared.statement(size), together)
             done += size
@@ -73,11 +73,27 @@ class _Prepared:
         self._row = f"({', '.join([place] * len(names))})"
         self._statements: dict[int, str] = {}
         self.in_order: Callable[[Row], tuple[Any, ...]] = itemgetter(*names)  # Any: as above
-        self.conversions: list[tuple[str, _Convert]] = [
-            (column.name, convert)
+        self._conversions: list[tuple[str, _Convert, bool]] = [
+            (column.name, convert, isinstance(column.type, Instant))
             for column in columns
             if (convert := column.type.dialect_impl(dialect).bind_processor(dialect))
         ]
+
+    def convert(self, rows: Sequence[Row]) -> None:
+        """Turn values into what the driver takes, each as its column's type does.
+
+        None is NULL whatever the type.
+        """
+        for name, convert, is_instant in self._conversions:
+            before = after = None
+            for row in rows:
+                value = row[name]
+                if value is None:
+                    continue
+                # What is stored together came about at one time, which need be converted only once.
+                if value is not before or not is_instant:
+                    before, after = value, convert(value)
+                row[name] = after
 
     def statement(self, size: int) -> str:
         """Return the statement for ``size`` rows; always the same text, so it is parsed once."""

@@ -6,6 +6,7 @@ says nothing of the score, and nobody without the key can tell which documents w
 
 import hashlib
 import hmac
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -56,15 +57,19 @@ class Lottery:
         # Names hold no NUL, so that no two documents share a message.
         message = f"{client_id}\0{name}".encode()
         digest = hmac.digest(self.key, message, hashlib.sha256)
-        return Draws(*(_uniform(digest[start : start + 8]) for start in (0, 8, 16)))
+        audit, overlap, reread, _ = _FOUR_NUMBERS.unpack(digest)
+        return Draws(_uniform(audit), _uniform(overlap), _uniform(reread))
 
     def __repr__(self) -> str:
         return "Lottery()"
 
 
-def _uniform(eight: bytes) -> float:
-    # A float has 53 bits; more would round up to 1.
-    return (int.from_bytes(eight) >> 11) / 2**53
+_FOUR_NUMBERS = struct.Struct(">4Q")
+
+
+def _uniform(bits: int) -> float:
+    # A float has 53 bits; all 64 would round up to 1.
+    return (bits >> 11) / 2**53
 
 
 class Selection(NamedTuple):

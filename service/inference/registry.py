@@ -16,19 +16,15 @@ from service.domain.errors import (
     ModelUnavailable,
     ServiceError,
 )
-from service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
+from service.domain.predictions import Document, ScoredSet, TermWeight
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
+from service.inference.answers import Answers
 from service.use_cases.ports import Begin, Predictor, UnitOfWork
-from service.use_cases.written import write_scores
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictions, SetPredictor
     from models.recalibrations import KeptRecalibration
-
-MOST_MARGINALS = 50
-NEGLIGIBLE = 0.005
-"""Marginals below this are not stored: a large vocabulary would fill the answer with them."""
 
 RETRY_AFTER_S = 30.0
 """How long a model that failed to load is left alone."""
@@ -44,6 +40,7 @@ class LoadedPredictor:
     ) -> None:
         self._predictor = predictor
         self._calibrator = calibrator
+        self._answers = Answers(predictor.label_names)
 
     def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
         """Return the same model behind another calibrator; None is its own.
@@ -98,7 +95,15 @@ class LoadedPredictor:
             if self._predictor.kind == "text"
             else self._score_features(documents)
         )
-        return self._scored(predictions)
+        own = confidences = predictions.confidence
+        if self._calibrator is not None:
+            confidences = self._calibrator.recalibration.correct(predictions.candidates, own)
+        return self._answers(
+            predictions,
+            confidences,
+            model_version=self.version,
+            calibrator_version=self.calibrator_version,
+        )
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
         """Tell of each label set whether a training document has it; True if that is unknown."""
@@ -170,60 +175,6 @@ class LoadedPredictor:
                 f"The document has {error}.",
                 [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
             ) from error
-
-    def _scored(self, predictions: "SetPredictions") -> list[ScoredSet]:
-        # All documents together and as lists, because Python takes numbers out of arrays one by
-        # one and slowly.
-        import numpy as np  # noqa: PLC0415 -- as above
-
-        from models.predictor import most_likely  # noqa: PLC0415 -- as above
-
-        sets, names = predictions.candidates, predictions.label_names
-        own = confidences = predictions.confidence
-        if self._calibrator is not None:
-            confidences = self._calibrator.recalibration.correct(sets, own)
-        calibrator_version = self.calibrator_version
-        labels = [names[label] for label in sets.labels.tolist()]
-        bounds = sets.set_indptr.tolist()
-        ranked = [
-            Candidate(tuple(labels[first:last]), confidence, score)
-            for first, last, confidence, score in zip(
-                bounds,
-                bounds[1:],
-                confidences.tolist(),
-                np.exp(sets.log_score).tolist(),
-                strict=False,  # there is one bound more than there are sets
-            )
-        ]
-        order = most_likely(predictions.marginals, MOST_MARGINALS)
-        likely = np.take_along_axis(predictions.marginals, order, axis=1)
-        kept = (likely >= NEGLIGIBLE).sum(axis=1).tolist()
-        starts = sets.doc_indptr.tolist()
-        known = (predictions.known_features > 0).tolist()
-        said = None if own is confidences else own.tolist()
-        scored = []
-        for row, columns in enumerate(order.tolist()):
-            candidates = tuple(ranked[starts[row] : starts[row + 1]])
-            shown = kept[row]
-            marginals = tuple(
-                map(
-                    Marginal,
-                    [names[column] for column in columns[:shown]],
-                    likely[row, :shown].tolist(),
-                )
-            )
-            scored.append(
-                ScoredSet(
-                    candidates=candidates,
-                    marginals=marginals,
-                    out_of_domain=not known[row],
-                    model_version=self._predictor.version,
-                    calibrator_version=calibrator_version,
-                    replaced=None if said is None else tuple(said[starts[row] : starts[row + 1]]),
-                    written=write_scores(candidates, marginals),
-                )
-            )
-        return scored
 
 
 _Id = tuple[str, str | None]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from service.domain.audits import AuditRole, Lottery
 from service.domain.delivery import auto_sent
@@ -229,9 +230,9 @@ class Predict:
             return error
 
     def _record(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> list[Prediction]:
-        policy = transaction.policies.current()
+        policy, now = transaction.policies.current(), self.now()
         with self.stage("route"):
-            decided = [self._decided(policy, submission, score) for submission, score in scored]
+            decided = [self._decided(policy, now, *one) for one in scored]
         made = [prediction for prediction, _ in decided]
         transaction.predictions.add_all(
             [
@@ -269,7 +270,7 @@ class Predict:
         return made
 
     def _decided(
-        self, policy: RoutingPolicy, submission: Submission, scored: ScoredSet
+        self, policy: RoutingPolicy, now: datetime, submission: Submission, scored: ScoredSet
     ) -> tuple[Prediction, tuple[ReviewKind, ...]]:
         """Return the prediction, and the kinds of review that it gets."""
         id_, client, document = self.new_id(), submission.caller.id, submission.document
@@ -286,7 +287,7 @@ class Predict:
             reason=reason,
             threshold=policy.least_for(scored),
             policy_version=policy.version,
-            created_at=self.now(),
+            created_at=now,
             selection=selection,
             rule=rule.name if rule is not None else None,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -197,23 +198,28 @@ def test_two_groups_may_be_under_way_and_no_more() -> None:
 
 
 def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
-    handler = Handler()
+    class Slow(Handler):
+        def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
+            answers = super().__call__(asked)
+            time.sleep(2.0 if asked[0] == 2 else 0.0)
+            return answers
 
-    async def busy_caller(group: Grouped[int, int]) -> None:
-        for number in (2, 4):
-            await group(number)
-            await asyncio.sleep(0.02)  # slower than a thread wakes, faster than the pause ends
+    handler = Slow()
+
+    async def caller(group: Grouped[int, int], place: int) -> None:
+        await group(2)
+        await asyncio.sleep(0.005 * place)  # each comes after a thread would have taken the first
+        await group(4)
 
     async def scenario(group: Grouped[int, int]) -> None:
         handler.door.clear()
-        callers = [asyncio.create_task(busy_caller(group)) for _ in range(5)]
+        first = asyncio.create_task(group(0))
         await handler.busy()
-        await asyncio.sleep(1.0)
+        callers = asyncio.gather(*(caller(group, place) for place in range(5)))
+        await asyncio.sleep(0)
         handler.door.set()
-        await asyncio.gather(*callers)
+        await asyncio.gather(first, callers)
 
     with grouped(handler) as group:
         asyncio.run(scenario(group))
-    # The first one is alone, and its second request comes while the other four are handled.
-    assert [len(one) for one in handler.groups[:2]] == [1, 4]
-    assert max(len(one) for one in handler.groups[2:]) > 1
+    assert handler.groups == [[0], [2] * 5, [4] * 5]

@@ -29,8 +29,8 @@ from service.domain.errors import (
 )
 from service.domain.predictions import Document
 from service.domain.versions import ModelVersion
+from service.inference.answers import MOST_MARGINALS
 from service.inference.registry import (
-    MOST_MARGINALS,
     RETRY_AFTER_S,
     LoadedPredictor,
     ModelRegistry,
