@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import structlog
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
@@ -22,9 +23,9 @@ from service.dashboard.compression import compressed
 from service.dashboard.figures import Figure
 from service.dashboard.glossary import GLOSSARY
 from service.dashboard.navigation import places_for
-from service.dashboard.sessions import LOGIN, SignInFirst
+from service.dashboard.sessions import LOGIN, SignInFirst, visitor_of
 from service.domain import errors
-from service.domain.errors import ServiceError, Unauthenticated
+from service.domain.errors import FieldFault, ServiceError, Unauthenticated
 from service.security.cookies import Visit
 from service.security.headers import PAGE_POLICY
 
@@ -76,7 +77,11 @@ class Page(APIRoute):
             except ServiceError as error:
                 if _is_script(request):
                     raise
-                return refusal(error)
+                return refusal(error, request)
+            except RequestValidationError as error:
+                if _is_script(request):
+                    raise
+                return refusal(_unreadable(error), request)
 
         return guarded
 
@@ -99,19 +104,52 @@ def go(address: str) -> Response:
     )
 
 
-def refusal(error: ServiceError) -> Response:
-    """Return the page that tells a person of a refusal."""
+def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
+    """Return the refusal of an address or a form whose values are not what they must be."""
+    faults = []
+    for entry in error.errors():
+        given = entry.get("input")
+        said = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
+        must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
+            {"msg": entry["msg"], **entry.get("ctx", {})}
+        )
+        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + said))
+    return errors.InvalidRequest("The address, or what was sent, cannot be read.", faults)
+
+
+_MUST = {
+    "missing": "is missing",
+    "int_parsing": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "enum": "must be {expected}",
+}
+_LONGEST_SHOWN = 40
+
+
+def refusal(error: ServiceError, request: Request) -> Response:
+    """Return the page that tells a person of a refusal, in the frame that is theirs."""
     if isinstance(error, errors.StorageUnavailable):
         # Its words may name files and hosts, which are for the operator.
         log.warning("page.unavailable", reason=error.detail)
         return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
     status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
     faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
-    detail = " ".join([error.detail, *(f"{fault.pointer} {fault.detail}." for fault in faults)])
-    answer = page("refused.html", {"heading": title, "detail": detail}, status=status)
+    detail = " ".join([error.detail, *(f"{_place(fault)} {fault.detail}." for fault in faults)])
+    shown = {
+        "heading": title,
+        "detail": detail,
+        # Where the address asks for too much, the page itself may still be had.
+        "without": request.url.path if faults and request.method == "GET" else None,
+    }
+    answer = page("refused.html", shown, visit=visitor_of(request), status=status)
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
+
+
+def _place(fault: FieldFault) -> str:
+    return fault.pointer.removeprefix("/query/")
 
 
 def page(

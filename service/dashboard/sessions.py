@@ -104,9 +104,16 @@ class Visitors:
             visit = self.cookies.visit(request)
         except Unauthenticated as error:
             raise SignInFirst(_asked_for(request)) from error
+        request.state.visit = visit
         for permission in needed:
             visit.caller.require(permission)
         return visit
+
+
+def visitor_of(request: Request) -> Visit | None:
+    """Return who was let in, even where they were refused something; None for nobody."""
+    visit: Visit | None = getattr(request.state, "visit", None)
+    return visit
 
 
 def _asked_for(request: Request) -> str:

@@ -113,6 +113,45 @@ def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
     assert "must lie between" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("query", "says"),
+    {
+        "days=abc": "days must be a whole number, not &#39;abc&#39;.",
+        "days=1.5": "days must be a whole number",
+        "days=": "days must be a whole number, not &#39;&#39;.",
+        "pace=month": "pace must be &#39;day&#39; or &#39;week&#39;, not &#39;month&#39;.",
+        "threshold=high&target=<b>": "threshold must be a number, not &#39;high&#39;. "
+        "target must be a number, not &#39;&lt;b&gt;&#39;.",
+        "threshold=nan": "threshold must lie between 0 and 1.",
+        f"days={'9' * 5000}": "days",
+    }.items(),
+)
+def test_what_cannot_be_read_is_refused_in_the_frame_of_the_page(
+    browser: Browser, query: str, says: str
+) -> None:
+    for address in ("/cockpit", "/cockpit/volume.csv"):
+        answer = browser.get(f"{address}?{query}")
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert says in answer.text
+        assert len(answer.text) < 20_000
+        assert 'href="/account"' in answer.text  # in the frame of who is signed in
+        assert f'<a href="{address}">Show the page as usual.</a>' in answer.text
+
+
+def test_a_script_is_told_in_json_what_cannot_be_read(browser: Browser) -> None:
+    answer = browser.get("/cockpit?days=abc", Accept="application/json")
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["pointer"] == "/query/days"
+
+
+def test_nobody_learns_what_an_address_takes_before_signing_in(service: Service) -> None:
+    answer = Browser(service).get("/cockpit?days=abc")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=%2Fcockpit%3Fdays%3Dabc"
+
+
 def test_numbers_are_taken_away_as_csv_and_json(service: Service, browser: Browser) -> None:
     worked(service)
     as_csv = browser.get("/cockpit/volume.csv?days=7")
