@@ -38,6 +38,16 @@ KINDS = {
 }
 
 
+RESULTS = {
+    "active": "Serves now",
+    "calibration_id": "Report",
+    "calibrator_version": "Calibrator",
+    "certification_id": "Report",
+    "reason": "Why",
+}
+"""What a page calls parts of a job's result that would be hard to read as they are named."""
+
+
 def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
     """Return the routes of the jobs."""
     router = APIRouter(route_class=Page)
@@ -126,6 +136,7 @@ def _one(
         "recurring": RECURRING,
         "refusal": refusal,
         "result": sorted((job.result or {}).items()),
+        "results": RESULTS,
     }
     return framed("board_job.html", values, visit=visit, section=HERE, notice=notice, status=status)
 

@@ -90,6 +90,7 @@ def take(browser: Browser, url: str, passwords: dict[str, str], to: Path) -> lis
                 made.append(shoot(page, to / f"{name}-{scheme}.png"))
             if login == "admin":
                 made.append(shoot(effect(page), to / f"policy-effect-{scheme}.png"))
+                made.append(shoot(calibrator(page), to / f"calibrator-{scheme}.png"))
             page.set_viewport_size(TABLET)
             for name, path in pages.items():
                 page.goto(path, wait_until="networkidle")
@@ -108,6 +109,21 @@ def effect(page: Page) -> Page:
     page.get_by_role("button", name="See what it would do").click()
     page.get_by_role("heading", name="What your change would do").wait_for()
     return page
+
+
+def calibrator(page: Page) -> Page:
+    """Read what the demo's calibrator is worth, once it is learnt."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        page.goto("/board/calibrators")
+        newest = page.locator("main tbody th a").first
+        if newest.count():
+            newest.click()
+            page.locator("#reliability").evaluate("one => one.scrollIntoView({block: 'center'})")
+            return page
+        if time.monotonic() > deadline:
+            raise SystemExit("the demo has learnt no calibrator")
+        time.sleep(1)
 
 
 def shoot(page: Page, file: Path) -> Path:
