@@ -81,7 +81,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
     )
     if not curves:
         return figure
-    says = _says(curves)
+    says = f"{_says(curves)} {_rows_say(report, curves)}"
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, 1, percent_ticks(0, 1), "share that is right"),
@@ -117,8 +117,21 @@ def _says(curves: Mapping[str, Curve]) -> str:
             "often right than their confidence says; above it, more often"
         )
         told.append(f"{when.capitalize()}, the curve {how} (p = {curve.p_value:.2g}).")
-    rows = plural(max(curve.n for curve in curves.values()), "row")
-    return f"{' '.join(told)} Drawn from {rows} that neither calibrator has learnt from."
+    return " ".join(told)
+
+
+def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
+    """Say what the curves are drawn from, and which one had an easier time of it."""
+    rows = max(curve.n for curve in curves.values())
+    compared = report.get("comparison")
+    unseen = compared.get("n") if isinstance(compared, Mapping) else None
+    told = f"Drawn from {plural(rows, 'row')}, each judged by a fit that has not seen it"
+    if isinstance(unseen, int) and unseen < rows:
+        return (
+            f"{told}; the calibrator before has learnt from {rows - unseen:,} of them, which "
+            "flatters it."
+        )
+    return f"{told}."
 
 
 def _missing(report: Mapping[str, object]) -> str:

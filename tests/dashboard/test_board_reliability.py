@@ -34,7 +34,15 @@ def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
     before, _, after = figure.says.partition("After")
     assert before.startswith("Before, the curve strays further")
     assert after.startswith(", the curve stays where honest confidence would lie")
-    assert figure.says.endswith("600 rows that neither calibrator has learnt from.")
+    assert figure.says.endswith("600 rows, each judged by a fit that has not seen it.")
+
+
+def test_a_calibrator_that_has_seen_the_rows_is_said_to_be_flattered(
+    report: dict[str, object],
+) -> None:
+    says = reliability(report | {"comparison": {"n": 150}}).says
+    assert says.endswith("before has learnt from 450 of them, which flatters it.")
+    assert "flatters" not in reliability(report | {"comparison": {"n": N}}).says
 
 
 def test_its_numbers_are_those_of_the_report(report: dict[str, object]) -> None:
