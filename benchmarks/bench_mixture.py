@@ -2,12 +2,13 @@
 
     python benchmarks/bench_mixture.py [FOLDER] [--part PART] [--seed 0]
 
-PART is ``rules``, ``components``, ``sparsity``, ``means`` or ``all`` (the first three).
+PART is ``rules``, ``components``, ``sparsity``, ``means``, ``scores`` or ``all`` (the first three).
 
 FOLDER holds ``train`` and ``test`` parts; by default it is BIBTEX in ``SETWISE_TEST_DATA``.
 ``rules`` fits one model and applies every decision rule to the test part (thesis, Tables 3.4 to
 3.6). ``components`` fits with rising K, each K in a process of its own, and reports seconds of CPU,
 peak memory and microseconds per document of each inference; ``--plot FILE`` draws the seconds.
+With ``--experts mean`` it takes the mean of two fits with K components each.
 ``sparsity`` compares separate experts with and without the two shortcuts of section 3.5 on
 validation rows of the training part. ``means`` cross-validates on the training part what more
 components, weaker penalties and the mean of several fits are worth.
@@ -29,10 +30,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
+from sklearn.base import clone
 
 from models.base.averaged_mixture import AveragedMixture
 from models.base.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from models.base.stacked_mixture import StackedMixture
 from models.corpus.datasets import Dataset, fold_ids, read_dataset
 from models.corpus.text import TextVectorizer
 from models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
@@ -43,15 +46,18 @@ from models.sets.sized_calibration import (
 )
 
 COMPONENTS = (5, 10, 20, 50, 100)
+EXPERTS = ["shared", "separate", "boosted", "mean"]  # the last: two fits with shared experts
 
-Kind = Literal["shared", "separate", "boosted"]
-Model = ConditionalBernoulliMixture | BoostedBernoulliMixture
+Kind = Literal["shared", "separate", "boosted", "mean"]
+Model = ConditionalBernoulliMixture | BoostedBernoulliMixture | AveragedMixture
 
 
 def make(kind: Kind, n_components: int, seed: int) -> Model:
     """Return an unfitted mixture."""
     if kind == "boosted":
         return BoostedBernoulliMixture(n_components, random_state=seed)
+    if kind == "mean":
+        return AveragedMixture(ConditionalBernoulliMixture(n_components), random_state=seed)
     return ConditionalBernoulliMixture(n_components, experts=kind, random_state=seed)
 
 
@@ -192,7 +198,8 @@ def _cost(model: Model, X: csr_array, Y: csr_array, batch: csr_array) -> Cost:
         for name, seconds in _time_inference(model, batch).items()
     }
     size = sum(array.nbytes for array in model.get_state()[0].values()) / 2**20
-    return Cost(model.n_components_, cpu, wall, model.n_iter_, peak, size, inference)
+    steps = model.fits_[0].n_iter_ if isinstance(model, AveragedMixture) else model.n_iter_
+    return Cost(model.n_components_, cpu, wall, steps, peak, size, inference)
 
 
 def draw(found: dict[Kind, list[Cost]], title: str, file: Path) -> None:
@@ -290,16 +297,46 @@ def compare_means(folder: Path, sizes: list[int], seed: int, n_folds: int) -> No
                 )
 
 
+def compare_scores(folder: Path, n_components: int, seed: int, n_folds: int) -> None:
+    """Cross-validate mixtures over the features and over label scores."""
+    X, Y, _, _ = read(folder)
+    folds = fold_ids(Y, 5, seed)
+    plain = ConditionalBernoulliMixture(n_components, random_state=seed)
+    over = clone(plain).set_params(features="linear", weighting="none")
+    models = {
+        "independent labels": clone(plain).set_params(n_components=1),
+        "over features": plain,
+        "over label scores": StackedMixture(over),
+        "two fits over them": StackedMixture(AveragedMixture(over, random_state=seed)),
+    }
+    print(f"{folder.name}: training part, {n_folds} of 5 folds, seed {seed}")
+    for name, model in models.items():
+        rows: list[dict[str, float]] = []
+        for fold in range(n_folds):
+            inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            fitted = clone(model).fit(X[outside], Y[outside])
+            ruled = np.asarray(fitted.best_f1_sets(X[inside], support=False).sets.toarray())
+            likelihood = float(fitted.log_probability(X[inside], Y[inside]).mean())
+            found = score(fitted.predict(X[inside]), Y[inside])
+            by_rule = score(ruled.astype(np.uint8), Y[inside])["F1"]
+            rows.append({**found, "F1 by its rule": by_rule, "log-likelihood": likelihood})
+        kept = ("log-likelihood", "set acc", "F1", "F1 by its rule")
+        means = "  ".join(f"{key} {np.mean([row[key] for row in rows]):6.2f}" for key in kept)
+        print(f"  {name:20}  {means}", flush=True)
+
+
 def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
     parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
-    parts = ["rules", "components", "sparsity", "means", "all"]
+    parts = ["rules", "components", "sparsity", "means", "scores", "all"]
     parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--components", type=int, default=50)
-    parser.add_argument("--experts", choices=["shared", "separate", "boosted"], default="shared")
+    parser.add_argument("--experts", choices=EXPERTS, default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
-    parser.add_argument("--folds", type=int, default=5, help="folds of `means` to look at")
+    parser.add_argument(
+        "--folds", type=int, default=5, help="folds of `means`, `scores` to look at"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     if not given.folder.is_dir():
@@ -309,12 +346,15 @@ def main() -> None:
     if given.part in {"rules", "all"}:
         compare_rules(given.folder, given.experts, given.components, given.seed)
     if given.part in {"components", "all"}:
-        kinds: list[Kind] = ["boosted"] if given.experts == "boosted" else ["shared", "separate"]
+        alone = given.experts in {"boosted", "mean"}
+        kinds: list[Kind] = [given.experts] if alone else ["shared", "separate"]
         compare_components(given.folder, kinds, given.seed, given.plot)
     if given.part in {"sparsity", "all"}:
         compare_sparsity(given.folder, min(given.components, 20), given.seed)
     if given.part == "means":
         compare_means(given.folder, [50, 100, 200], given.seed, given.folds)
+    if given.part == "scores":
+        compare_scores(given.folder, given.components, given.seed, given.folds)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def main() -> None:
         write_jsonl(generate_notes(N_TRAINING, seed=TRAINING_SEED), folder / "train.jsonl")
         options = TrainingOptions(
             method="cbm",
-            preset="fast",  # one fit: the mean of several would show every topic again
+            preset="paper",  # one fit over terms: the mean of several would show topics again
             n_components=N_COMPONENTS,
             n_folds=2,
             calibrator="isotonic",

@@ -55,8 +55,8 @@ class LearntComponent(NamedTuple):
     labels : tuple of LabelRate
         The labels that tell it from the rest.
     terms : tuple of Term
-        Features that draw a document to it, with the gate's coefficients; behind a kernel with
-        the deviations by which their means inside exceed those of all documents.
+        Features that draw a document to it, with the gate's coefficients; behind a kernel or
+        label scores with the deviations by which their means inside exceed those of all documents.
     """
 
     component: int
