@@ -10,6 +10,7 @@ from models.base.bernoulli_mixture import ComponentWarning
 from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from models.base.label_scores import LabelScores
 from models.base.stacked_mixture import StackedMixture
+from models.explanation import describe_model, explain_rows
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor
 from models.proposals import choose_size, propose_mixture
@@ -102,6 +103,27 @@ def test_mixtures_see_label_scores_where_rows_set_aside_are_likelier_then():
     assert not isinstance(source(noisy).final.mixture_, StackedMixture)
     few = dataset(noisy.X.toarray()[:900], noisy.Y.toarray()[:900])
     assert not isinstance(source(few, scores=scores).final.mixture_, StackedMixture)
+
+
+def test_a_mixture_over_label_scores_is_stored_explained_and_asked_for_f1(tmp_path, monkeypatch):
+    monkeypatch.setattr("models.proposals._LEAST_DOCUMENTS_SCORED", 1)
+    monkeypatch.setattr("models.proposals._LEAST_GAIN", -9.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ComponentWarning)
+        options = TrainingOptions(method="cbm", n_components=4, n_folds=2, optimize="f1")
+        made = train(vectors(), options)
+    assert isinstance(made.source.mixture_, StackedMixture)
+    made.save(tmp_path / "model")
+    again = SetPredictor.load(tmp_path / "model")
+    assert again.version == made.version
+    X = vectors(seed=1).X
+    first, second = made.predict(X), again.predict(X)
+    np.testing.assert_array_equal(first.confidence, second.confidence)
+    np.testing.assert_array_equal(first.chosen().toarray(), second.chosen().toarray())
+    learnt = describe_model(again, n_terms=2)
+    assert len(learnt.components) == made.source.mixture_.n_components_
+    assert all(len(component.terms) <= 2 for component in learnt.components)
+    assert next(explain_rows(again, X[:1])).labels
 
 
 def test_no_components_are_refused():
