@@ -50,7 +50,7 @@ class Demo:
             )
         )
         self.passwords = dict(
-            re.findall(r"^  (reviewer|lead|admin) +(\w+-\w+-\w+-\w+)$", self.said, re.MULTILINE)
+            re.findall(r"^  (reviewer|lead|admin) +(\w+-\w+-\w+-\w+)  \w", self.said, re.MULTILINE)
         )
 
     def __enter__(self) -> Self:
@@ -118,6 +118,7 @@ def test_a_newcomer_can_try_everything_stop_and_go_on(tmp_path: Path) -> None:
         the_pages_open_for_those_who_sign_in(demo)
         the_keys_are_kept_where_only_their_owner_reads(demo)
         the_calls_work_when_pasted_into_a_shell(demo)
+        a_calibrator_is_learnt_in_the_background(demo)
         tiles, keys = demo.tiles(), demo.keys
         trained_at = demo.trained_at()
         status, said = demo.interrupt()
@@ -163,6 +164,17 @@ def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert json.loads(path.read_text()) == secrets
     assert "Only you can read the files" in demo.said
+
+
+def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (learnt := demo.get("/v1/admin/calibrations", "admin").json()["items"]):
+        assert time.monotonic() < deadline, "no calibrator was learnt"
+        time.sleep(1)
+    page = demo.page(f"/board/calibrators/{learnt[0]['id']}", "admin")
+    assert "Is confidence honest?" in page
+    assert "<svg" in page
+    assert "recent documents" in page
 
 
 def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
