@@ -32,6 +32,17 @@ METRIC = {
 }
 
 
+# Half of the least that each rule gained on thirds of BIBTEX: .036 to .046, .036 to .038, .0008 to
+# .0012, .008 to .023 and .015 to .018, in this order.
+LEAST_GAIN_ON_BIBTEX = {
+    "set-accuracy": 0.018,
+    "f1": 0.018,
+    "hamming": 0.0004,
+    "micro-f1": 0.0035,
+    "macro-f1": 0.007,
+}
+
+
 def uncertain(n, seed):
     """Return documents with one of three labels, maybe a frequent one, and rare ones.
 
@@ -181,18 +192,17 @@ def test_an_unknown_objective_is_refused():
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_each_rule_is_best_at_its_own_metric_on_bibtex(data_dir):
-    """Judged on a third of the training part, within the noise of 1,600 documents."""
+@pytest.mark.parametrize("third", range(3))
+def test_each_rule_is_best_at_its_own_metric_on_bibtex(third, data_dir):
+    """Judged on each third of the training part by models of the other two."""
     data = read_dataset(data_dir / "bibtex", "train")
     rows = np.random.default_rng(0).permutation(data.n)
-    predictors = trained_for_all(data.take(rows[data.n // 3 :]), TrainingOptions(preset="fast"))
-    found = judge(predictors, data.take(rows[: data.n // 3]))
+    held_out = np.sort(rows[third::3])
+    rest = np.setdiff1d(rows, held_out)
+    predictors = trained_for_all(data.take(rest), TrainingOptions(preset="fast"))
+    found = judge(predictors, data.take(held_out))
     gained = gains(found)
-    assert gained["set-accuracy"] > 0.01
-    assert gained["f1"] > 0.01
-    # Majority and mode, and the two kinds of thresholds, are near each other here.
-    assert gained["hamming"] > -1e-4
-    assert gained["micro-f1"] > -0.003
-    assert gained["macro-f1"] > -0.005
+    for objective, least in LEAST_GAIN_ON_BIBTEX.items():
+        assert gained[objective] > least, (objective, gained)
     for metrics in found.values():
-        assert metrics.alignment_error < 0.004
+        assert metrics.alignment_error < 0.003
