@@ -55,25 +55,7 @@ class SqlReports:
         self._connection = connection
 
     def tally(self, since: datetime) -> Counted:
-        column = predictions.c
-        said, told = self._said(since), self._told(since)
-        step = cast(self._whole(column.confidence * STEPS), Integer)
-        alike = (
-            select(
-                self._day(column.created_at).label("day"),
-                case((step >= STEPS, STEPS - 1), else_=step).label("step"),
-                column.decision,
-                column.reason,
-                column.inclusion_probability,
-                said.c.said,
-                told.c.told,
-                column.confidence,
-            )
-            .outerjoin(said, said.c.prediction_id == column.id)
-            .outerjoin(told, told.c.prediction_id == column.id)
-            .where(column.created_at >= since)
-            .subquery()
-        )
+        alike = self._alike(since).subquery()
         keys = [key for key in alike.c if key.name != "confidence"]
         # Counted once, and then put together in two ways from what is far less: a table expression
         # that is named twice is computed once.
@@ -104,6 +86,32 @@ class SqlReports:
             )
             (tally.by_day if cell.step is None else tally.by_step).append(cell)
         return tally
+
+    def _alike(self, since: datetime) -> Select[Any]:  # Any: of several columns
+        """Return what predictions are counted by, a row for each."""
+        column = predictions.c
+        step = cast(self._whole(column.confidence * STEPS), Integer)
+        counted = [
+            self._day(column.created_at).label("day"),
+            case((step >= STEPS, STEPS - 1), else_=step).label("step"),
+            column.decision,
+            column.reason,
+            column.inclusion_probability,
+            column.confidence,
+        ]
+        if self._connection.dialect.name == "sqlite":
+            # Looked up one by one in indexes that hold them: cheaper here than a join with what
+            # was put into the order of predictions first.
+            said, told = said_of(column.id), told_of(column.id)
+            query = select(*counted, said.label("said"), told.label("told"))
+        else:
+            said_by, told_by = _said(since), _told(since)
+            query = (
+                select(*counted, said_by.c.said, told_by.c.told)
+                .outerjoin(said_by, said_by.c.prediction_id == column.id)
+                .outerjoin(told_by, told_by.c.prediction_id == column.id)
+            )
+        return query.where(column.created_at >= since)
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
         at, seconds = annotations.c.created_at, annotations.c.seconds
@@ -197,36 +205,6 @@ class SqlReports:
         )
         return int(self._connection.execute(query).scalar_one())
 
-    def _said(self, since: datetime) -> CTE:
-        """Return for each prediction what people say in the end."""
-        of = annotations.c
-        return (
-            select(of.prediction_id, _LAST_WORD.label("said"))
-            .where(of.created_at >= since - _SLACK, _COUNTS)
-            .group_by(self._unordered(of.prediction_id))
-            .cte("said")
-        )
-
-    def _told(self, since: datetime) -> CTE:
-        """Return for each prediction what the last outcome says."""
-        of = outcomes.c
-        # The greatest number carries its flag along in the last bit.
-        last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
-        return (
-            select(of.prediction_id, (last % 2).label("told"))
-            .where(of.created_at >= since - _SLACK)
-            .group_by(self._unordered(of.prediction_id))
-            .cte("told")
-        )
-
-    def _unordered(self, key: Column[str]) -> ColumnElement[str]:
-        """Return ``key`` so that no index gives it in order.
-
-        SQLite would rather read all that was ever stored in the order of a group's key than put
-        the last weeks into that order.
-        """
-        return key.concat("") if self._connection.dialect.name == "sqlite" else key
-
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
         if self._connection.dialect.name == "sqlite":
             # Instants are text of fixed width in UTC there.
@@ -261,6 +239,30 @@ def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
 def flag(number: int | bool | None) -> bool | None:
     """Return as a flag what a database may give as a number."""
     return None if number is None else bool(number)
+
+
+def _said(since: datetime) -> CTE:
+    """Return for each prediction what people say in the end."""
+    of = annotations.c
+    return (
+        select(of.prediction_id, _LAST_WORD.label("said"))
+        .where(of.created_at >= since - _SLACK, _COUNTS)
+        .group_by(of.prediction_id)
+        .cte("said")
+    )
+
+
+def _told(since: datetime) -> CTE:
+    """Return for each prediction what the last outcome says."""
+    of = outcomes.c
+    # The greatest number carries its flag along in the last bit.
+    last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
+    return (
+        select(of.prediction_id, (last % 2).label("told"))
+        .where(of.created_at >= since - _SLACK)
+        .group_by(of.prediction_id)
+        .cte("told")
+    )
 
 
 def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
