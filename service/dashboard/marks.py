@@ -1,7 +1,8 @@
 """What charts are made of: lines, bands, bars and intervals, as elements of SVG."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Protocol
 
@@ -25,9 +26,15 @@ class Scale:
         >>> [Scale(0, 1, 10, 110)(x) for x in (0, 0.5, 2)]
         [10.0, 60.0, 110.0]
         """
-        span = self.high - self.low
-        share = (value - self.low) / span if span else 0.5
-        return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
+        (place,) = self.places((value,))
+        return place
+
+    def places(self, values: Iterable[float]) -> list[float]:
+        """Return the places of many numbers, likewise."""
+        low, start, span, length = self.low, self.start, self.high - self.low, self.end - self.start
+        if not span:
+            return [start + 0.5 * length for _ in values]
+        return [start + min(max((value - low) / span, 0.0), 1.0) * length for value in values]
 
 
 class Mark(Protocol):
@@ -47,7 +54,8 @@ class Line:
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the line."""
-        places = [(x(a), y(b)) for a, b in self.points]
+        xs, ys = zip(*self.points, strict=True) if self.points else ((), ())
+        places = list(zip(x.places(xs), y.places(ys), strict=True))
         if self.stepped:
             places = [p for (a, b), (c, d) in pairwise(places) for p in ((a, b), (c, b), (c, d))]
         if places:
@@ -65,8 +73,9 @@ class Band:
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the band."""
-        above = [(x(a), y(b)) for a, b in zip(self.places, self.high, strict=True)]
-        below = [(x(a), y(b)) for a, b in zip(self.places, self.low, strict=True)]
+        across = x.places(self.places)
+        above = list(zip(across, y.places(self.high), strict=True))
+        below = list(zip(across, y.places(self.low), strict=True))
         if above:
             yield element("path", d=path([*above, *below[::-1]]) + "Z", class_=f"band {self.tone}")
 
@@ -245,13 +254,18 @@ def told(words: str) -> Markup:
 def element(name: str, *inside: Markup, **attributes: str | float) -> Markup:
     """Return an element; an underscore in an attribute's name stands for a hyphen."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(number(value))}"'
+        f' {_attribute(key)}="{escape(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
     )
     content = "".join(inside)
     return Markup(f"<{name}{given}>{content}</{name}>" if content else f"<{name}{given}/>")  # noqa: S704 -- all of it is escaped
 
 
-def number(value: str | float) -> str:
-    """Return a number as short as a picture needs it; text stays as it is."""
-    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
+@cache
+def _attribute(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def number(value: float) -> str:
+    """Return a number as short as a picture needs it."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -41,6 +41,9 @@ _SLACK = timedelta(days=1)
 """Clocks of two machines differ by less, so no check of a prediction is older than this."""
 
 
+_REASONS = {reason.value: reason for reason in Reason}
+
+
 class _Answer(NamedTuple):
     """Whether the prediction is right, and what is."""
 
@@ -77,7 +80,7 @@ class SqlReports:
                 day=None if row[0] is None else _date(row[0]),
                 step=row[1],
                 decision=Decision(row[2]),
-                reason=Reason(row[3]),
+                reason=_REASONS[row[3]],
                 inclusion_probability=row[4],
                 said=flag(row[5]),
                 told=flag(row[6]),
@@ -151,21 +154,29 @@ class SqlReports:
             column.candidates[(0, "labels")].label("labels"),
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
-        for row in self._connection.execute(query.order_by(column.id)):
-            person, program = said.get(row.id), told.get(row.id)
+        for (
+            prediction_id,
+            client_id,
+            metadata,
+            confidence,
+            reason,
+            probability,
+            labels,
+        ) in self._connection.execute(query.order_by(column.id)):
+            person, program = said.get(prediction_id), told.get(prediction_id)
             answer = program or person
             if answer is not None:
                 found.append(
                     CheckedSet(
-                        row.id,
-                        row.client_id,
-                        row.metadata,
-                        row.confidence,
-                        Reason(row.reason),
-                        row.inclusion_probability,
+                        prediction_id,
+                        client_id,
+                        metadata,
+                        confidence,
+                        _REASONS[reason],
+                        probability,
                         person.agreed if person else None,
                         program.agreed if program else None,
-                        labels=tuple(row.labels),
+                        labels=tuple(labels),
                         truth=answer.labels,
                     )
                 )
@@ -188,7 +199,8 @@ class SqlReports:
     def _first(self, query: Select[Any]) -> dict[str, _Answer]:  # Any: of three columns
         found: dict[str, _Answer] = {}
         for prediction_id, agreed, labels in self._connection.execute(query):
-            found.setdefault(prediction_id, _Answer(bool(agreed), tuple(labels)))
+            if prediction_id not in found:
+                found[prediction_id] = _Answer(bool(agreed), tuple(labels))
         return found
 
     def certification_audits(self, scorer: Scorer) -> int:

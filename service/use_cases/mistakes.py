@@ -169,10 +169,10 @@ def _groups(
     weighed: Sequence[tuple[CheckedSet, float]],
 ) -> _Groups:
     inside: dict[str, list[Weighed]] = {}
-    for one, weight in weighed:
-        value = value_of(one)
+    for pair in weighed:
+        value = value_of(pair[0])
         if value is not None:
-            inside.setdefault(value, []).append((one, weight))
+            inside.setdefault(value, []).append(pair)
     return _Groups(
         field,
         {value: inside[value] for value in sorted(inside, key=lambda value: (len(value), value))},
