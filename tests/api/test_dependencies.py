@@ -62,13 +62,30 @@ def test_a_caller_is_trusted_for_the_given_time_and_no_longer() -> None:
     assert callers.known("good") is None
     assert callers.find("good").id == "id"
     keys.revoked = True
+    now[0] = 1.4
+    assert callers.known("good") is not None
     now[0] = 2.9
+    assert callers.known("good") is None  # this one asks; see below
     assert callers.known("good") is not None
     now[0] = 3.0
     assert callers.known("good") is None
     with pytest.raises(Unauthenticated):
         callers.find("good")
     assert keys.asked == 2
+
+
+def test_under_load_one_request_asks_anew_while_the_others_trust_on() -> None:
+    keys, now = Keys(), [0.0]
+    callers = Callers(keys, trusted_s=3, clock=lambda: now[0])
+    callers.find("good")
+    asked = 0
+    for tenth in range(100):
+        now[0] = tenth / 10
+        for _ in range(32):
+            if callers.known("good") is None:
+                asked += 1
+                callers.find("good")
+    assert asked == keys.asked - 1 == 6
 
 
 def test_a_refusal_is_not_remembered() -> None:
