@@ -32,7 +32,7 @@ _LEAST_SHARE = 0.02
 _LEAST_DEVIATION = 0.5
 
 # Votes on label sets are dense: documents are described so many at a time.
-_VOTES_AT_ONCE = 2048
+_VOTES_AT_ONCE = 256
 
 
 class LabelScores(BaseEstimator):
