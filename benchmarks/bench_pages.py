@@ -126,8 +126,12 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
             for table, rows in made.rows(range(start, end), of=documents).items():
                 if rows:
                     connection.execute(insert(table), rows)
-    with application.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ANALYZE"))  # as autovacuum and `PRAGMA optimize` would
+    if application.engine.dialect.name == "postgresql":
+        engine = application.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(
+                text("ANALYZE")
+            )  # as autovacuum would; SQLite gathers nothing itself
     _check(application.engine, documents)
 
 
