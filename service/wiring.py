@@ -469,7 +469,12 @@ def edge(
     _watch(metrics, finished)
     return Edge(
         verbs=finished,
-        predict=Grouped(finished.predict.together, name="predictions"),
+        # SQLite lets one group write at a time; PostgreSQL one while the other waits for its disk.
+        predict=Grouped(
+            finished.predict.together,
+            name="predictions",
+            at_once=1 if settings.database_url.startswith("sqlite") else 2,
+        ),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.open_session,
