@@ -81,14 +81,7 @@ class Express:
         try:
             read = await self._read(receive)
             body = _body(read)
-            if body is None:
-                await self._app(scope, _from(read, receive), send)
-                return
-            scope["route"] = predictions.ROUTE
-            state[RATE_HEADERS] = self._edge.limits.take(head.caller.id, head.caller.per_minute)
-            prediction = await predictions.predicted(
-                self._edge, head.caller, body, state[REQUEST_ID], head.idempotency_key
-            )
+            answer = None if body is None else await self._answer(scope, head, body)
         except asyncio.CancelledError:
             self._log.ended(scope, 0)
             raise
@@ -96,6 +89,26 @@ class Express:
             scope[_REFUSAL] = error
             await self._app(scope, receive, send)
             return
+        if answer is None:
+            await self._app(scope, _from(read, receive), send)
+            return
+        headers, written = answer
+        try:
+            await send({"type": "http.response.start", "status": 201, "headers": headers})
+            await send({"type": "http.response.body", "body": written})
+        finally:
+            self._log.ended(scope, 201)
+
+    async def _answer(
+        self, scope: Scope, head: _Head, body: PredictionRequest
+    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        """Return the headers and the body of the answer, once the prediction is committed."""
+        scope["route"] = predictions.ROUTE
+        state = scope["state"]
+        state[RATE_HEADERS] = self._edge.limits.take(head.caller.id, head.caller.per_minute)
+        prediction = await predictions.predicted(
+            self._edge, head.caller, body, state[REQUEST_ID], head.idempotency_key
+        )
         written = written_prediction(prediction)
         headers = [
             (b"content-type", _JSON),
@@ -104,11 +117,7 @@ class Express:
             *headers_of_data(scope, https=self._edge.https),
             (REQUEST_ID_HEADER, state[REQUEST_ID].encode("ascii")),
         ]
-        try:
-            await send({"type": "http.response.start", "status": 201, "headers": headers})
-            await send({"type": "http.response.body", "body": written})
-        finally:
-            self._log.ended(scope, 201)
+        return headers, written
 
     def _head(self, scope: Scope) -> _Head | None:
         """Return what the head says, None if it is not that of an ordinary request."""

@@ -129,6 +129,31 @@ def test_a_service_without_a_model_says_so_on_the_short_way(quick: Service) -> N
     assert answers[1].headers["x-content-type-options"] == "nosniff"
 
 
+def test_a_fault_of_the_long_way_is_not_tried_again(quick: Service) -> None:
+    calls: list[Scope] = []
+
+    async def broken(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
+        calls.append(scope)
+        raise RuntimeError("too late for an answer")
+
+    quick.app.front = Express(broken, quick.app.state.edge)
+    with pytest.raises(RuntimeError, match="too late"):
+        quick.post("/v1/predictions", by="client", headers=JSON, content="{}")
+    assert len(calls) == 1
+
+
+def test_an_unexpected_error_is_a_bare_500_on_the_short_way(
+    quick: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> NoReturn:
+        raise RuntimeError("secret words")
+
+    monkeypatch.setattr(quick.predictors, "active", broken)
+    response = _send(quick, express=True)
+    assert_problem(response, 500, "internal-error")
+    assert "secret" not in response.text
+
+
 def test_requests_on_the_short_way_count_against_the_limit_once() -> None:
     service = build_service(Settings(key_cache_s=60, key_rate_per_minute=3))
     answers = [service.predict("0.5") for _ in range(4)]
