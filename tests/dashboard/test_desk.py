@@ -286,7 +286,9 @@ def test_a_malformed_decision_is_refused_with_its_place(
 def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
     page = desk.get("/desk").text
     assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=", page)
-    (script,) = re.findall(r'<script type="module" src="([^"]+)"', page)
+    scripts = re.findall(r'<script type="module" src="([^"]+)"', page)
+    (script,) = [address for address in scripts if "/desk" in address]
+    assert all(desk.get(address).status_code == 200 for address in scripts)
     module = desk.get(script)
     assert module.headers["content-type"].startswith("text/javascript")
     for address in re.findall(r'from "([^"]+)"', module.text):
