@@ -1,5 +1,6 @@
 """Liveness, readiness, metrics, request ids and the access log."""
 
+import logging
 import re
 
 import pytest
@@ -91,7 +92,10 @@ def test_the_request_id_is_in_the_audit_trail(service: Service) -> None:
     assert [(e.subject, e.request_id) for e in created] == [(response.json()["id"], "trace-2")]
 
 
-def test_every_request_is_logged_without_its_content(service: Service) -> None:
+def test_every_request_is_logged_without_its_content(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     with structlog.testing.capture_logs() as lines:
         service.post(
             "/v1/predictions?document_id=secret-query",
