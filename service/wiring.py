@@ -84,17 +84,9 @@ from service.use_cases import (
 )
 from service.use_cases.calibration_ports import CalibratorLoader, CalibratorStore
 from service.use_cases.files import Files
-from service.use_cases.ports import (
-    ArtifactStore,
-    Begin,
-    Clock,
-    ModelLoader,
-    NewId,
-    Passwords,
-    PredictorSource,
-    Stage,
-    unwatched,
-)
+from service.use_cases.model_ports import ArtifactStore, ModelLoader, PredictorSource
+from service.use_cases.people_ports import Passwords
+from service.use_cases.ports import Begin, Clock, NewId, Stage, unwatched
 from service.use_cases.rates import ReportedRates
 from service.use_cases.verbs import Verbs
 

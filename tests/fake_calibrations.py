@@ -8,7 +8,7 @@ from service.domain.calibration import Calibration, ReviewedPrediction, Serving
 from service.domain.errors import CalibrationDamaged
 from service.domain.predictions import Prediction
 from service.domain.versions import ModelVersion
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 if TYPE_CHECKING:
     from models.confidence.calibration_rows import CalibrationRows

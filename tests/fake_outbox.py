@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
 from service.domain.errors import StaleVersion
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 
 @dataclass

@@ -24,7 +24,7 @@ def _day(at: datetime) -> date:
 
 @dataclass
 class FakeReports:
-    """Fills the port `service.use_cases.ports.Reports`."""
+    """Fills the port `service.use_cases.report_ports.Reports`."""
 
     contents: "_Contents" = field(repr=False)
 

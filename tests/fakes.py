@@ -46,17 +46,16 @@ from service.domain.routing import RoutingPolicy, first_policy
 from service.domain.verdicts import Evidence, deciding, last_told
 from service.domain.versions import ModelVersion
 from service.domain.work import Job, JobState
-from service.use_cases.ports import (
-    EventFilter,
+from service.use_cases.paging import Item, Page
+from service.use_cases.people_ports import EventFilter
+from service.use_cases.prediction_ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
-    Item,
-    JobFilter,
     OutcomeRaced,
-    Page,
     PredictionFilter,
-    Span,
 )
+from service.use_cases.report_ports import Span
+from service.use_cases.work_ports import JobFilter
 from tests.fake_annotators import FakeAnnotators
 from tests.fake_breaker import FakeBreakers
 from tests.fake_calibrations import FakeCalibrations

@@ -18,7 +18,7 @@ from service.domain.errors import (
     PersonNotFound,
 )
 from service.domain.people import Permission, Role
-from service.use_cases.ports import EventFilter
+from service.use_cases.people_ports import EventFilter
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 

@@ -17,8 +17,8 @@ from service.domain import predictions
 from service.domain.errors import (
     ModelUnavailable,
 )
-from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import MOST_DOCUMENTS
+from service.use_cases.prediction_ports import IdempotencyKey
 
 ADDRESS = "/v1/predictions/batch"
 

@@ -17,7 +17,7 @@ from service.domain.errors import (
     JobUnfinished,
 )
 from service.domain.work import JobState
-from service.use_cases.ports import JobFilter
+from service.use_cases.work_ports import JobFilter
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

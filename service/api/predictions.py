@@ -24,8 +24,8 @@ from service.domain.errors import (
 )
 from service.domain.people import Caller
 from service.domain.predictions import Prediction as Stored
-from service.use_cases.ports import IdempotencyKey, PredictionFilter
 from service.use_cases.predict import Submission
+from service.use_cases.prediction_ports import IdempotencyKey, PredictionFilter
 
 ADDRESS = "/v1/predictions"
 

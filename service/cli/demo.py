@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from models.predictor import SetPredictor
     from service.domain.people import Caller
     from service.settings import Settings
-    from service.use_cases.ports import Predictor
+    from service.use_cases.model_ports import Predictor
     from service.use_cases.verbs import Verbs
     from service.wiring import Application
 

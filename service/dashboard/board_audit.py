@@ -12,7 +12,7 @@ from service.dashboard.sessions import Visitors
 from service.domain.history import Event
 from service.domain.people import Permission
 from service.security.cookies import Visit
-from service.use_cases.ports import EventFilter
+from service.use_cases.people_ports import EventFilter
 from service.use_cases.verbs import Verbs
 
 HERE = "/board/audit"

@@ -14,8 +14,8 @@ from service.domain.errors import Conflict
 from service.domain.people import Permission
 from service.domain.work import Job, JobState
 from service.security.cookies import Visit
-from service.use_cases.ports import JobFilter
 from service.use_cases.verbs import Verbs
+from service.use_cases.work_ports import JobFilter
 
 HERE = "/board/jobs"
 PAGE = 50

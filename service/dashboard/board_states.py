@@ -10,8 +10,8 @@ from service.domain.delivery import DeliveryState
 from service.domain.people import Caller, Permission
 from service.domain.routing import RoutingPolicy
 from service.domain.work import JobState
-from service.use_cases.ports import JobFilter
 from service.use_cases.verbs import Verbs
+from service.use_cases.work_ports import JobFilter
 
 SOON = timedelta(days=14)
 """How long before a key expires somebody should make the next one."""

@@ -7,14 +7,15 @@ from sqlalchemy import ColumnElement, Connection, select
 from service.db.bulk import RowInsert
 from service.db.tables import audit_events
 from service.domain.history import Event
-from service.use_cases.ports import EventFilter, Page
+from service.use_cases.paging import Page
+from service.use_cases.people_ports import EventFilter
 
 _INSERT = RowInsert(audit_events)
 _COLUMN = audit_events.c
 
 
 class SqlAuditTrail:
-    """Fills the port `service.use_cases.ports.AuditTrail`."""
+    """Fills the port `service.use_cases.people_ports.AuditTrail`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -22,7 +22,7 @@ from service.domain.backlog import Backlog, Line
 
 
 class SqlBacklog:
-    """Fills the port `service.use_cases.ports.Backlogs`."""
+    """Fills the port `service.use_cases.report_ports.Backlogs`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -29,7 +29,7 @@ from service.domain.identity import is_id
 from service.domain.outcomes import Outcome
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 
 class SqlCalibrations:

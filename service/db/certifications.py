@@ -10,11 +10,11 @@ from service.domain.audits import AuditRole
 from service.domain.certification import AuditedPrediction, Certification, Scorer
 from service.domain.identity import is_id
 from service.domain.predictions import Reason
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 
 class SqlCertifications:
-    """Fills the port `service.use_cases.ports.Certifications`."""
+    """Fills the port `service.use_cases.prediction_ports.Certifications`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

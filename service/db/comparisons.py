@@ -13,11 +13,11 @@ from service.domain.comparison import Comparison, Shadow, Tally
 from service.domain.errors import ShadowTaken
 from service.domain.identity import is_id
 from service.domain.predictions import Decision, Prediction, Reason
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 
 class SqlComparisons:
-    """Fills the port `service.use_cases.ports.Comparisons`."""
+    """Fills the port `service.use_cases.model_ports.Comparisons`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

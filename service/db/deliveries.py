@@ -29,7 +29,7 @@ from service.db.tables import (
 )
 from service.domain.delivery import Answer, Attempt, Delivery, DeliveryState
 from service.domain.identity import is_id
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 _COLUMN = deliveries.c
 _WHOLE = select(deliveries, outbox_messages).join(
@@ -49,7 +49,7 @@ _IS_FIRST = ~exists().where(
 
 
 class SqlDeliveries:
-    """Fills the port `service.use_cases.ports.Deliveries`."""
+    """Fills the port `service.use_cases.delivery_ports.Deliveries`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -11,7 +11,7 @@ from service.domain.identity import is_id
 
 
 class SqlEndpoints:
-    """Fills the port `service.use_cases.ports.Endpoints`."""
+    """Fills the port `service.use_cases.delivery_ports.Endpoints`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

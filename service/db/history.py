@@ -14,13 +14,13 @@ from service.domain.outcomes import Outcome
 from service.domain.predictions import Decision, Prediction, Reason
 from service.domain.reviews import Annotation
 from service.domain.verdicts import Evidence
-from service.use_cases.ports import Span
+from service.use_cases.report_ports import Span
 
 Query = Select[Any]  # Any: rows of whatever columns
 
 
 class SqlHistory:
-    """Fills the port `service.use_cases.ports.History`."""
+    """Fills the port `service.use_cases.report_ports.History`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

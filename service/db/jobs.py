@@ -11,11 +11,12 @@ from service.db.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 from service.domain.errors import JobUnfinished
 from service.domain.identity import is_id
 from service.domain.work import Job, JobState
-from service.use_cases.ports import JobFilter, Page
+from service.use_cases.paging import Page
+from service.use_cases.work_ports import JobFilter
 
 
 class SqlJobs:
-    """Fills the port `service.use_cases.ports.Jobs`."""
+    """Fills the port `service.use_cases.work_ports.Jobs`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

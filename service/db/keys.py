@@ -12,7 +12,7 @@ _KNOWN = frozenset(Permission)
 
 
 class SqlKeys:
-    """Fills the port `service.use_cases.ports.Keys`."""
+    """Fills the port `service.use_cases.people_ports.Keys`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

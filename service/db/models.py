@@ -19,7 +19,7 @@ _ACTIVE = (
 
 
 class SqlModels:
-    """Fills the port `service.use_cases.ports.Models`."""
+    """Fills the port `service.use_cases.model_ports.Models`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -8,13 +8,13 @@ from sqlalchemy import Connection, RowMapping, select, update
 from service.db.bulk import RowInsert
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 _INSERT = RowInsert(outbox_messages)
 
 
 class SqlOutbox:
-    """Fills the port `service.use_cases.ports.Outbox`."""
+    """Fills the port `service.use_cases.delivery_ports.Outbox`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

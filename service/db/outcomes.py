@@ -5,11 +5,11 @@ from sqlalchemy.exc import IntegrityError
 
 from service.db.tables import outcomes
 from service.domain.outcomes import Outcome
-from service.use_cases.ports import OutcomeRaced
+from service.use_cases.prediction_ports import OutcomeRaced
 
 
 class SqlOutcomes:
-    """Fills the port `service.use_cases.ports.Outcomes`."""
+    """Fills the port `service.use_cases.prediction_ports.Outcomes`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -28,7 +28,7 @@ _ATTEMPTS = sign_in_attempts.c
 
 
 class SqlPeople:
-    """Fills the port `service.use_cases.ports.People`."""
+    """Fills the port `service.use_cases.people_ports.People`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -77,7 +77,7 @@ class SqlPeople:
 
 
 class SqlSessions:
-    """Fills the port `service.use_cases.ports.Sessions`."""
+    """Fills the port `service.use_cases.people_ports.Sessions`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -119,7 +119,7 @@ class SqlSessions:
 
 
 class SqlSignInAttempts:
-    """Fills the port `service.use_cases.ports.SignInAttempts`."""
+    """Fills the port `service.use_cases.people_ports.SignInAttempts`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

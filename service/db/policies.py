@@ -14,7 +14,7 @@ _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).l
 
 
 class SqlPolicies:
-    """Fills the port `service.use_cases.ports.Policies`."""
+    """Fills the port `service.use_cases.prediction_ports.Policies`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -18,12 +18,8 @@ from service.domain.predictions import (
     Reason,
     ScoredSet,
 )
-from service.use_cases.ports import (
-    IdempotencyKey,
-    IdempotencyKeyTaken,
-    Page,
-    PredictionFilter,
-)
+from service.use_cases.paging import Page
+from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
 from service.use_cases.written import written
 
 _INSERT = RowInsert(predictions)
@@ -31,7 +27,7 @@ _INSERT_KEY = RowInsert(idempotency_keys)
 
 
 class SqlPredictions:
-    """Fills the port `service.use_cases.ports.Predictions`."""
+    """Fills the port `service.use_cases.prediction_ports.Predictions`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

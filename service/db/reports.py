@@ -52,7 +52,7 @@ class _Answer(NamedTuple):
 
 
 class SqlReports:
-    """Fills the port `service.use_cases.ports.Reports`."""
+    """Fills the port `service.use_cases.report_ports.Reports`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

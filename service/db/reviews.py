@@ -44,7 +44,7 @@ from service.domain.reviews import (
     Skip,
     rival_answers,
 )
-from service.use_cases.ports import Page
+from service.use_cases.paging import Page
 
 _INSERT = RowInsert(review_tasks)
 _BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
@@ -54,7 +54,7 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 
 
 class SqlReviews:
-    """Fills the port `service.use_cases.ports.Reviews`."""
+    """Fills the port `service.use_cases.review_ports.Reviews`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

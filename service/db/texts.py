@@ -26,7 +26,7 @@ _MOST_PARAMETERS = 500
 
 
 class SqlTexts:
-    """Fills the port `service.use_cases.ports.Texts`."""
+    """Fills the port `service.use_cases.prediction_ports.Texts`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -30,10 +30,22 @@ from service.db.reports import SqlReports
 from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
-from service.use_cases import ports
 from service.use_cases.annotator_ports import Annotators
 from service.use_cases.breaker_ports import Breakers
 from service.use_cases.calibration_ports import Calibrations
+from service.use_cases.delivery_ports import Deliveries, Endpoints, Outbox
+from service.use_cases.model_ports import Comparisons, Models
+from service.use_cases.people_ports import AuditTrail, Keys, People, Sessions, SignInAttempts
+from service.use_cases.prediction_ports import (
+    Certifications,
+    Outcomes,
+    Policies,
+    Predictions,
+    Texts,
+)
+from service.use_cases.report_ports import Backlogs, History, Reports
+from service.use_cases.review_ports import Reviews
+from service.use_cases.work_ports import Jobs
 
 
 class Transactions:
@@ -60,29 +72,29 @@ class Transactions:
 class SqlUnitOfWork:
     """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
 
-    predictions: ports.Predictions
-    reviews: ports.Reviews
-    outcomes: ports.Outcomes
-    policies: ports.Policies
-    certifications: ports.Certifications
+    predictions: Predictions
+    reviews: Reviews
+    outcomes: Outcomes
+    policies: Policies
+    certifications: Certifications
     breakers: Breakers
     annotators: Annotators
     calibrations: Calibrations
-    models: ports.Models
-    keys: ports.Keys
-    people: ports.People
-    sessions: ports.Sessions
-    attempts: ports.SignInAttempts
-    audit_trail: ports.AuditTrail
-    jobs: ports.Jobs
-    texts: ports.Texts
-    outbox: ports.Outbox
-    endpoints: ports.Endpoints
-    deliveries: ports.Deliveries
-    history: ports.History
-    comparisons: ports.Comparisons
-    backlog: ports.Backlogs
-    reports: ports.Reports
+    models: Models
+    keys: Keys
+    people: People
+    sessions: Sessions
+    attempts: SignInAttempts
+    audit_trail: AuditTrail
+    jobs: Jobs
+    texts: Texts
+    outbox: Outbox
+    endpoints: Endpoints
+    deliveries: Deliveries
+    history: History
+    comparisons: Comparisons
+    backlog: Backlogs
+    reports: Reports
 
     def __init__(
         self,

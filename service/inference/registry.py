@@ -20,7 +20,8 @@ from service.domain.predictions import Document, ScoredSet, TermWeight
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
 from service.inference.answers import Answers
-from service.use_cases.ports import Begin, Predictor, UnitOfWork
+from service.use_cases.model_ports import Predictor
+from service.use_cases.ports import Begin, UnitOfWork
 
 if TYPE_CHECKING:
     from models.predictor import SetPredictions, SetPredictor

@@ -9,7 +9,7 @@ import structlog
 
 from service.domain.errors import ServiceError
 from service.domain.predictions import Prediction, ScoredSet
-from service.use_cases.ports import Predictor
+from service.use_cases.model_ports import Predictor
 
 MOST_WAITING = 1_000
 """Documents in memory; what comes while so many wait is not compared."""

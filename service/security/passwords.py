@@ -17,7 +17,7 @@ PATIENCE_S = 5.0
 
 
 class Argon2Passwords:
-    """Fills the port `service.use_cases.ports.Passwords`.
+    """Fills the port `service.use_cases.people_ports.Passwords`.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from service.domain.predictions import Document
 from service.simulation.plan import BadPlan
 from service.simulation.streams import Item, Labels
-from service.use_cases.ports import Predictor
+from service.use_cases.model_ports import Predictor
 
 if TYPE_CHECKING:
     from models.corpus.datasets import Dataset

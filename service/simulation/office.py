@@ -22,7 +22,7 @@ from service.simulation.annotators import Annotator
 from service.simulation.plan import Plan
 from service.simulation.streams import Stream
 from service.telemetry import configure_logging
-from service.use_cases.ports import Predictor
+from service.use_cases.model_ports import Predictor
 from service.use_cases.verbs import Verbs
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
 from service.simulation.plan import Drift
-from service.use_cases.ports import Predictor
+from service.use_cases.model_ports import Predictor
 
 Labels = tuple[str, ...]
 

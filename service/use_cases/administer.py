@@ -27,8 +27,9 @@ from service.domain.people import (
 from service.domain.routing import PolicyChange, RoutingPolicy, ThresholdMode
 from service.domain.text import text_faults
 from service.domain.versions import ModelVersion
+from service.use_cases.model_ports import ArtifactStore, ModelLoader
 from service.use_cases.people import refuse_last_admin
-from service.use_cases.ports import ArtifactStore, Begin, Clock, ModelLoader, UnitOfWork
+from service.use_cases.ports import Begin, Clock, UnitOfWork
 from service.use_cases.recording import Recorded
 
 LONGEST_KEY_NAME = 100

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from service.domain.history import Event
 from service.domain.people import Caller, Permission
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, EventFilter, Page
+from service.use_cases.paging import Page, check_page
+from service.use_cases.people_ports import EventFilter
+from service.use_cases.ports import Begin
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from service.domain.versions import ModelVersion
 if TYPE_CHECKING:
     from models.confidence.calibration_rows import CalibrationRows
     from models.recalibrations import KeptRecalibration
-    from service.use_cases.ports import Page, UnitOfWork
+    from service.use_cases.paging import Page
+    from service.use_cases.ports import UnitOfWork
 
 
 class Calibrations(Protocol):

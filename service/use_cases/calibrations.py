@@ -15,8 +15,9 @@ from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.versions import ModelVersion
 from service.use_cases.administer import certified
 from service.use_cases.calibration_ports import CalibratorLoader
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, ModelLoader, Page, UnitOfWork
+from service.use_cases.model_ports import ModelLoader
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.recalibrate import active_model
 from service.use_cases.recording import Recorded
 

@@ -19,17 +19,10 @@ from service.domain.predictions import Prediction, ScoredSet
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
 from service.use_cases.administer import ActivateModel
-from service.use_cases.paging import check_page
-from service.use_cases.ports import (
-    Begin,
-    Clock,
-    ModelLoader,
-    NewId,
-    Page,
-    PredictionFilter,
-    Predictor,
-    UnitOfWork,
-)
+from service.use_cases.model_ports import ModelLoader, Predictor
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
+from service.use_cases.prediction_ports import PredictionFilter
 from service.use_cases.recording import Recorded
 from service.use_cases.score import Progress
 

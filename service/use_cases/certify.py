@@ -12,9 +12,10 @@ from service.domain.errors import CertificationNotFound, ModelUnavailable, Stale
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.work import Job
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, JobFilter, Page, UnitOfWork
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.recording import Recorded
+from service.use_cases.work_ports import JobFilter
 
 CERTIFICATION = "certification"
 """The kind of job; one at a time."""

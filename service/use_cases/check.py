@@ -7,7 +7,8 @@ from service.domain.errors import ModelUnavailable
 from service.domain.people import Caller, Permission
 from service.domain.reviews import ReviewTask
 from service.domain.rules import Rule, constraints_broken
-from service.use_cases.ports import Begin, PredictorSource
+from service.use_cases.model_ports import PredictorSource
+from service.use_cases.ports import Begin
 
 
 @dataclass(frozen=True)

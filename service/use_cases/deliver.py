@@ -22,8 +22,8 @@ from service.domain.errors import FieldFault, InvalidRequest
 from service.domain.history import Event
 from service.domain.identity import is_id
 from service.domain.people import SYSTEM, Caller, Permission
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Clock, NewId, Page, UnitOfWork
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
 
 DELIVERY_LEASE = timedelta(seconds=60)
 """Longer than any attempt: `service.jobs.sender.PATIENCE_S` after the look-up of a name, which the

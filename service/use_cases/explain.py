@@ -7,7 +7,7 @@ from service.domain.errors import Forbidden
 from service.domain.people import Caller, Permission
 from service.domain.predictions import TermWeight
 from service.domain.reviews import ReviewTask
-from service.use_cases.ports import PredictorSource
+from service.use_cases.model_ports import PredictorSource
 
 MOST_LABELS = 20
 """Labels explained at once."""

@@ -17,8 +17,9 @@ from service.domain.lines import Format, Row, header, lines
 from service.domain.people import Caller, Permission, Role
 from service.domain.work import Job
 from service.use_cases.files import Files, folder_of
-from service.use_cases.ports import Begin, Clock, NewId, Span, UnitOfWork
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
 from service.use_cases.predict import visible_to
+from service.use_cases.report_ports import Span
 from service.use_cases.rows import (
     annotation_row,
     content_row,

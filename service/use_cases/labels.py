@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.domain.people import Caller, Permission
-from service.use_cases.ports import PredictorSource
+from service.use_cases.model_ports import PredictorSource
 
 
 @dataclass(frozen=True)

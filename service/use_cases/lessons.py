@@ -21,7 +21,7 @@ from service.domain.certification import Scorer
 from service.domain.predictions import Prediction
 from service.domain.routing import RoutingPolicy
 from service.use_cases.calibration_ports import CalibratorStore
-from service.use_cases.ports import Predictor
+from service.use_cases.model_ports import Predictor
 from service.use_cases.recalibrate import Progress, Question
 
 Floats = NDArray[np.float64]

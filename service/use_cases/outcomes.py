@@ -9,8 +9,9 @@ from service.domain.history import Event
 from service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Prediction
-from service.use_cases.ports import Begin, Clock, NewId, OutcomeRaced, UnitOfWork
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
 from service.use_cases.predict import visible_to
+from service.use_cases.prediction_ports import OutcomeRaced
 
 MOST_RACES = 20
 """Reports on one prediction at the same instant, each of which makes the others start again."""

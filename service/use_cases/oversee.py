@@ -6,8 +6,9 @@ from service.domain.errors import JobNotFound
 from service.domain.history import Event
 from service.domain.people import Caller, Permission
 from service.domain.work import Job
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Clock, JobFilter, NewId, Page, UnitOfWork
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
+from service.use_cases.work_ports import JobFilter
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,21 @@
-"""The limits that every list shares."""
+"""Pages of lists, and the limits that every list shares."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from service.domain.errors import FieldFault, InvalidRequest
 from service.domain.identity import is_id
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Page(Generic[Item]):
+    """One page of a list, and the id after which the next one starts (None at the end)."""
+
+    items: tuple[Item, ...]
+    next_after: str | None
+
 
 LONGEST_PAGE = 200
 """Items in one page; a page is read and sent as a whole."""

@@ -30,7 +30,8 @@ from service.domain.errors import (
 from service.domain.identity import is_id
 from service.domain.people import SYSTEM, Caller, Permission, Role
 from service.domain.text import text_faults
-from service.use_cases.ports import Begin, Clock, Passwords, UnitOfWork
+from service.use_cases.people_ports import Passwords
+from service.use_cases.ports import Begin, Clock, UnitOfWork
 from service.use_cases.recording import Recorded
 
 LONGEST_NAME = 100

@@ -22,20 +22,10 @@ from service.domain.predictions import Decision, Document, Prediction, Reason, S
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
-from service.use_cases.paging import check_page
-from service.use_cases.ports import (
-    Begin,
-    Clock,
-    IdempotencyKey,
-    IdempotencyKeyTaken,
-    NewId,
-    Page,
-    PredictionFilter,
-    PredictorSource,
-    Stage,
-    UnitOfWork,
-    unwatched,
-)
+from service.use_cases.model_ports import PredictorSource
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, Clock, NewId, Stage, UnitOfWork, unwatched
+from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
 
 LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""

@@ -31,8 +31,10 @@ from service.domain.routing import RoutingPolicy
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
 from service.use_cases.calibration_ports import CalibratorStore, GroupRates
-from service.use_cases.ports import JobFilter, ModelLoader, UnitOfWork
+from service.use_cases.model_ports import ModelLoader
+from service.use_cases.ports import UnitOfWork
 from service.use_cases.recording import Recorded
+from service.use_cases.work_ports import JobFilter
 
 CALIBRATION = "calibration"
 """The kind of job; one at a time."""

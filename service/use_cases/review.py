@@ -26,8 +26,9 @@ from service.domain.reviews import (
     rival_answers,
 )
 from service.domain.text import text_faults
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Clock, NewId, Page, PredictorSource, UnitOfWork
+from service.use_cases.model_ports import PredictorSource
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, Clock, NewId, UnitOfWork
 
 LEASE = timedelta(minutes=15)
 """How long a reviewer may be silent before a task goes to somebody else."""

@@ -22,8 +22,8 @@ from service.domain.errors import (
     WebhookNotFound,
 )
 from service.domain.people import Caller, Permission
-from service.use_cases.paging import check_page
-from service.use_cases.ports import Begin, Page, UnitOfWork
+from service.use_cases.paging import Page, check_page
+from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.recording import Recorded
 
 SECRET_GRACE = timedelta(hours=24)

@@ -10,7 +10,7 @@ from service.domain.predictions import Document
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.settings import Settings
 from service.telemetry import configure_logging
-from service.use_cases.ports import IdempotencyKey
+from service.use_cases.prediction_ports import IdempotencyKey
 
 
 def fill(data: Path, database_url: str, artifact: Path) -> str:

@@ -29,8 +29,9 @@ from service.domain.predictions import Document, Prediction
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import FIRST_POLICY_VERSION
 from service.use_cases.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
-from service.use_cases.ports import Begin, IdempotencyKey
+from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import IdempotencyKey
 from service.use_cases.report import Summary
 from service.use_cases.review import (
     ClaimReview,

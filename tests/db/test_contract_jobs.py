@@ -7,7 +7,8 @@ import pytest
 
 from service.domain.errors import JobUnfinished
 from service.domain.work import Job, JobState, RetryRule
-from service.use_cases.ports import Begin, JobFilter
+from service.use_cases.ports import Begin
+from service.use_cases.work_ports import JobFilter
 from tests.fakes import START
 from tests.samples import job
 

@@ -9,7 +9,8 @@ from service.domain.accounts import Person, Session
 from service.domain.errors import LoginTaken
 from service.domain.history import Event
 from service.domain.people import Caller, Role
-from service.use_cases.ports import Begin, EventFilter
+from service.use_cases.people_ports import EventFilter
+from service.use_cases.ports import Begin
 from tests.fakes import START, FakeIds
 
 _ids = FakeIds(0x2000_0000)

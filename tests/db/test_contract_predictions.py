@@ -7,14 +7,10 @@ import pytest
 
 from service.domain.history import Event
 from service.domain.predictions import Decision, Document, Prediction, Reason
-from service.use_cases.ports import (
-    Begin,
-    IdempotencyKey,
-    IdempotencyKeyTaken,
-    Page,
-    PredictionFilter,
-)
+from service.use_cases.paging import Page
+from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, PredictBatch
+from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, prediction
 

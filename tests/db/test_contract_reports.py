@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +12,12 @@ from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewKind, ReviewTask
 from service.domain.verdicts import Cell, ReviewDay, deciding, verdict
-from service.use_cases.ports import Begin, Reports
+from service.use_cases.ports import Begin
 from tests.fakes import START
 from tests.samples import annotation, outcome, prediction, task
+
+if TYPE_CHECKING:
+    from service.use_cases.report_ports import Reports
 
 DAY = START.date()
 LONG_AGO = START - timedelta(days=40)

@@ -15,8 +15,8 @@ from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
 from service.domain.calibration import Activate
 from service.domain.predictions import Document
-from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import IdempotencyKey
 from service.use_cases.recalibrate import Options
 from service.use_cases.work import ClaimJob, EnqueueJob
 from tests.fakes import LOTTERY, FakePredictors
@@ -34,7 +34,7 @@ WRITER = textwrap.dedent(
     from service.db.identity import new_id
     from service.db.unit_of_work import Transactions
     from service.domain.predictions import Document
-    from service.use_cases.ports import IdempotencyKey
+    from service.use_cases.prediction_ports import IdempotencyKey
     from service.use_cases.predict import Predict
     from tests.fakes import LOTTERY, FakePredictors
     from tests.samples import CLIENT

@@ -17,7 +17,8 @@ from service.db.tables import metadata
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
 from service.domain.predictions import Document
-from service.use_cases.ports import Begin, PredictionFilter
+from service.use_cases.ports import Begin
+from service.use_cases.prediction_ports import PredictionFilter
 from tests.database import PostgresServer, find_binaries, run_server
 from tests.samples import prediction
 

@@ -9,7 +9,9 @@ from sqlalchemy import Engine, event, text
 from service.db.unit_of_work import Transactions
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision
-from service.use_cases.ports import JobFilter, PredictionFilter, UnitOfWork
+from service.use_cases.ports import UnitOfWork
+from service.use_cases.prediction_ports import PredictionFilter
+from service.use_cases.work_ports import JobFilter
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, job, prediction, task
 

@@ -19,7 +19,8 @@ from service.domain.predictions import Decision, Prediction, Reason
 from service.domain.reviews import ReviewKind
 from service.use_cases.breaker import BreakerRule, GetBreaker
 from service.use_cases.decide import DecideReview, SettleDecisions
-from service.use_cases.ports import Begin, EventFilter
+from service.use_cases.people_ports import EventFilter
+from service.use_cases.ports import Begin
 from tests.fakes import FakeDatabase
 from tests.loop import HALF, Loop
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, prediction, task

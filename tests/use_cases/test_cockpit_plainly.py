@@ -17,7 +17,8 @@ from service.use_cases.administer import ChangePolicy
 from service.use_cases.cockpit import Cockpit, ReadCockpit, WhatIf
 from service.use_cases.forecast import Share
 from service.use_cases.over_time import Pace
-from service.use_cases.ports import Begin, PredictionFilter
+from service.use_cases.ports import Begin
+from service.use_cases.prediction_ports import PredictionFilter
 from tests.fakes import START, FakeClock
 from tests.samples import ADMIN, LEAD, annotation, change, outcome, prediction, task
 

@@ -28,8 +28,8 @@ from service.use_cases.deliver import (
     RecordAnswers,
     RouteMessages,
 )
-from service.use_cases.ports import IdempotencyKey
 from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import IdempotencyKey
 from service.use_cases.review import ClaimReview, CompleteReview
 from service.use_cases.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook
 from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors

@@ -18,8 +18,8 @@ from service.domain.people import SYSTEM, Caller
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewState
 from service.use_cases.administer import ChangePolicy
-from service.use_cases.ports import IdempotencyKey, PredictionFilter
 from service.use_cases.predict import GetPrediction, ListPredictions, Predict, PredictBatch
+from service.use_cases.prediction_ports import IdempotencyKey, PredictionFilter
 from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, change
 

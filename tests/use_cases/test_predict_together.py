@@ -11,8 +11,9 @@ from service.domain.errors import (
 from service.domain.history import Event
 from service.domain.people import Caller
 from service.domain.predictions import Document, Prediction
-from service.use_cases.ports import Begin, IdempotencyKey
+from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission
+from service.use_cases.prediction_ports import IdempotencyKey
 from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ANN, CLIENT
 

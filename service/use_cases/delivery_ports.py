@@ -1,0 +1,92 @@
+"""What is needed from the world outside for messages to other programs."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
+from service.use_cases.paging import Page
+
+
+class Outbox(Protocol):
+    """Messages to other programs, in the order in which they were written."""
+
+    def add(self, message: Message) -> None: ...
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        """Write messages in this order."""
+
+    def unrouted(self, limit: int) -> list[Message]:
+        """Lock and return the oldest messages that have no deliveries yet, in order.
+
+        Whoever else asks waits until this transaction ends, so that nobody makes deliveries of a
+        later message while those of an earlier one are not there yet.
+        """
+
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> None: ...
+
+    def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
+        """List, oldest first, what a client has not acknowledged."""
+
+    def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
+        """Note that a client has these of its messages; returns how many were new to it."""
+
+
+class Endpoints(Protocol):
+    """Webhook endpoints that are not deleted."""
+
+    def add(self, endpoint: Endpoint) -> None: ...
+
+    def get(self, endpoint_id: str, *, for_update: bool = False) -> Endpoint | None: ...
+
+    def all(self) -> list[Endpoint]:
+        """List oldest first."""
+
+    def save(self, endpoint: Endpoint) -> None:
+        """Store a changed endpoint; raises `StaleVersion` unless it is the next version."""
+
+    def delete(self, endpoint_id: str, now: datetime) -> None:
+        """Forget the endpoint and its secrets; its deliveries stay for the log."""
+
+
+class Deliveries(Protocol):
+    """Messages on their way to endpoints, and the log of attempts."""
+
+    def add(self, deliveries: Sequence[Delivery]) -> None: ...
+
+    def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None: ...
+
+    def work_waits(self, now: datetime) -> bool:
+        """Tell whether a message has no deliveries yet or a delivery may be due."""
+
+    def claim(
+        self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
+    ) -> list[Delivery]:
+        """Lease up to ``limit`` due deliveries, at most the first unfinished one of a document."""
+
+    def save(self, delivery: Delivery, *, token: int) -> bool:
+        """Store a changed delivery; False when it was claimed, replayed or cancelled since."""
+
+    def cancel(self, endpoint_id: str, now: datetime) -> int:
+        """End every pending delivery to an endpoint; returns how many there were."""
+
+    def dead(self, endpoint_id: str, limit: int) -> list[Delivery]:
+        """Lock and return the oldest deliveries to an endpoint that were given up."""
+
+    def page(
+        self,
+        *,
+        state: DeliveryState | None,
+        endpoint_id: str | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[Delivery]:
+        """List newest first."""
+
+    def counts(self) -> Mapping[DeliveryState, int]:
+        """Count the pending and the dead ones; those that ended well are too many to count."""
+
+    def log(self, attempts: Sequence[Attempt]) -> None: ...
+
+    def attempts(self, delivery_id: str) -> list[Attempt]:
+        """List the attempts of a delivery, oldest first."""
