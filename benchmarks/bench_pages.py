@@ -260,12 +260,6 @@ class _Documents:
             )  # fmt: skip
 
 
-def _reason(*, sure: bool, audited: bool) -> str:
-    if not sure:
-        return "below_threshold"
-    return "audit" if audited else "above_threshold"
-
-
 def measure(application: Application, pages: dict[str, str], times: int) -> Iterator[str]:
     """Yield a line of the table for each page."""
     app = service_main.serving(application)

@@ -160,9 +160,6 @@ class Express:
             if not message.get("more_body", False) or size > self._edge.max_body_bytes:
                 return read
 
-    def _may_be_read(self, length: bytes) -> bool:
-        return is_at_most(_text(length), self._edge.max_body_bytes)
-
 
 def _text(header: bytes) -> str:
     return header.decode("latin-1")
