@@ -17,6 +17,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from service.dashboard.compression import compressed
@@ -74,14 +75,10 @@ class Page(APIRoute):
                 if _is_script(request):
                     raise Unauthenticated("You are signed out; sign in again.") from first
                 return to_sign_in(first.back)
-            except ServiceError as error:
-                if _is_script(request):
+            except Exception as error:
+                if _is_script(request) or isinstance(error, HTTPException):
                     raise
-                return refusal(error, request)
-            except RequestValidationError as error:
-                if _is_script(request):
-                    raise
-                return refusal(_unreadable(error), request)
+                return _told(error, request)
 
         return guarded
 
@@ -146,6 +143,17 @@ def refusal(error: ServiceError, request: Request) -> Response:
     if isinstance(error, errors.TooManyRequests):
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
+
+
+def _told(error: Exception, request: Request) -> Response:
+    """Return the page that tells a person what went wrong."""
+    if isinstance(error, RequestValidationError):
+        return refusal(_unreadable(error), request)
+    if isinstance(error, ServiceError):
+        return refusal(error, request)
+    log.error("request.failed", error=type(error).__name__, exc_info=error)
+    shown = {"request_id": request.scope.get("state", {}).get("request_id", "unknown")}
+    return page("failed.html", shown, status=HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _place(fault: FieldFault) -> str:

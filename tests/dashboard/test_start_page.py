@@ -336,3 +336,15 @@ def test_a_database_that_does_not_answer_is_a_page_too(service: Service) -> None
     assert response.status_code == 503
     assert "The database does not answer" in response.text
     assert "/secret/path" not in response.text
+
+
+def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(service: Service) -> None:
+    def broken(_: Caller) -> None:
+        raise ZeroDivisionError("of a secret document")
+
+    service.verbs.summary = broken
+    response = service.get()
+    assert response.status_code == 500
+    assert "This page has failed" in response.text
+    assert "logged as <code>" in response.text
+    assert "secret" not in response.text
