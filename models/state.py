@@ -43,6 +43,21 @@ def checked_array(
     return array
 
 
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with ``prefix``, under what follows it.
+
+    Examples
+    --------
+    >>> part_of({"gate.a": np.zeros(1), "b": np.ones(1)}, "gate.")
+    {'a': array([0.])}
+    """
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 def check_ragged(name: str, indptr: NDArray[np.integer], length: int, *, least: int = 0) -> None:
     """Check that ``indptr`` cuts ``length`` items into consecutive rows of ``least`` or more.
 

@@ -29,6 +29,7 @@ from models.base.mixture_explanation import ComponentSummary
 from models.base.mixture_inference import MixtureInference
 from models.base.mixture_scoring import SharedMixture
 from models.sets.mixture_measure import Biases, Logits, SharedLogits
+from models.state import part_of
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -244,12 +245,7 @@ class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         """
         fits = []
         for number, of_fit in enumerate(settings["fits"]):
-            prefix = _stored("", number)
-            own = {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
+            own = part_of(arrays, _stored("", number))
             own |= {name: arrays[name] for name in _COMMON if name in arrays}
             fits.append(ConditionalBernoulliMixture.from_state(own, of_fit))
         return cls.of(fits)

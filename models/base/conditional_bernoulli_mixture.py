@@ -26,7 +26,7 @@ from models.base.mixture_storage import pack_mixture, unpack_mixture
 from models.base.scaling import FeatureWeighting, Scheme
 from models.base.separate_experts import component_rates
 from models.sets.mixture_support import distinct_sets
-from models.state import checked_array
+from models.state import checked_array, part_of
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -419,11 +419,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         model.contrast_ = None
         n_described = d
         if settings.get("kernel") is not None:
-            own = {
-                name.removeprefix("kernel_"): array
-                for name, array in arrays.items()
-                if name.startswith("kernel_")
-            }
+            own = part_of(arrays, "kernel_")
             model.kernel_ = KernelMap.from_state(own, settings["kernel"], d)
             model.contrast_ = checked_array(arrays, "contrast", np.float64, (n_components, d))
             n_described = model.kernel_.turn_.shape[1]

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from models.base.binary_relevance import BinaryRelevance
 from models.sets.mixture_support import distinct_sets
 from models.sets.neighbours import NeighbourVotes
-from models.state import check_labels, checked_array
+from models.state import check_labels, checked_array, part_of
 
 # Log-odds beyond this say no more of a label than that it is certain.
 _MOST_LOGIT = 7.0
@@ -195,7 +195,7 @@ class LabelScores(BaseEstimator):
             If an array is missing, has a wrong type or shape, or points outside another.
         """
         scores = cls()
-        classifiers = _under("classifier_", arrays)
+        classifiers = part_of(arrays, "classifier_")
         n_labels = len(checked_array(classifiers, "intercept", np.float64, (None,)))
         n_features = len(checked_array(classifiers, "scale", np.float64, (None,)))
         bounds = checked_array(classifiers, "coef_indptr", np.int64, (n_features + 1,))
@@ -204,7 +204,7 @@ class LabelScores(BaseEstimator):
         check_labels("coef_indices", bounds, owners, n_labels)
         scores.classifiers_ = BinaryRelevance.from_state(classifiers, settings["classifiers"])
         scores.neighbours_ = NeighbourVotes.from_state(
-            _under("neighbour_", arrays), settings["neighbours"]
+            part_of(arrays, "neighbour_"), settings["neighbours"]
         )
         if scores.neighbours_.n_features != n_features:
             raise ValueError("neighbours count other features than the classifiers")
@@ -218,14 +218,6 @@ class LabelScores(BaseEstimator):
         ones = np.ones(len(labels), dtype=np.uint8)
         scores.sets_ = sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
         return scores
-
-
-def _under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _set_numbers(Y: sp.csr_array, sets: sp.csr_array) -> NDArray[np.int32]:

@@ -28,7 +28,7 @@ from models.base.mixture_em import responsibilities
 from models.base.mixture_explanation import ComponentSummary, feature_contrast
 from models.base.mixture_inference import MixtureInference
 from models.base.scaling import FeatureWeighting
-from models.state import checked_array
+from models.state import checked_array, part_of
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -178,18 +178,10 @@ class StackedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
         ValueError
             If an array is missing, has a wrong type or shape, or points outside another.
         """
-        of_mixture, of_scores = (
-            {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            }
-            for prefix in ("mixture_", "scores_")
-        )
         kind = AveragedMixture if "fits" in settings["stacked"] else ConditionalBernoulliMixture
-        model = kind.from_state(of_mixture, settings["stacked"])
+        model = kind.from_state(part_of(arrays, "mixture_"), settings["stacked"])
         stacked = cls()
-        stacked.scores_ = LabelScores.from_state(of_scores, settings["scores"])
+        stacked.scores_ = LabelScores.from_state(part_of(arrays, "scores_"), settings["scores"])
         if len(stacked.scores_.centre_) != model.n_features_in_:
             raise ValueError("the mixture counts other scores than there are")
         n_features = stacked.scores_.classifiers_.n_features_in_

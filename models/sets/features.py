@@ -22,7 +22,7 @@ from models.sets.vote_features import (
     NeighbourFeatures,
     SmoothFeatures,
 )
-from models.state import check_labels, checked_array
+from models.state import check_labels, checked_array, part_of
 
 Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
 
@@ -344,11 +344,7 @@ class SetFeatures(BaseEstimator):
         features.n_labels_ = int(settings["n_labels"])
         features.groups_ = []
         for name in features.groups:
-            own = {
-                key.removeprefix(f"{name}."): value
-                for key, value in arrays.items()
-                if key.startswith(f"{name}.")
-            }
+            own = part_of(arrays, f"{name}.")
             features.groups_.append(GROUPS[name].from_state(own, settings["groups"][name]))
         return features
 

@@ -15,7 +15,7 @@ from models.sets.evidence import Evidence
 from models.sets.neighbours import NearestVotes, NeighbourVotes
 from models.sets.regression_votes import LinearVotes, SmoothVotes
 from models.sets.votes import SeenSets, SetVotes, find_seen_sets
-from models.state import check_ragged, checked_array
+from models.state import check_ragged, checked_array, part_of
 
 Voter = NeighbourVotes | LinearVotes | SmoothVotes
 
@@ -150,11 +150,7 @@ class SetVoters(BaseEstimator):
         voters.sets_ = SeenSets.of(RaggedSets(indptr, labels), int(settings["n_labels"]))
         restored = []
         for name in voters.names:
-            own = {
-                key.removeprefix(f"{name}."): value
-                for key, value in arrays.items()
-                if key.startswith(f"{name}.")
-            }
+            own = part_of(arrays, f"{name}.")
             voter = VOTERS[name].from_state(own, settings["voters"][name])
             if voter.n_sets != voters.sets_.n_sets:
                 raise ValueError(f"voter {name!r} counts other label sets than the model")

@@ -184,25 +184,24 @@ class _ChartWriter:
         """Mention codes that do not apply."""
         chart, rng = self.chart, self.rng
         for _ in range(self._number((0.72, 0.23, 0.05))):
-            rival = self.stranger(near=0.7, among=_EVENTS)
+            if (rival := self.stranger(near=0.7, among=_EVENTS)) is None:
+                break
             chart.ruled_out.append(self.about(rival, _RULED_OUT[self.register]))
         for _ in range(self._number((0.35, 0.3, 0.25, 0.1))):
             self._deny()
-        if rng.random() < 0.06:
-            condition = self.about(self.stranger(among=_HERITABLE), _IN_FAMILY)
+        if rng.random() < 0.06 and (code := self.stranger(among=_HERITABLE)):
+            condition = self.about(code, _IN_FAMILY)
             chart.family.append(f"{self.pick(_RELATIVES)} {condition}")
-        if rng.random() < 0.06:
-            chart.background.append(self.about(self.stranger(among=_MEMORABLE), _PAST))
-        if rng.random() < 0.03:
-            chart.impression.append(
-                self.about(self.stranger(near=0.7, among=_EVENTS), _UNCONFIRMED)
-            )
-        if rng.random() < 0.02:
-            chart.medicines.append(self.pick(self.stranger(among=_CARRIED).wording.medicines))
+        if rng.random() < 0.06 and (code := self.stranger(among=_MEMORABLE)):
+            chart.background.append(self.about(code, _PAST))
+        if rng.random() < 0.03 and (code := self.stranger(near=0.7, among=_EVENTS)):
+            chart.impression.append(self.about(code, _UNCONFIRMED))
+        if rng.random() < 0.02 and (code := self.stranger(among=_CARRIED)):
+            chart.medicines.append(self.pick(code.wording.medicines))
 
     def _deny(self) -> None:
         code = self.stranger(near=0.5)
-        if not code.wording.denied:
+        if code is None or not code.wording.denied:
             return
         symptom = self.pick(code.wording.denied)
         said = " ".join((*self.chart.presenting, *self.chart.findings, *self.chart.denied))
@@ -255,8 +254,8 @@ class _ChartWriter:
         chosen = templates[int(self.rng.random() * len(templates))]
         return say(chosen, self.rng, self.register)
 
-    def stranger(self, *, near: float = 0.0, among: frozenset[str] | None = None) -> Code:
-        """Draw a code that neither applies nor excludes one that does.
+    def stranger(self, *, near: float = 0.0, among: frozenset[str] | None = None) -> Code | None:
+        """Draw a code that neither applies nor excludes one that does; None if there is none.
 
         Parameters
         ----------
@@ -276,7 +275,8 @@ class _ChartWriter:
             chapters = {code.chapter for code in self.case.codes}
             options = [code for code in options if code.chapter in chapters] or options
         weights = [code.weight + code.background for code in options]
-        return self.rng.choices(options, weights)[0]
+        # A young patient may have each of the few that their age allows.
+        return self.rng.choices(options, weights)[0] if options else None
 
     def _number(self, shares: tuple[float, ...]) -> int:
         drawn, number = self.rng.random(), 0

@@ -44,6 +44,11 @@ def test_notes_come_one_by_one() -> None:
     assert len(list(islice(generate_notes(10**12, seed=1), 3))) == 3
 
 
+def test_a_patient_too_young_for_any_further_code_has_a_note_too() -> None:
+    (note,) = generate_notes(1, seed=77, start=365)
+    assert note.text
+
+
 @pytest.mark.parametrize(("n", "start"), [(-1, 0), (1, -1)])
 def test_negative_counts_are_refused(n: int, start: int) -> None:
     with pytest.raises(ValueError, match="at least 0"):
