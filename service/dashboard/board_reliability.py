@@ -1,65 +1,20 @@
 """How honest a calibrator's confidences are, beside those of the one that served before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 from service.dashboard.charts import Axis, Frame, chart, percent_ticks, round_ticks
 from service.dashboard.figures import Column, Figure, Kind, Value, plural
 from service.dashboard.marks import Band, Diagonal, Line, Mark
+from service.use_cases.reliability import Curve
 
 NAME = "reliability"
 _WHEN = ("before", "after")
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A reliability curve of a stored report.
-
-    Attributes
-    ----------
-    confidence, accuracy, low, high : tuple of float
-        Places, the curve there, and the band of honest confidences there; all in [0, 1].
-    level : float
-        Share of honest curves inside the band, point by point.
-    p_value : float
-        Of the hypothesis that the confidences are true.
-    n : int
-        Rows that it is drawn from.
-    """
-
-    confidence: tuple[float, ...]
-    accuracy: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    level: float
-    p_value: float
-    n: int
-
-    @classmethod
-    def of(cls, half: object) -> Self | None:
-        """Return the curve in one half of a report; None where it has none.
-
-        >>> Curve.of({"n": 12, "needed": 200}) is None
-        True
-        """
-        found = half.get("reliability") if isinstance(half, Mapping) else None
-        if not isinstance(half, Mapping) or not isinstance(found, Mapping):
-            return None
-        names = ("confidence", "accuracy", "low", "high")
-        confidence, accuracy, low, high = (tuple(found[name]) for name in names)
-        level, p_value = found["level"], found["p_value"]
-        return cls(confidence, accuracy, low, high, level, p_value, half["n"])
-
-    @property
-    def honest(self) -> bool:
-        """Whether it strays no further than chance explains."""
-        return self.p_value >= 1.0 - self.level
-
-
 def reliability(report: Mapping[str, object]) -> Figure:
     """Return the reliability diagram before and after, from a calibration's report."""
-    found = {when: Curve.of(report.get(when)) for when in _WHEN}
+    found = {when: _curve(report.get(when)) for when in _WHEN}
     curves = {when: curve for when, curve in found.items() if curve is not None}
     figure = Figure(
         NAME,
@@ -92,6 +47,25 @@ def reliability(report: Mapping[str, object]) -> Figure:
     return replace(figure, says=says, svg=svg)
 
 
+def _curve(half: object) -> Curve | None:
+    """Return the curve in one half of a report; None where it has none.
+
+    >>> _curve({"n": 12, "needed": 200}) is None
+    True
+    """
+    found = half.get("reliability") if isinstance(half, Mapping) else None
+    if not isinstance(half, Mapping) or not isinstance(found, Mapping):
+        return None
+    names = ("confidence", "accuracy", "low", "high")
+    confidence, accuracy, low, high = (tuple(found[name]) for name in names)
+    return Curve(confidence, accuracy, low, high, found["level"], found["p_value"], half["n"])
+
+
+def _honest(curve: Curve) -> bool:
+    """Tell whether a curve strays no further than chance explains."""
+    return curve.p_value >= 1.0 - curve.level
+
+
 def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
     marks: list[Mark] = [Diagonal()]
     if (after := curves.get("after")) is not None:
@@ -112,7 +86,7 @@ def _says(curves: Mapping[str, Curve]) -> str:
     for when, curve in curves.items():
         how = (
             "stays where honest confidence would lie"
-            if curve.honest
+            if _honest(curve)
             else "strays further from the diagonal than chance explains: below it, sets are less "
             "often right than their confidence says; above it, more often"
         )
@@ -122,7 +96,7 @@ def _says(curves: Mapping[str, Curve]) -> str:
 
 def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
     """Say what the curves are drawn from, and which one had an easier time of it."""
-    rows = max(curve.n for curve in curves.values())
+    rows = max(curve.checked for curve in curves.values())
     compared = report.get("comparison")
     unseen = compared.get("n") if isinstance(compared, Mapping) else None
     told = f"Drawn from {plural(rows, 'row')}, each judged by a fit that has not seen it"
