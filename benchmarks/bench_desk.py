@@ -13,15 +13,18 @@ other with the key 1, taking decisions back, adding labels and searching in betw
 
 Run it with ``python benchmarks/bench_desk.py [--database sqlite] [--documents 100]
 [--predictions 100000] [--labels 10000] [--json FILE]``, by default on both databases; PostgreSQL is
-a server of its own, and as durable as usual. It ends with status 1 if a document takes more than
-1.5 s, a request of the desk more than 100 ms at the 95th percentile, or if a page is not as it
-should be. ``--pictures DIR`` keeps pictures of those pages.
+a server of its own, and as durable as usual. ``--demo`` settles documents of ``setwise demo``
+instead, signed in as its reviewer. It ends with status 1 if a document takes more than 1.5 s, a
+request of the desk more than 100 ms at the 95th percentile, or if a page is not as it should be.
+``--pictures DIR`` keeps pictures of those pages.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -34,6 +37,7 @@ from statistics import median
 from time import perf_counter
 from urllib.parse import urlsplit
 
+import httpx
 import numpy as np
 from bench_pages import LABELS, PASSWORD, fill
 from bench_service import _free_port, _postgres, _running
@@ -43,15 +47,18 @@ from playwright.sync_api import Browser, Page, sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from models.corpus.datasets import read_dataset
+from models.corpus.notes import generate_notes
 from models.training import TrainingOptions, train
 from service import wiring
 from service.db import migrate
 from service.domain.people import SYSTEM
 from service.settings import Settings
+from tests.browser.screenshots import demo
 
 MOST_S_A_DOCUMENT = 1.5
 MOST_MS_A_REQUEST = 100.0
 PAGE_LOADS, WARM_UPS = 40, 3
+SPARE = 20  # tasks that wait behind the last one to be settled, so that a next one is painted
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 FILLER = ("patient", "seen", "today", "reports", "well", "since", "last", "visit", "was", "again")
 
@@ -107,16 +114,11 @@ def _p95(values: Sequence[float]) -> float:
 
 def main() -> int:
     options = _options()
-    reports: dict[str, Report] = {}
     with tempfile.TemporaryDirectory(prefix="setwise-desk-") as name:
-        artifact = _artifact(Path(name), options.labels)
-        for kind in options.database or ["sqlite", "postgresql"]:
-            with _settings(kind, Path(name) / kind) as settings:
-                tokens = _prepared(settings, artifact, options.predictions)
-                with _served(settings) as address, _browser() as browser:
-                    measured = _measured(browser, address, tokens["reviewer"], options.documents)
-                    pages = look(browser, address, tokens, options.pictures)
-                    reports[kind] = Report(*measured, pages)
+        if options.demo:
+            reports = {"demo": _of_demo(Path(name), options.documents)}
+        else:
+            reports = _of_large_databases(Path(name), options)
     figures = {kind: report.as_json() for kind, report in reports.items()}
     print(json.dumps(figures, indent=1))
     if options.json:
@@ -124,7 +126,57 @@ def main() -> int:
     return 0 if all(report.passed for report in reports.values()) else 1
 
 
+def _of_large_databases(folder: Path, options: argparse.Namespace) -> dict[str, Report]:
+    reports: dict[str, Report] = {}
+    artifact = _artifact(folder, options.labels)
+    for kind in options.database or ["sqlite", "postgresql"]:
+        with _settings(kind, folder / kind) as settings:
+            tokens = _prepared(settings, artifact, options.predictions)
+            with _served(settings) as address, _browser() as browser:
+                measured = _measured(browser, address, tokens["reviewer"], options.documents)
+                pages = look(browser, address, tokens, options.pictures)
+                reports[kind] = Report(*measured, pages)
+    return reports
+
+
+def _of_demo(folder: Path, n_documents: int) -> Report:
+    with demo(folder) as address:
+        secrets = {
+            of: json.loads((folder / f"demo-{of}.json").read_text()) for of in ("keys", "passwords")
+        }
+        _send_until_waiting(address, secrets["keys"], n_documents + SPARE)
+        token = _signed_in(address, "reviewer", secrets["passwords"]["reviewer"])
+        with _browser() as browser:
+            return Report(*_measured(browser, address, token, n_documents), pages={})
+
+
 # The service
+
+
+def _send_until_waiting(address: str, keys: Mapping[str, str], n_tasks: int) -> None:
+    """Post further notes like the demo's own until ``n_tasks`` of them wait for a person."""
+    headers = {role: {"Authorization": f"Bearer {key}"} for role, key in keys.items()}
+    notes = (
+        {"id": f"more-{note.id}", "text": note.text} for note in generate_notes(10_000, seed=4)
+    )
+    with httpx.Client(base_url=address, timeout=60) as client:
+        while True:
+            summary = client.get("/v1/reports/summary", headers=headers["lead"]).raise_for_status()
+            if summary.json()["reviews"].get("waiting", 0) >= n_tasks:
+                return
+            documents = list(itertools.islice(notes, 50))
+            client.post(
+                "/v1/predictions/batch", json={"documents": documents}, headers=headers["client"]
+            ).raise_for_status()
+
+
+def _signed_in(address: str, login: str, password: str) -> str:
+    """Return a session of somebody who signs in by the page."""
+    with httpx.Client(base_url=address, timeout=60) as client:
+        token = re.search(r'name="csrf" value="([^"]+)"', client.get("/login").text)
+        fields = {"csrf": token[1] if token else "", "login": login, "password": password}
+        client.post("/login", data=fields)
+        return client.cookies["setwise-session"]
 
 
 @contextmanager
@@ -237,7 +289,7 @@ def _settle(page: Page, number: int) -> float:
     change = number % 5 == 1 or page.locator("#suggestions").is_hidden()
     if change:
         page.keyboard.press("/")
-        page.keyboard.type(f"{number % 10}", delay=10)
+        page.keyboard.type("016"[number % 3], delay=10)
         page.wait_for_selector("#found [role=option]")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
@@ -285,6 +337,7 @@ def _kind(address: str) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", choices=["sqlite", "postgresql"], action="append")
+    parser.add_argument("--demo", action="store_true", help="on what the demo shows, alone")
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--predictions", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=len(LABELS), help=f"at most {len(LABELS):,}")

@@ -125,4 +125,5 @@ def _of_task(expression: str) -> str:
 
 def shown(path: Path) -> str:
     """Shorten a path that lies under the current folder."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    below = path != Path.cwd() and path.is_relative_to(Path.cwd())
+    return str(path.relative_to(Path.cwd())) if below else str(path)

@@ -16,7 +16,7 @@ from service.cli.demo import LEAST_WAITING, TOP_UP
 from service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
 from service.cli.demo_people import LOGINS, DemoPeople
 from service.cli.secrets_file import SecretsFile
-from service.cli.welcome import Examples, welcome
+from service.cli.welcome import Examples, shown, welcome
 from service.domain.people import SYSTEM, Caller, KeyDigest, Role
 from service.domain.predictions import Document, ScoredSet
 from service.domain.reviews import ReviewKind
@@ -302,6 +302,15 @@ def test_generated_annotators_leave_documents_of_others_alone(
 
 
 # The welcome
+
+
+def test_a_folder_is_named_as_one_would_say_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shown(tmp_path / "demo") == "demo"
+    assert shown(tmp_path) == str(tmp_path)
+    assert shown(tmp_path.parent) == str(tmp_path.parent)
 
 
 def test_calls_survive_quotes_and_paths_with_spaces() -> None:
