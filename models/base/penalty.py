@@ -66,8 +66,8 @@ def choose_penalty(
 ) -> PenaltyChoice:
     """Choose each problem's penalty strength for the log-loss on validation rows.
 
-    Strengths fall geometrically from where (almost) no coefficient is left, each fit starting
-    where the one before ended, until the summed loss rises. A problem then takes the strength with
+    Strengths fall geometrically from where (almost) no coefficient is left, wherever the features'
+    zeros lie, each fit starting where the one before ended, until the summed loss rises. A problem then takes the strength with
     its lowest loss, relative to the best shared strength, after the loss of all problems together
     was added with the weight of `PRIOR_POSITIVES` positives: rare labels follow the crowd,
     frequent ones decide for themselves.
@@ -106,7 +106,10 @@ def choose_penalty(
             check_random_state(random_state).choice(n_problems, MAX_PROBLEMS, replace=False)
         )
         targets, valid_targets = targets[:, visited], valid_targets[:, visited]
-    strength = _emptying_penalty(features, targets, sample_weight, max(l1_ratio, 0.1))
+    strength, emptying = _emptying_penalty(features, targets, sample_weight, max(l1_ratio, 0.1))
+    # Fits that must be empty teach nothing; more than patience bears would end the path at once.
+    while strength >= emptying * RATIO ** (PATIENCE + 1):
+        strength /= RATIO
     path: list[float] = []
     fits: list[LinearFit] = []
     best = 0
@@ -154,22 +157,39 @@ def _settle(
 
 def _emptying_penalty(
     X: sp.csc_array, Y: sp.csc_array, sample_weight: ArrayLike | None, l1_ratio: float
-) -> float:
-    """Bound the strength above which no problem has a coefficient."""
+) -> tuple[float, float]:
+    """Return a bound on the strength above which no problem has a coefficient, and that strength.
+
+    The bound is far above where features lie far from zero, as degrees Kelvin do.
+    """
     n = X.shape[0]
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     total = weight.sum()
     if total <= 0.0:
-        return 1.0
+        return 1.0, 1.0
     share = weight / total
     mean = np.asarray(X.T @ share)
-    largest = 0.0
+    size = np.abs(mean)
+    largest_first = np.argsort(-size)
+    bound = steepest = 0.0
     for first in range(0, Y.shape[1], _BLOCK):
         block = Y[:, first : first + _BLOCK].multiply(share[:, None])
         rate = np.asarray(block.sum(axis=0)).ravel()
-        product = sp.coo_array(X.T.astype(np.float64) @ sp.csc_array(block))
-        j, p = product.coords
-        slopes = np.abs(product.data - mean[j] * rate[p])
+        product = sp.csr_array(X.T.astype(np.float64) @ sp.csc_array(block))
+        stored = product.tocoo()
+        j, p = stored.coords
+        slope = np.abs(stored.data - mean[j] * rate[p]).max(initial=0.0)
         # Entries that are not stored have a product of zero.
-        largest = max(largest, slopes.max(initial=0.0), np.abs(mean).max() * rate.max())
-    return float(largest / l1_ratio) if largest > 0.0 else 1.0
+        bound = max(bound, slope, size.max() * rate.max())
+        absent = np.append(size[largest_first], 0.0)[_first_absent(product[largest_first].tocsc())]
+        steepest = max(steepest, slope, (absent * rate).max())
+    return (float(bound / l1_ratio), float(steepest / l1_ratio)) if bound > 0.0 else (1.0, 1.0)
+
+
+def _first_absent(matrix: sp.csc_array) -> NDArray[np.intp]:
+    """Return the first row of each column that is not stored; the number of rows if all are."""
+    matrix.sort_indices()
+    length = np.diff(matrix.indptr)
+    place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], length)
+    column = np.repeat(np.arange(len(length)), length)
+    return np.bincount(column[matrix.indices == place], minlength=len(length))

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from models.base import penalty
-from models.base.linear import fit_elastic_net
+from models.base.linear import as_features, as_targets, fit_elastic_net
 from models.base.penalty import choose_penalty
 
 Floats = NDArray[np.float64]
@@ -37,6 +39,54 @@ def test_the_path_starts_where_coefficients_begin() -> None:
     choice = choose_penalty(X[:400], Y[:400], X[400:], Y[400:], l1_ratio=0.7, tol=1e-8)
     assert fit_elastic_net(X[:400], Y[:400], alpha=2 * choice.path[0], l1_ratio=0.7).coef.nnz == 0
     assert fit_elastic_net(X[:400], Y[:400], alpha=choice.path[1], l1_ratio=0.7).coef.nnz > 0
+
+
+@pytest.mark.parametrize("sparse_columns", [0, 8])
+@pytest.mark.parametrize("offset", [1e2, 1e4])
+def test_features_far_from_zero_get_the_choice_of_centred_ones(
+    offset: float, sparse_columns: int
+) -> None:
+    X, Y = make(7)
+    rng = np.random.default_rng(7)
+    indicators = (rng.random((600, sparse_columns)) < 0.02).astype(float)
+    choices = [
+        choose_penalty(A[:400], Y[:400], A[400:], Y[400:], l1_ratio=0.7, tol=1e-6)
+        for A in (np.hstack([X + shift, indicators]) for shift in (0.0, offset))
+    ]
+    centred, shifted = (choice.valid_loss.sum(axis=1).min() for choice in choices)
+    rate = Y[:400].mean(axis=0)
+    empty = -(Y[400:] * np.log(rate) + (1 - Y[400:]) * np.log1p(-rate)).mean(axis=0).sum()
+    assert centred < 0.95 * empty
+    assert shifted == pytest.approx(centred, rel=0.01)
+    # The grids begin at different strengths.
+    near = np.log2(choices[1].fit.alpha / choices[0].fit.alpha)
+    assert (np.abs(near) <= 1.0).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.0, 1.0), l1_ratio=st.floats(0.1, 1.0))
+@settings(max_examples=25, deadline=None)
+def test_coefficients_begin_just_below_the_emptying_strength(
+    seed: int, share: float, l1_ratio: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = (rng.normal(size=(30, 6)) + 3 * rng.normal(size=6)) * (rng.random((30, 6)) < share)
+    Y = (rng.random((30, 3)) < 0.3).astype(float)
+    features = as_features(X, "X")
+    weight = rng.random(30)
+    targets = as_targets(Y, 30, "Y")
+    bound, strength = penalty._emptying_penalty(features, targets, weight, l1_ratio)
+    assert strength <= bound
+    if (features.nnz == 0) or not Y.any():
+        return
+
+    def left(alpha: float) -> int:
+        fit = fit_elastic_net(
+            features, Y, alpha=alpha, l1_ratio=l1_ratio, sample_weight=weight, tol=1e-12
+        )
+        return int(fit.coef.nnz)
+
+    assert left(1.001 * strength) == 0
+    assert left(0.999 * strength) > 0
 
 
 def test_the_path_ends_soon_after_the_minimum() -> None:
