@@ -12,7 +12,15 @@ from service.domain.certification import Scorer
 from service.domain.outcomes import Outcome
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation, ReviewKind
-from service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay, deciding, last_told
+from service.domain.verdicts import (
+    Cell,
+    CheckedSet,
+    Counted,
+    ReviewDay,
+    deciding,
+    last_told,
+    step_of,
+)
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -44,9 +52,7 @@ class FakeReports:
         found = self._since(since)
         return Counted(
             self._cells(found, lambda one: (_day(one.created_at), None)),
-            self._cells(
-                found, lambda one: (None, min(int(one.scored.confidence * STEPS), STEPS - 1))
-            ),
+            self._cells(found, lambda one: (None, step_of(one.scored.confidence))),
         )
 
     def _cells(

@@ -67,10 +67,10 @@ def choose_penalty(
     """Choose each problem's penalty strength for the log-loss on validation rows.
 
     Strengths fall geometrically from where (almost) no coefficient is left, wherever the features'
-    zeros lie, each fit starting where the one before ended, until the summed loss rises. A problem then takes the strength with
-    its lowest loss, relative to the best shared strength, after the loss of all problems together
-    was added with the weight of `PRIOR_POSITIVES` positives: rare labels follow the crowd,
-    frequent ones decide for themselves.
+    zeros lie, each fit starting where the one before ended, until the summed loss rises. A problem
+    then takes the strength with its lowest loss, relative to the best shared strength, after the
+    loss of all problems together was added with the weight of `PRIOR_POSITIVES` positives: rare
+    labels follow the crowd, frequent ones decide for themselves.
 
     Parameters
     ----------

@@ -93,10 +93,12 @@ class SqlReports:
     def _alike(self, since: datetime) -> Select[Any]:  # Any: of several columns
         """Return what predictions are counted by, a row for each."""
         column = predictions.c
-        step = cast(self._whole(column.confidence * STEPS), Integer)
+        # What `service.domain.verdicts.step_of` says.
+        nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
+        step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
         counted = [
             self._day(column.created_at).label("day"),
-            case((step >= STEPS, STEPS - 1), else_=step).label("step"),
+            step.label("step"),
             column.decision,
             column.reason,
             column.inclusion_probability,

@@ -5,6 +5,7 @@ The few audits stand for all confident documents, so a share of them must not be
 as if each counted the same.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class Cell(NamedTuple):
     ----------
     day : date or None
     step : int or None
-        Of confidence: it lies from ``step / STEPS`` up to the next one. One of both is None.
+        Of confidence, see `step_of`. One of both is None.
     inclusion_probability : float or None
         With which a person was to read them, known before they were scored; None from before
         there were audits.
@@ -87,6 +88,19 @@ class Cell(NamedTuple):
 
 STEPS = 200
 """Steps of confidence in a `Cell`."""
+
+
+def step_of(confidence: float) -> int:
+    """Return the step that a confidence belongs to: the last one that begins at or below it.
+
+    A confidence of ``step / STEPS`` begins that very step, although its product with `STEPS` may
+    be less than it for a float.
+
+    >>> 0.57 * STEPS < 114, step_of(0.57), step_of(0.5699999), step_of(1.0)
+    (True, 114, 113, 200)
+    """
+    nearest = math.floor(confidence * STEPS + 0.5)
+    return nearest - (confidence < nearest / STEPS)
 
 
 class Counted(NamedTuple):

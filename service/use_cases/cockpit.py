@@ -1,6 +1,5 @@
 """The numbers from which a lead decides whether to trust the machine, all of one instant."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
@@ -10,7 +9,7 @@ from service.domain.errors import FieldFault, InvalidRequest
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.domain.verdicts import STEPS, Cell, confident, standing
+from service.domain.verdicts import STEPS, Cell, confident, standing, step_of
 from service.use_cases.certify import SCHEDULE
 from service.use_cases.forecast import (
     LEAST_CHECKED,
@@ -292,13 +291,13 @@ def _what_if(
 
     def at(thresholds: Sequence[float | None]) -> list[Forecast]:
         # Cells begin at steps; a threshold in between counts as the step below it.
-        steps = [None if one is None else _floor(one) for one in thresholds]
+        steps = [None if one is None else step_of(one) / STEPS for one in thresholds]
         made = forecasts(cells, steps, sendable=sendable, risk=policy.risk, days=days)
         return [replace(one, threshold=given) for one, given in zip(made, thresholds, strict=True)]
 
     steps = [step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)]
     target = what_if.target_accuracy
-    every = [] if target is None else [step / STEPS for step in range(STEPS)]
+    every = [] if target is None else [step / STEPS for step in range(STEPS + 1)]
     made = at([*steps, in_force(policy), what_if.threshold, None, *every])
     curve, (now, then, nothing) = made[: len(steps)], made[len(steps) : len(steps) + 3]
     if target is not None:
@@ -308,15 +307,11 @@ def _what_if(
     return curve, now, None if what_if.threshold is None else then
 
 
-def _floor(threshold: float) -> float:
-    # 0.29 * 100 is less than 29 for a float.
-    return math.floor(threshold * STEPS + 1e-9) / STEPS
-
-
 def _histogram(cells: Sequence[Cell]) -> list[Bin]:
     counts = [[0, 0, 0] for _ in range(BINS)]
     for cell in cells:
         audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        counts[(cell.step or 0) * BINS // STEPS][kind] += cell.documents
+        place = min((cell.step or 0) * BINS // STEPS, BINS - 1)  # certainty is in the last bin
+        counts[place][kind] += cell.documents
     return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]

@@ -1,5 +1,7 @@
 """Aggregates for reports: the fake and both databases count alike."""
 
+import math
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -11,7 +13,7 @@ from service.domain.audits import AuditRole, Selection
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import ReviewKind, ReviewTask
-from service.domain.verdicts import Cell, ReviewDay, deciding, verdict
+from service.domain.verdicts import STEPS, Cell, ReviewDay, deciding, verdict
 from service.use_cases.ports import Begin
 from tests.fakes import START
 from tests.samples import annotation, outcome, prediction, task
@@ -94,7 +96,7 @@ def test_what_is_alike_is_counted_together(begin: Begin) -> None:
     assert {key: cell.documents for key, cell in found.items()} == {
         (180, 0.06): 3,
         (180, None): 1,
-        (199, None): 1,
+        (200, None): 1,
         (99, None): 1,
         (80, None): 1,
     }
@@ -102,6 +104,20 @@ def test_what_is_alike_is_counted_together(begin: Begin) -> None:
     assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     assert cell.confidence == pytest.approx(3 * 0.9012)
     assert (cell.said, cell.told) == (None, None)
+
+
+def test_each_step_begins_at_its_own_number(begin: Begin) -> None:
+    """Not a rounding below it: 0.57 * 200 is less than 114."""
+    grid = [step / STEPS for step in range(STEPS + 1)]
+    near = [math.nextafter(one, side) for one in grid for side in (0.0, 1.0)]
+    confidences = [*grid, *near]
+    stored(begin, *(prediction(confidence=one) for one in confidences))
+    with begin(read_only=True) as transaction:
+        cells = transaction.reports.tally(LONG_AGO).by_step
+    found = Counter[int | None]()
+    for cell in cells:
+        found[cell.step] += cell.documents
+    assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
 
 
 def test_days_end_at_midnight_in_utc(begin: Begin) -> None:

@@ -3,11 +3,11 @@
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.domain.predictions import Decision, Reason
-from service.domain.verdicts import Cell, confident, standing, verdict
+from service.domain.verdicts import STEPS, Cell, confident, standing, step_of, verdict
 
 DAY = date(2026, 1, 2)
 
@@ -24,6 +24,13 @@ def cell(
 
 
 SENT, AUDIT, READ = Reason.ABOVE_THRESHOLD, Reason.AUDIT, Reason.BELOW_THRESHOLD
+
+
+@given(st.floats(0.0, 1.0) | st.integers(0, STEPS).map(lambda step: step / STEPS))
+@example(0.57)
+def test_a_step_holds_what_lies_from_its_number_up_to_the_next(confidence: float) -> None:
+    step = step_of(confidence)
+    assert step / STEPS <= confidence < (step + 1) / STEPS
 
 
 def test_an_audit_stands_for_all_that_might_have_been_drawn() -> None:

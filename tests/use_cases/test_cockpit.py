@@ -122,6 +122,17 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Begin) -> None:
     assert target.threshold == pytest.approx(0.505)
 
 
+def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
+    curve = [one.threshold for one in read(begin).curve]
+    store(begin, *(made(one) for one in curve if one is not None))
+    seen = read(begin)
+    assert [one.sent for one in seen.curve] == [*range(101, 0, -1)]
+    then = read(begin, what_if=WhatIf(threshold=0.57)).then
+    assert then is not None
+    assert then.sent == sum(one >= 0.57 for one in curve if one is not None)
+    assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 101
+
+
 def test_days_and_weeks_hold_the_same_documents(filled: Begin) -> None:
     days, weeks = read(filled), read(filled, pace=Pace.WEEK)
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
