@@ -1,7 +1,9 @@
 """What the breaker watches and did, in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from service.domain.audits import AuditRole
@@ -15,7 +17,7 @@ from service.domain.breaker import (
 )
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Prediction
-from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.routing import RoutingPolicy
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -57,20 +59,26 @@ class FakeBreakers:
             None if end is None else end.created_at,
         )
 
+    def in_force_since(self) -> datetime | None:
+        policies, models = self.contents.policies, self.contents.activations
+        serving = models[-1][0] if models else None
+        own = [one for one in self.contents.calibration_activations if one[0] == serving]
+        starts = [
+            _start([(one.rests_on_audits, one.created_at) for one in policies]),
+            _start(models),
+            _start([(None, policies[0].created_at), *((one[1], one[2]) for one in own)]),
+        ]
+        return max((one for one in starts if one is not None), default=None)
+
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
         instants = sorted(
             one.created_at
             for one in self._made_by(scorer)
             if one.decision is Decision.AUTO
-            and self._rests_on_audits(one)
+            and self._policy(one).rests_on_audits
             and (since is None or one.created_at > since)
         )[:most]
         return Unvouched(len(instants), min(instants, default=None))
-
-    def _rests_on_audits(self, of: Prediction) -> bool:
-        policy = self._policy(of)
-        certified = policy.threshold_mode is ThresholdMode.CERTIFIED
-        return certified or policy.audits.certification_rate > 0
 
     def add(self, trip: Trip) -> None:
         self.contents.trips[trip.id] = trip
@@ -95,3 +103,11 @@ class FakeBreakers:
     def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:
         newest = sorted(self.contents.trips.values(), key=lambda one: one.id, reverse=True)
         return [(one, self.contents.resets.get(one.id)) for one in newest[:limit]]
+
+
+def _start(served: Sequence[tuple[object, datetime]]) -> datetime | None:
+    """Return when the last of these came into force; None if it was never anything else."""
+    start = None
+    for (before, _), (present, at) in pairwise(served):
+        start = at if present != before else start
+    return start

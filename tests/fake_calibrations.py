@@ -24,7 +24,7 @@ class FakeCalibrations:
 
     def _served(self, model_id: str) -> list[str | None]:
         activations = self.contents.calibration_activations
-        return [None, *(served for model, served in activations if model == model_id)]
+        return [None, *(served for model, served, _ in activations if model == model_id)]
 
     def _shown(self, calibration: Calibration) -> Calibration:
         serves = self._served(calibration.model_id)[-1] == calibration.id
@@ -65,7 +65,7 @@ class FakeCalibrations:
     def activate(
         self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
     ) -> None:
-        self.contents.calibration_activations.append((model_id, calibration_id))
+        self.contents.calibration_activations.append((model_id, calibration_id, now))
 
     def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
         annotations, outcomes = self.contents.annotations, self.contents.outcomes

@@ -220,9 +220,9 @@ class _Contents:
     trips: dict[str, Trip] = field(default_factory=dict)
     resets: dict[str, Reset] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
-    calibration_activations: list[tuple[str, str | None]] = field(default_factory=list)
+    calibration_activations: list[tuple[str, str | None, datetime]] = field(default_factory=list)
     models: dict[str, ModelVersion] = field(default_factory=dict)
-    activations: list[str] = field(default_factory=list)
+    activations: list[tuple[str, datetime]] = field(default_factory=list)
     shadows: dict[str, Shadow] = field(default_factory=dict)
     comparisons: dict[tuple[str, str], Comparison] = field(default_factory=dict)
     keys: dict[str, ApiKey] = field(default_factory=dict)
@@ -496,11 +496,14 @@ class FakeModels(_Repository):
         return None if model is None else self._seen(model)
 
     def active(self) -> ModelVersion | None:
-        return self.get(self.contents.activations[-1]) if self.contents.activations else None
+        return self.get(self._active) if self._active else None
+
+    @property
+    def _active(self) -> str | None:
+        return self.contents.activations[-1][0] if self.contents.activations else None
 
     def previous(self) -> ModelVersion | None:
-        active = self.contents.activations[-1:]
-        others = [one for one in self.contents.activations if [one] != active]
+        others = [one for one, _ in self.contents.activations if one != self._active]
         return self.get(others[-1]) if others else None
 
     def all(self) -> list[ModelVersion]:
@@ -508,10 +511,10 @@ class FakeModels(_Repository):
         return [self._seen(m) for m in sorted(models, key=lambda m: m.id, reverse=True)]
 
     def activate(self, model_id: str, now: datetime, activation_id: str) -> None:
-        self.contents.activations.append(model_id)
+        self.contents.activations.append((model_id, now))
 
     def _seen(self, model: ModelVersion) -> ModelVersion:
-        return replace(model, active=self.contents.activations[-1:] == [model.id])
+        return replace(model, active=self._active == model.id)
 
 
 class FakeComparisons(_Repository):

@@ -7,7 +7,8 @@ from service.domain.people import Caller
 from service.domain.predictions import Document, Prediction
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.use_cases.administer import ChangePolicy
-from service.use_cases.breaker import BreakerRule, GetBreaker, ResetBreaker, WatchAudits
+from service.use_cases.breaker import BreakerRule, GetBreaker, WatchAudits
+from service.use_cases.breaker_reset import ResetBreaker
 from service.use_cases.certify import Certify, Schedule
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission

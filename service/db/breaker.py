@@ -1,14 +1,18 @@
 """Audits that the breaker watches, and what it did."""
 
 from datetime import datetime
+from typing import TypeVar
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     RowMapping,
+    ScalarSelect,
+    Select,
     and_,
     func,
     insert,
+    not_,
     or_,
     select,
     true,
@@ -19,6 +23,8 @@ from service.db.tables import (
     annotations,
     breaker_resets,
     breaker_trips,
+    calibration_activations,
+    model_activations,
     predictions,
     routing_policies,
 )
@@ -30,6 +36,12 @@ from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind
 from service.domain.routing import ThresholdMode
 
+Value = TypeVar("Value")
+
+_RESTS_ON_AUDITS = or_(
+    routing_policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,
+    routing_policies.c.certification_rate > 0,
+)
 _BY_POLICY = routing_policies.c.version == predictions.c.policy_version
 _ENDS_AUDIT = or_(
     annotations.c.kind == ReviewKind.ADJUDICATION.value,
@@ -70,6 +82,10 @@ class SqlBreakers:
         rows = [WatchedAudit(*row) for row in self._connection.execute(newest)]
         return rows[::-1]
 
+    def in_force_since(self) -> datetime | None:
+        found = self._connection.execute(select(*_STARTS)).one()
+        return max((start for start in found if start is not None), default=None)
+
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
         column = predictions.c
         decision: ColumnElement[str] = column.decision
@@ -83,10 +99,7 @@ class SqlBreakers:
             .where(
                 decision == Decision.AUTO.value,
                 _made_by(scorer),
-                or_(
-                    routing_policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,
-                    routing_policies.c.certification_rate > 0,
-                ),
+                _RESTS_ON_AUDITS,
                 true() if since is None else column.created_at > since,
             )
             .order_by(column.created_at)
@@ -136,6 +149,52 @@ class SqlBreakers:
             (_to_trip(row), None if row[breaker_resets.c.id] is None else _to_reset(row))
             for row in self._connection.execute(query).mappings()
         ]
+
+
+def _starts() -> tuple[ScalarSelect[datetime], ...]:
+    """Return queries for when the policies, the model and its calibrator came into force.
+
+    That is at the first one after the last that was something else, and never if there was nothing
+    else; but a model begins with a calibrator of its own.
+    """
+    policy, model, calibrator = routing_policies.c, model_activations.c, calibration_activations.c
+    active = _only(select(model.model_id).order_by(model.ordinal.desc()).limit(1))
+    of_active = calibrator.model_id == active
+    serving = _only(
+        select(calibrator.calibration_id)
+        .where(of_active)
+        .order_by(calibrator.ordinal.desc())
+        .limit(1)
+    )
+    unaudited = _only(
+        select(policy.ordinal)
+        .where(not_(_RESTS_ON_AUDITS))
+        .order_by(policy.ordinal.desc())
+        .limit(1)
+    )
+    other_model = _only(select(func.max(model.ordinal)).where(model.model_id != active))
+    other_calibrator = _only(
+        select(func.coalesce(func.max(calibrator.ordinal), 0)).where(
+            of_active, calibrator.calibration_id.is_distinct_from(serving)
+        )
+    )
+    return (
+        _only(select(func.min(policy.created_at)).where(policy.ordinal > unaudited)),
+        _only(select(func.min(model.activated_at)).where(model.ordinal > other_model)),
+        _only(
+            select(func.min(calibrator.activated_at)).where(
+                of_active, calibrator.ordinal > other_calibrator
+            )
+        ),
+    )
+
+
+def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
+    """Return the one value of a query, which stands for itself inside others of its table."""
+    return query.correlate(None).scalar_subquery()
+
+
+_STARTS = _starts()
 
 
 def _made_by(scorer: Scorer) -> ColumnElement[bool]:

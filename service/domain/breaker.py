@@ -122,7 +122,7 @@ class Reset:
 
 
 class Unvouched(NamedTuple):
-    """What was sent since an audit was last read to the end.
+    """What was sent since an audit was last read to the end, and what sends came into force.
 
     Attributes
     ----------

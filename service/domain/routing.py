@@ -85,6 +85,12 @@ class RoutingPolicy:
         return self.auto_send and self.threshold is not None and self.trip_id is None
 
     @property
+    def rests_on_audits(self) -> bool:
+        """Whether what it sends is to be borne out by audits, and not by the owner's word alone."""
+        certified = self.threshold_mode is ThresholdMode.CERTIFIED
+        return certified or self.audits.certification_rate > 0.0
+
+    @property
     def least_confidence(self) -> float | None:
         """The least confidence that is sent; None while nothing is."""
         if self.threshold is None or self.confidence_floor is None:

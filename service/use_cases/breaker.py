@@ -1,6 +1,6 @@
-"""Watch the audits of what is sent, stop sending when they speak against it, start again."""
+"""Watch the audits of what is sent, and stop sending when they speak against it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -21,17 +21,10 @@ from service.domain.breaker import (
 )
 from service.domain.certification import Scorer
 from service.domain.delivery import policy_tripped
-from service.domain.errors import (
-    BreakerNotTripped,
-    CertificateNeeded,
-    FieldFault,
-    InvalidRequest,
-    ModelUnavailable,
-)
 from service.domain.people import SYSTEM, Caller, Permission
 from service.domain.predictions import Prediction
 from service.domain.reviews import Annotation
-from service.domain.routing import RoutingPolicy, ThresholdMode
+from service.domain.routing import RoutingPolicy
 from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.recording import Recorded
 
@@ -128,7 +121,6 @@ def look(transaction: UnitOfWork, rule: BreakerRule) -> Watch:
     )
     ends = [audit.finished_at for audit in found if audit.finished_at is not None]
     since = max([*ends, *([] if reset is None else [reset.created_at])], default=None)
-    most = rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1
     audits = [one for one in found if one.target_accuracy == policy.target_accuracy]
     return Watch(
         policy=policy,
@@ -137,7 +129,20 @@ def look(transaction: UnitOfWork, rule: BreakerRule) -> Watch:
         audits=tuple(audits),
         path=_path(audits, policy.target_accuracy, rule.run_length),
         last_finished_at=since,
-        unvouched=transaction.breakers.unvouched(scorer, since=since, most=most),
+        unvouched=_unvouched(transaction, rule, scorer, since)
+        if policy.rests_on_audits
+        else Unvouched(0, None),
+    )
+
+
+def _unvouched(
+    transaction: UnitOfWork, rule: BreakerRule, scorer: Scorer, since: datetime | None
+) -> Unvouched:
+    in_force = transaction.breakers.in_force_since()
+    return transaction.breakers.unvouched(
+        scorer,
+        since=max((one for one in (since, in_force) if one is not None), default=None),
+        most=rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1,
     )
 
 
@@ -320,117 +325,3 @@ class GetBreaker:
             trips=tuple(trips),
             further_audits=tried.further_audits if since_trip and tried is not None else None,
         )
-
-
-@dataclass(frozen=True)
-class ResetBreaker(Recorded):
-    """Let confident label sets be sent again.
-
-    Attributes
-    ----------
-    outlook : callable
-        Says what a certification would find now, as its evidence, without making one.
-    """
-
-    outlook: Callable[[], Mapping[str, object]]
-
-    def __call__(
-        self, caller: Caller, *, uncertified: bool = False, request_id: str | None = None
-    ) -> Reset:
-        """Return the reset; what is predicted from now on is sent again.
-
-        Parameters
-        ----------
-        uncertified : bool
-            The owner's word, which a threshold needs that was set by hand.
-
-        Raises
-        ------
-        BreakerNotTripped
-            If sending is not stopped.
-        CertificateNeeded
-            If nothing from after the trip proves the threshold; the detail says what lacks.
-        InvalidRequest
-            If ``uncertified`` is given for a threshold that is to be certified.
-        """
-        caller.require(Permission.ADMINISTER)
-        with self.begin() as transaction:
-            transaction.policies.lock()
-            policy = transaction.policies.current()
-            trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)
-            if trip is None:
-                raise BreakerNotTripped("The breaker has not tripped; there is nothing to reset.")
-            proof = _proof(policy, trip, uncertified=uncertified)
-            if proof is not None or policy.threshold_mode is ThresholdMode.FIXED:
-                reset = Reset(self.new_id(), trip.id, proof, caller.id, self.now())
-                self._close(transaction, caller, policy, reset, request_id=request_id)
-                transaction.commit()
-                return reset
-        raise CertificateNeeded(self._lacking())
-
-    def _close(
-        self,
-        transaction: UnitOfWork,
-        caller: Caller,
-        policy: RoutingPolicy,
-        reset: Reset,
-        *,
-        request_id: str | None,
-    ) -> None:
-        resumed = replace(
-            policy,
-            version=self.new_id(),
-            trip_id=None,
-            created_at=reset.created_at,
-            created_by=caller.id,
-        )
-        transaction.breakers.close(reset)
-        transaction.policies.add(resumed, replacing=policy.version)
-        self._note(
-            transaction,
-            caller,
-            "breaker.reset",
-            resumed.version,
-            request_id,
-            trip_id=reset.trip_id,
-            replaced=policy.version,
-            certificate_id=reset.certificate_id,
-            threshold=resumed.threshold,
-        )
-
-    def _lacking(self) -> str:
-        needed = "No certificate from after the trip proves a threshold. "
-        try:
-            found = self.outlook()
-        except ModelUnavailable:
-            return needed + "Nothing has been predicted since."
-        if found["certified"] is True:
-            return (
-                needed + "The audits would prove one now: ask for it with "
-                "POST /v1/admin/certifications, then reset the breaker."
-            )
-        further = found["further_audits"]
-        if further is None:
-            return (
-                needed + f"The audits say: {found['reason']}. More of them would not change that; "
-                "lower the target, or train or recalibrate the model."
-            )
-        return needed + f"About {further} more audits are needed ({found['reason']})."
-
-
-def _proof(policy: RoutingPolicy, trip: Trip, *, uncertified: bool) -> str | None:
-    """Return the certificate that the policy stands on, if it is from after the trip."""
-    if policy.threshold_mode is ThresholdMode.FIXED:
-        if not uncertified:
-            raise CertificateNeeded(
-                "The threshold was set by hand and no audits prove it. Send uncertified: true to "
-                "go on upon your own word, or change the policy's threshold to mode certified."
-            )
-        return None
-    if uncertified:
-        fault = FieldFault(
-            "/uncertified", "goes with a threshold of mode fixed; the policy's mode is certified"
-        )
-        raise InvalidRequest("The breaker cannot be reset like this.", [fault])
-    certificate = policy.certificate_id
-    return certificate if certificate is not None and certificate > trip.id else None

@@ -19,6 +19,13 @@ class Breakers(Protocol):
             Id behind which a prediction's own must lie.
         """
 
+    def in_force_since(self) -> datetime | None:
+        """Tell since when all of what sends has been in force without a break.
+
+        That is the model, its calibrator, and policies that rest on audits. None stands for the
+        beginning. What other ones sent before is not to be held against those in force.
+        """
+
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
         """Count what was sent after ``since`` by policies that rest on audits, up to ``most``."""
 

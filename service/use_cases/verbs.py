@@ -22,7 +22,8 @@ from service.use_cases.annotators import (
     PlaceAnnotator,
 )
 from service.use_cases.audit import ListEvents
-from service.use_cases.breaker import GetBreaker, ResetBreaker, WatchAudits
+from service.use_cases.breaker import GetBreaker, WatchAudits
+from service.use_cases.breaker_reset import ResetBreaker
 from service.use_cases.calibrations import (
     ActivateCalibration,
     GetCalibration,

@@ -8,6 +8,7 @@ import pytest
 from models.confidence.drift import DriftDetector
 from service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
 from service.domain.breaker import Freshness, Position, TripCause
+from service.domain.calibration import Calibration
 from service.domain.delivery import MessageType
 from service.domain.errors import (
     BreakerNotTripped,
@@ -17,13 +18,25 @@ from service.domain.errors import (
 )
 from service.domain.predictions import Decision, Prediction, Reason
 from service.domain.reviews import ReviewKind
+from service.domain.versions import ModelVersion
 from service.use_cases.breaker import BreakerRule, GetBreaker
 from service.use_cases.decide import DecideReview, SettleDecisions
 from service.use_cases.people_ports import EventFilter
 from service.use_cases.ports import Begin
 from tests.fakes import FakeDatabase
 from tests.loop import HALF, Loop
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, prediction, task
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    annotation,
+    calibration,
+    change,
+    model,
+    prediction,
+    task,
+)
 
 QUICK = BreakerRule(run_length=200.0, freshness=Freshness(20, timedelta(days=2)))
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
@@ -317,6 +330,71 @@ def test_a_policy_without_audits_is_not_watched(loop: Loop) -> None:
     loop.predict(*["0.9"] * 30)
     loop.now.advance(days=99)
     assert loop.watch() is None
+
+
+def test_what_was_sent_without_audits_is_not_held_against_them(loop: Loop) -> None:
+    rare = AuditPlan(certification_rate=1e-9)
+    fixed(loop, rare)
+    loop.predict(*["0.9"] * 15)
+    loop.now.advance(days=1)
+    fixed(loop, AuditPlan())
+    loop.predict(*["0.9"] * 30)
+    loop.now.advance(days=9)
+    assert loop.watch() is None
+    assert loop.breaker(LEAD).watch.unvouched.documents == 0
+    fixed(loop, rare)
+    assert loop.watch() is None
+    loop.now.advance(seconds=1)
+    loop.predict(*["0.9"] * 15)
+    fixed(loop, replace(rare, training_rate=1e-9))
+    loop.predict(*["0.9"] * 4)
+    assert loop.watch() is None
+    assert loop.breaker(LEAD).watch.unvouched.documents == 19
+    loop.predict(*["0.9"] * 2)
+    assert loop.watch() is not None
+
+
+def test_what_serves_again_begins_afresh(loop: Loop) -> None:
+    """Nobody could audit its label sets while something else served."""
+    one, other = model("sha256:one"), model("sha256:other")
+    learnt, relearnt = (calibration(one, f"sha256:{n}") for n in (1, 2))
+    with loop.begin() as transaction:
+        for version in (one, other):
+            transaction.models.add(version)
+        for version in (learnt, relearnt):
+            transaction.calibrations.add(version)
+        transaction.commit()
+
+    def begins_with(served: ModelVersion, calibrator: Calibration | None = None) -> bool:
+        """Let something serve, a minute later; tells whether it begins afresh with that."""
+        loop.now.advance(minutes=1)
+        with loop.begin() as transaction:
+            if calibrator is None:
+                transaction.models.activate(served.id, loop.now(), loop.new_id())
+            else:
+                transaction.calibrations.activate(
+                    served.id, calibrator.id, loop.now(), loop.new_id()
+                )
+            transaction.commit()
+        with loop.begin(read_only=True) as transaction:
+            return transaction.breakers.in_force_since() == loop.now()
+
+    fixed(loop, AuditPlan(certification_rate=1e-9))
+    assert not begins_with(one)  # nothing served before
+    assert not begins_with(one)
+    assert begins_with(other)
+    loop.now.advance(minutes=1)
+    loop.predict(*["0.9"] * 15)
+    assert begins_with(one)
+    assert not begins_with(one)
+    assert begins_with(one, learnt)
+    assert begins_with(one, relearnt)
+    assert not begins_with(one, relearnt)
+    assert begins_with(other)
+    assert not begins_with(one, learnt)  # which does not serve
+    loop.now.advance(minutes=1)
+    loop.predict(*["0.9"] * 3)
+    assert loop.breaker(LEAD).watch.unvouched.documents == 3
 
 
 def test_stale_audits_still_count_for_the_next_certificate(loop: Loop) -> None:
