@@ -13,7 +13,7 @@ from models.base.stacked_mixture import StackedMixture
 from models.explanation import describe_model, explain_rows
 from models.metrics import evaluate_predictions
 from models.predictor import SetPredictor
-from models.proposals import choose_size, propose_mixture
+from models.proposals import Judged, choose_size, propose_mixture, scores_pay, set_aside
 from models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, vectors
 
@@ -76,20 +76,18 @@ def test_equal_seeds_give_equal_models_on_any_number_of_threads():
 
 
 @pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
-def test_mixtures_see_label_scores_where_rows_set_aside_are_likelier_then():
+def test_mixtures_see_label_scores_where_rows_set_aside_speak_for_them():
     def source(documents, **given):
         asked = {"n_components": 6, "union": False, "n_jobs": 1, "seed": 0, **given}
         return propose_mixture(3, documents.X, documents.Y, **asked)
 
     rng = np.random.default_rng(0)
-    # Hundreds of noisy measurements: a gate over all of them has nothing to go by.
-    topic = rng.integers(0, 4, size=1000)
-    places = rng.normal(size=(4, 300))
-    sets = np.array(
-        [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 0, 0, 1, 0, 0]]
-    )
-    kept = rng.random((1000, 6)) < 0.9
-    noisy = dataset(places[topic] + 5.0 * rng.normal(size=(1000, 300)), sets[topic] * kept)
+    # Sixty kinds of texts, each with words and a label set of its own: near documents know the set,
+    # six components over words do not.
+    kinds = rng.integers(0, 60, size=1000)
+    words = np.stack([rng.permutation(np.arange(40) < 6) for _ in range(60)])
+    sets = rng.random((60, 6)) < 0.4
+    noisy = dataset(words[kinds] * (rng.random((1000, 40)) < 0.9), sets[kinds])
     scores = LabelScores(1e-2, n_jobs=1)
     chosen = source(noisy, scores=scores, n_fits=2)
     assert isinstance(chosen.final.mixture_, StackedMixture)
@@ -105,9 +103,28 @@ def test_mixtures_see_label_scores_where_rows_set_aside_are_likelier_then():
     assert not isinstance(source(few, scores=scores).final.mixture_, StackedMixture)
 
 
+def test_label_scores_pay_by_more_than_chance_in_likelihood_and_in_sets():
+    rng = np.random.default_rng(0)
+    plain = Judged(np.full(400, -3.0), np.arange(400) < 200)
+    gain = rng.normal(size=400)
+    gain += 0.1 - gain.mean()  # two standard errors of 0.05
+    more = np.arange(400) < 205  # five sets in 400 are 2.2 standard errors
+
+    def pay(gain, right=more):
+        few = Judged(*(column[: len(gain)] for column in plain))
+        return scores_pay(Judged(few.log_likelihood + gain, right[: len(gain)]), few)
+
+    assert pay(gain)
+    assert not pay(gain - 0.05)  # real, but not a fiftieth of 3 nats
+    assert not pay(1.5 * gain - 0.08)  # more than that, yet within a standard error
+    assert not pay(gain, plain.right)
+    assert not pay(gain, np.roll(plain.right, 2) | (np.arange(400) == 300))  # three won, two lost
+    assert not pay(gain[:1] * 0.0 + 9.0)  # one row says nothing of chance
+
+
 def test_a_mixture_over_label_scores_is_stored_explained_and_asked_for_f1(tmp_path, monkeypatch):
     monkeypatch.setattr("models.proposals._LEAST_DOCUMENTS_SCORED", 1)
-    monkeypatch.setattr("models.proposals._LEAST_GAIN", -9.0)
+    monkeypatch.setattr("models.proposals.scores_pay", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ComponentWarning)
         options = TrainingOptions(method="cbm", n_components=4, n_folds=2, optimize="f1")
@@ -132,6 +149,16 @@ def test_no_components_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
+def test_rows_set_aside_are_a_fifth_and_leave_one_to_learn_from():
+    documents = dataset(np.arange(20.0).reshape(10, 2), np.eye(10) > 0)
+    kept, aside = set_aside(documents.X, documents.Y, 0)
+    assert (kept.X.shape[0], aside.X.shape[0]) == (8, 2)
+    together = np.concatenate([kept.X.toarray(), aside.X.toarray()])
+    assert sorted(together[:, 0]) == sorted(documents.X.toarray()[:, 0])
+    kept, aside = set_aside(documents.X[:2], documents.Y[:2], 0)
+    assert (kept.X.shape[0], aside.X.shape[0]) == (1, 1)
+
+
 def test_the_number_of_components_is_the_likelier_one_on_rows_set_aside():
     rng = np.random.default_rng(0)
     # Sixty kinds of documents, each with a set of its own: no label is linear in six measurements.
@@ -141,15 +168,20 @@ def test_the_number_of_components_is_the_likelier_one_on_rows_set_aside():
     places *= 3.0 / np.linalg.norm(places, axis=1, keepdims=True)
     many = dataset(places[kinds] + 0.3 * rng.normal(size=(2400, 6)), sets[kinds])
     template = ConditionalBernoulliMixture(features="linear", alpha=1e-3, random_state=0)
-    assert choose_size(template, many.X, many.Y)[0] == 100
-    aside = {}
+    assert choose_size(template, *set_aside(many.X, many.Y, 0))[0] == 100
     noise = rng.normal(size=(300, 40)), rng.random((300, 9)) < 0.3
     documents = dataset(*noise)
-    for size in (25, 100):
-        model = clone(template).set_params(n_components=size)
-        reports = model.fit(documents.X, documents.Y).reports_
-        aside[size] = np.nanmax([report.valid_log_likelihood for report in reports])
-    best = max(aside, key=aside.get)
-    assert choose_size(template, documents.X, documents.Y) == (best, aside[best])
+    kept, aside = set_aside(documents.X, documents.Y, 0)
+    likelihood, right = {}, {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ComponentWarning)
+        for size in (25, 100):
+            model = clone(template).set_params(n_components=size).fit(*kept, validation=aside)
+            likelihood[size] = model.log_probability(*aside)
+            right[size] = (model.predict(aside.X) == aside.Y.toarray()).all(axis=1)
+    chosen, judged = choose_size(template, kept, aside)
+    assert chosen == max(likelihood, key=lambda size: likelihood[size].mean())
+    np.testing.assert_array_equal(judged.log_likelihood, likelihood[chosen])
+    np.testing.assert_array_equal(judged.right, right[chosen])
     few = dataset(noise[0], noise[0][:, :2] > 0)
-    assert choose_size(template, few.X, few.Y)[0] == 25
+    assert choose_size(template, *set_aside(few.X, few.Y, 0))[0] == 25
