@@ -8,6 +8,7 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     Select,
+    Table,
     and_,
     case,
     func,
@@ -60,21 +61,7 @@ class SqlAnnotators:
         return {row.id: Annotator(*row) for row in rows}
 
     def place(self, annotator: Annotator) -> None:
-        values = vars(annotator)
-        if annotator.version > 1:
-            column = annotators.c
-            changed = self._connection.execute(
-                update(annotators)
-                .where(column.id == annotator.id, column.version == annotator.version - 1)
-                .values(values)
-            )
-            if changed.rowcount != 1:
-                raise _stale("annotator", annotator.id)
-            return
-        try:
-            self._connection.execute(insert(annotators), values)
-        except IntegrityError as error:
-            raise _stale("annotator", annotator.id) from error
+        self._write(annotators, "annotator", vars(annotator))
 
     def group(self, group_id: str) -> Group | None:
         query = select(annotator_groups).where(annotator_groups.c.id == group_id)
@@ -90,20 +77,21 @@ class SqlAnnotators:
     def save_group(self, group: Group) -> None:
         values = {name: value for name, value in vars(group).items() if name != "fixed"}
         values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
-        if group.version > 1:
-            column = annotator_groups.c
-            changed = self._connection.execute(
-                update(annotator_groups)
-                .where(column.id == group.id, column.version == group.version - 1)
-                .values(values)
-            )
+        self._write(annotator_groups, "group", values)
+
+    def _write(self, table: Table, kind: str, values: Mapping[str, Any]) -> None:  # Any: a row
+        """Store a version, the first or the one after that which is stored."""
+        name, version = values["id"], values["version"]
+        if version > 1:
+            before = and_(table.c.id == name, table.c.version == version - 1)
+            changed = self._connection.execute(update(table).where(before).values(values))
             if changed.rowcount != 1:
-                raise _stale("group", group.id)
+                raise _stale(kind, name)
             return
         try:
-            self._connection.execute(insert(annotator_groups), values)
+            self._connection.execute(insert(table), values)
         except IntegrityError as error:
-            raise _stale("group", group.id) from error
+            raise _stale(kind, name) from error
 
     def answers(self) -> Mapping[str, Answers]:
         column = annotations.c
