@@ -130,7 +130,9 @@ class Breaker(AnswerBody):
     )
     last_finished_at: datetime | None
     sent_since: int = Field(
-        ge=0, description="Documents sent since then, counted up to one more than `most_documents`."
+        ge=0,
+        description="Documents sent since then by the model, calibrator and policies in force, "
+        "counted up to one more than `most_documents`.",
     )
     most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
     most_days: float | None = Field(description="And for so long; null: for ever.")

@@ -10,7 +10,24 @@ from typing import TYPE_CHECKING
 from service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
+    from service.settings import Settings
     from service.wiring import Application
+
+
+def read_settings() -> "Settings":
+    """Read the environment, and warn of variables that look like settings and are none.
+
+    Raises
+    ------
+    BadSetting
+        If a setting cannot work.
+    """
+    from service.settings import Settings, misspelt
+
+    settings = Settings.read()
+    for fault in misspelt(os.environ):
+        note(f"setwise: warning: {fault}")
+    return settings
 
 
 @contextmanager
@@ -30,14 +47,11 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
         If a setting cannot work, or a key is missing under which the database is encrypted.
     """
     from service.db import migrate
-    from service.settings import Settings, misspelt
     from service.telemetry import configure_logging
     from service.wiring import build, unmigrated
 
-    settings = Settings.read()
+    settings = read_settings()
     configure_logging(settings.log_level, settings.log_format)
-    for fault in misspelt(os.environ):
-        note(f"setwise: warning: {fault}")
     built = build(settings)
     try:
         if migrated:

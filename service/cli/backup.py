@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import typer
 
+from service.cli.assembly import read_settings
 from service.cli.console import CommandError, note, print_json, say
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ class _Disposed:
 
 def _opened() -> tuple["Settings", "Engine"]:
     from service.db import engine as engines
-    from service.settings import Settings
 
-    settings = Settings.read()
+    settings = read_settings()
     return settings, engines.create(settings.database_url)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application
+from service.cli.assembly import application, read_settings
 from service.cli.console import CommandError, progress, say
 
 if TYPE_CHECKING:
@@ -77,9 +77,8 @@ def reencrypt() -> None:
 @contextmanager
 def _engine() -> Iterator["Engine"]:
     from service.db import engine as engines
-    from service.settings import Settings
 
-    engine = engines.create(Settings.read().database_url)
+    engine = engines.create(read_settings().database_url)
     try:
         yield engine
     finally:

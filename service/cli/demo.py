@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from service.cli.assembly import read_settings
 from service.cli.console import CommandError, Report, note, progress, say
 from service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
 from service.cli.demo_people import DemoPeople
@@ -101,7 +102,7 @@ def _settings(data_dir: Path | None) -> "Settings":
     from service.telemetry import configure_logging
 
     own: dict[str, object] = {
-        "data_dir": data_dir or Settings.read().data_dir / "demo",
+        "data_dir": data_dir or read_settings().data_dir / "demo",
         "database_url": "",
         "artifact_url": "",
         "pepper": None,

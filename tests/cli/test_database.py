@@ -42,6 +42,17 @@ def test_a_database_is_brought_up_and_taken_back(
     assert (folder / "setwise.db").exists()
 
 
+def test_a_misspelt_setting_is_named_before_the_wrong_database_is_migrated_unnoticed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABSE_URL", "postgresql://owner:secret@db/setwise")
+    assert run("upgrade") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("setwise: warning: SETWISE_DATABSE_URL is no setting")
+    assert "is SETWISE_DATABASE_URL meant?" in line
+    assert "secret" not in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
