@@ -187,27 +187,6 @@ def _alpha_error(parameters: Floats, n: Floats) -> float:
     return float(np.sqrt(max(np.linalg.pinv(information)[0, 0], 0.0)))
 
 
-def right_where_prediction_is_wrong(same: int, found: OverlapEstimate) -> float:
-    """Estimate how often a reviewer's whole set is right where the prediction is wrong.
-
-    Two independent reviewers hardly make the same mistake; so where both answer alike, and not the
-    prediction, both are right. If this falls well below ``1 - alpha``, hard documents are noisier.
-
-    Parameters
-    ----------
-    same : int
-        Documents with two equal answers that differ from the prediction.
-    found : OverlapEstimate
-
-    Returns
-    -------
-    float
-        In [0, 1].
-    """
-    wrong = (1 - found.accuracy) * found.n
-    return float(np.sqrt(min(same / wrong, 1.0))) if wrong > 0 else 0.0
-
-
 def compare_with_overlap(
     source: str, gold_alpha: Proportion, overlap: OverlapEstimate
 ) -> tuple[NoiseFinding, ...]:

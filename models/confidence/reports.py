@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.confidence.audit_tests import count_above
-from models.confidence.binomial import lower_bound, upper_bound
 from models.confidence.reliability import (
     N_RESAMPLES,
     NoisyRows,
@@ -321,76 +319,3 @@ def _scores(m: _Moments) -> tuple[Floats, Floats]:
     sharpness = float(share @ (mean_z - mean) ** 2) - of_sharpness
     brier = float(m.brier.sum() / m.mass.sum())
     return np.array([brier, alignment, sharpness]), np.array([0.0, of_alignment, of_sharpness])
-
-
-@dataclass(frozen=True)
-class AccuracyAbove:
-    """Accuracy of what would be sent from a threshold up.
-
-    Attributes
-    ----------
-    threshold : float
-    coverage : float
-        Share of all rows, in [0, 1].
-    n, n_right : int
-    accuracy : float or None
-        None without a row.
-    low, high : float
-        Exact bounds (Clopper and Pearson), each of which errs with probability
-        ``(1 - level) / 2``.
-    """
-
-    threshold: float
-    coverage: float
-    n: int
-    n_right: int
-    accuracy: float | None
-    low: float
-    high: float
-
-
-def accuracy_above(
-    confidence: ArrayLike, right: ArrayLike, thresholds: ArrayLike, *, level: float = 0.9
-) -> tuple[AccuracyAbove, ...]:
-    """Return accuracy and exact bounds above thresholds: the what-if curve of a policy.
-
-    Each interval holds for a threshold chosen without these rows. A threshold chosen with them is
-    the matter of `models.confidence.thresholds`.
-
-    Parameters
-    ----------
-    confidence : array-like of shape (n,)
-        In [0, 1].
-    right : array-like of shape (n,)
-        0 or 1.
-    thresholds : array-like of shape (m,)
-    level : float, default=0.9
-
-    Raises
-    ------
-    ValueError
-        If there is no row, lengths differ, or a value is out of range.
-
-    Examples
-    --------
-    >>> point, = accuracy_above([0.9] * 22 + [0.4] * 22, [1] * 22 + [0] * 22, [0.5])
-    >>> point.coverage, point.accuracy, round(point.low, 3)
-    (0.5, 1.0, 0.873)
-    """
-    rows = noisy_rows(confidence, right)
-    cuts = np.atleast_1d(np.asarray(thresholds, dtype=np.float64))
-    n, k = count_above(cuts, rows.confidence, rows.agreed == 1)
-    side = (1.0 - level) / 2.0
-    low, high = lower_bound(k, n, side), upper_bound(k, n, side)
-    return tuple(
-        AccuracyAbove(
-            float(cuts[i]),
-            float(n[i] / len(rows.confidence)),
-            int(n[i]),
-            int(k[i]),
-            float(k[i] / n[i]) if n[i] else None,
-            float(low[i]),
-            float(high[i]),
-        )
-        for i in range(len(cuts))
-    )

@@ -26,9 +26,6 @@ VOTERS: Final[dict[str, type[Voter]]] = {
     "smooth": SmoothVotes,
 }
 
-# A voter needs at least so many documents: block solves of less are all rounding.
-MIN_DOCUMENTS = 10
-
 
 class SetVoters(BaseEstimator):
     """Voters that share their label sets.

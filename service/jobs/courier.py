@@ -108,21 +108,6 @@ class Courier:
         self._send.close()
         log.info("courier.stopped")
 
-    def deliver_all(self) -> int:
-        """Deliver whatever is due, in this thread; returns how many attempts that took."""
-        attempts = 0
-        while True:
-            self._verbs.route()
-            parcels = self._verbs.claim({}, room=MOST_AT_ONCE, share=MOST_AT_ONCE)
-            if not parcels:
-                self._send.close()
-                return attempts
-            for parcel in parcels:
-                self._attempt(parcel)
-            self._collect(0.0)
-            self._record()
-            attempts += len(parcels)
-
     def _turn(self, pool: ThreadPoolExecutor) -> None:
         self._record()
         claimed: list[Parcel] = []

@@ -265,15 +265,6 @@ def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Begin) -> No
     assert states(begin) == {DeliveryState.DELIVERED: 1}
 
 
-def test_everything_due_can_be_delivered_in_the_callers_thread(begin: Begin) -> None:
-    with Receiver(secrets=[SECRET]) as receiver:
-        add(begin, receiver.url)
-        told = tell(begin, 20, documents=3)
-        assert courier(begin).deliver_all() == 20
-    assert sorted(receiver.ids()) == sorted(told)
-    assert states(begin) == {DeliveryState.DELIVERED: 20}
-
-
 KILLED = textwrap.dedent(
     """
     import os, sys, signal

@@ -10,7 +10,6 @@ from models.confidence.agreement import (
     estimate_from_pairs,
     estimate_from_strata,
     find_rubber_stamps,
-    right_where_prediction_is_wrong,
     stamps_among,
 )
 from models.confidence.noise import NoiseFault
@@ -88,11 +87,6 @@ def test_too_little_overlap_gives_no_estimate():
         estimate_from_strata([[1, 2]])
     with pytest.raises(ValueError, match="negative"):
         estimate_from_pairs(-1, 0, 0)
-
-
-def test_two_equal_answers_against_the_prediction_are_right():
-    found = estimate_from_pairs(*expected(0.8, 0.2, 0.0, 1000))
-    assert right_where_prediction_is_wrong(128, found) == pytest.approx(0.8)  # 200 * .8 ** 2
 
 
 def test_an_annotator_who_agrees_with_everything_is_named():

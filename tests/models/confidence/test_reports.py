@@ -14,7 +14,6 @@ from models.confidence.reports import (
     MIN_ROWS,
     CalibrationReport,
     TooFewRows,
-    accuracy_above,
     report_calibration,
 )
 from models.confidence.scoring import score_calibration
@@ -168,17 +167,6 @@ def test_the_p_value_keeps_its_size_with_and_without_noise(alpha):
         for seed in range(150)
     ]
     assert np.mean(rejected) <= 0.1 + 3 * np.sqrt(0.09 / 150)
-
-
-def test_accuracy_above_is_exact():
-    confidence, right = world(7, 500)
-    points = accuracy_above(confidence, right, [0.0, 0.9, 1.1])
-    above = confidence >= 0.9
-    assert points[0].coverage == 1.0
-    assert (points[1].n, points[1].n_right) == (above.sum(), right[above].sum())
-    assert points[1].low < points[1].accuracy < points[1].high
-    assert points[2].accuracy is None
-    assert (points[2].low, points[2].high) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
