@@ -28,7 +28,7 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from service.domain.history import Event
+from service.domain.history import Event, Origin, prediction_created
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
 from service.domain.predictions import (
@@ -51,6 +51,7 @@ from service.use_cases.people_ports import EventFilter
 from service.use_cases.prediction_ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
+    NewPrediction,
     OutcomeRaced,
     PredictionFilter,
 )
@@ -307,17 +308,40 @@ class _Repository:
 class FakePredictions(_Repository):
     """Stored predictions."""
 
-    def add(self, prediction: Prediction, *, idempotency: IdempotencyKey | None = None) -> None:
+    def add(
+        self,
+        prediction: Prediction,
+        *,
+        origin: Origin | None = None,
+        idempotency: IdempotencyKey | None = None,
+    ) -> None:
         if idempotency is not None:
             name = (prediction.client_id, idempotency.key)
             if name in self.contents.idempotency:
                 raise IdempotencyKeyTaken(idempotency.key)
             self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
         self.contents.predictions[prediction.id] = prediction
+        if origin is not None:
+            self.contents.events[prediction.id] = prediction_created(
+                origin,
+                id=prediction.id,
+                client_id=prediction.client_id,
+                at=prediction.created_at,
+                rule=prediction.rule,
+                decision=prediction.decision.value,
+                reason=prediction.reason.value,
+                confidence=prediction.scored.confidence,
+                threshold=prediction.threshold,
+                model_version=prediction.scored.model_version,
+                calibrator_version=prediction.scored.calibrator_version,
+                policy_version=prediction.policy_version,
+                audit_role=prediction.selection.role.value,
+                draw=prediction.selection.draw,
+            )
 
-    def add_all(self, predictions: Sequence[tuple[Prediction, IdempotencyKey | None]]) -> None:
-        for prediction, idempotency in predictions:
-            self.add(prediction, idempotency=idempotency)
+    def add_all(self, predictions: Sequence[NewPrediction]) -> None:
+        for prediction, origin, idempotency in predictions:
+            self.add(prediction, origin=origin, idempotency=idempotency)
 
     def get(self, prediction_id: str) -> Prediction | None:
         return self.contents.predictions.get(prediction_id)

@@ -5,15 +5,17 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
 
+from service.db.audit_trail import read_events
 from service.db.predictions import to_prediction
 from service.db.reports import flag, said_of, told_of
 from service.db.reviews import to_annotation
-from service.db.tables import annotations, audit_events, outcomes, predictions
+from service.db.tables import annotations, outcomes, predictions
 from service.domain.history import Event
 from service.domain.outcomes import Outcome
 from service.domain.predictions import Decision, Prediction, Reason
 from service.domain.reviews import Annotation
 from service.domain.verdicts import Evidence
+from service.use_cases.people_ports import EventFilter
 from service.use_cases.report_ports import Span
 
 Query = Select[Any]  # Any: rows of whatever columns
@@ -45,10 +47,8 @@ class SqlHistory:
         return [(Outcome(**_own(row, outcomes)), to_prediction(row)) for row in found]
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
-        found = self._page(
-            select(audit_events), audit_events, audit_events.c.at, span, after, limit
-        )
-        return [Event(**_own(row, audit_events)) for row in found]
+        wanted = EventFilter(since=span.created_from, before=span.created_before)
+        return read_events(self._connection, wanted, after=after, limit=limit, newest_first=False)
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
         column = predictions.c

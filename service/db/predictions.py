@@ -8,6 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from service.db.bulk import Row, RowInsert
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
+from service.domain.history import Origin
 from service.domain.identity import is_id
 from service.domain.predictions import (
     Candidate,
@@ -19,7 +20,12 @@ from service.domain.predictions import (
     ScoredSet,
 )
 from service.use_cases.paging import Page
-from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
+from service.use_cases.prediction_ports import (
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    NewPrediction,
+    PredictionFilter,
+)
 from service.use_cases.written import written
 
 _INSERT = RowInsert(predictions)
@@ -32,13 +38,19 @@ class SqlPredictions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, prediction: Prediction, *, idempotency: IdempotencyKey | None = None) -> None:
-        self.add_all([(prediction, idempotency)])
+    def add(
+        self,
+        prediction: Prediction,
+        *,
+        origin: Origin | None = None,
+        idempotency: IdempotencyKey | None = None,
+    ) -> None:
+        self.add_all([NewPrediction(prediction, origin, idempotency)])
 
-    def add_all(self, predictions: Sequence[tuple[Prediction, IdempotencyKey | None]]) -> None:
+    def add_all(self, predictions: Sequence[NewPrediction]) -> None:
         if not predictions:
             return
-        _INSERT(self._connection, [_to_row(prediction) for prediction, _ in predictions])
+        _INSERT(self._connection, [_to_row(new.prediction, new.origin) for new in predictions])
         keys = [
             {
                 "client_id": prediction.client_id,
@@ -47,7 +59,7 @@ class SqlPredictions:
                 "prediction_id": prediction.id,
                 "created_at": prediction.created_at,
             }
-            for prediction, idempotency in predictions
+            for prediction, _, idempotency in predictions
             if idempotency is not None
         ]
         if not keys:
@@ -110,8 +122,12 @@ class SqlPredictions:
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
-def _to_row(prediction: Prediction) -> Row:
+_UNKNOWN: tuple[None, None, None] = (None, None, None)
+
+
+def _to_row(prediction: Prediction, origin: Origin | None) -> Row:
     document, scored = prediction.document, prediction.scored
+    actor_name, request_id, address = origin or _UNKNOWN
     features, scores = document.features, written(scored)
     return {
         "id": prediction.id,
@@ -136,6 +152,9 @@ def _to_row(prediction: Prediction) -> Row:
         "draw": prediction.selection.draw,
         "inclusion_probability": prediction.selection.inclusion_probability,
         "rule": prediction.rule,
+        "actor_name": actor_name,
+        "request_id": request_id,
+        "address": address,
     }
 
 

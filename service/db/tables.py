@@ -278,6 +278,11 @@ predictions = Table(
     Column("purged_at", Instant),
     # What the model said by itself, where a calibrator learnt from reviews spoke in its place.
     Column("own_confidences", Json),
+    # The rest of the event of its making, with the client's id; the name is NULL in rows whose
+    # event is one of `audit_events`.
+    Column("actor_name", Text),
+    Column("request_id", Text),
+    Column("address", Text),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self
+from typing import NamedTuple, Self
 
 from service.domain.people import Caller
 
@@ -48,3 +48,37 @@ class Event:
         return cls(
             id, at, caller.id, caller.name, action, subject, request_id, detail, caller.address
         )
+
+
+PREDICTION_CREATED = "prediction.created"
+
+
+class Origin(NamedTuple):
+    """Whose request it was that a prediction answers, besides the client's id."""
+
+    actor_name: str
+    request_id: str | None
+    address: str | None
+
+
+def prediction_created(
+    origin: Origin,
+    *,
+    id: str,  # noqa: A002 -- as above
+    client_id: str,
+    at: datetime,
+    rule: str | None,
+    **detail: object,
+) -> Event:
+    """Return the event of a prediction. It has the prediction's id, and is kept as part of it."""
+    return Event(
+        id=id,
+        at=at,
+        actor_id=client_id,
+        actor_name=origin.actor_name,
+        action=PREDICTION_CREATED,
+        subject=id,
+        request_id=origin.request_id,
+        detail=detail if rule is None else {**detail, "rule": rule},
+        address=origin.address,
+    )

@@ -16,7 +16,7 @@ from service.domain.errors import (
     PredictionNotFound,
     StorageUnavailable,
 )
-from service.domain.history import Event
+from service.domain.history import Origin
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
@@ -25,7 +25,12 @@ from service.domain.text import text_faults
 from service.use_cases.model_ports import PredictorSource
 from service.use_cases.paging import Page, check_page
 from service.use_cases.ports import Begin, Clock, NewId, Stage, UnitOfWork, unwatched
-from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
+from service.use_cases.prediction_ports import (
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    NewPrediction,
+    PredictionFilter,
+)
 
 LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""
@@ -39,6 +44,11 @@ class Submission:
     document: Document
     idempotency: IdempotencyKey | None = None
     request_id: str | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """Who asks, as the audit trail names it."""
+        return Origin(self.caller.name, self.request_id, self.caller.address)
 
 
 Outcome = Prediction | Exception
@@ -226,7 +236,7 @@ class Predict:
         made = [prediction for prediction, _ in decided]
         transaction.predictions.add_all(
             [
-                (prediction, submission.idempotency)
+                NewPrediction(prediction, submission.origin, submission.idempotency)
                 for prediction, (submission, _) in zip(made, scored, strict=True)
             ]
         )
@@ -249,12 +259,6 @@ class Predict:
                 auto_sent(prediction, self.new_id())
                 for prediction in made
                 if prediction.decision is Decision.AUTO
-            ]
-        )
-        transaction.audit_trail.add_all(
-            [
-                self._event(submission, prediction)
-                for prediction, (submission, _) in zip(made, scored, strict=True)
             ]
         )
         return made
@@ -288,27 +292,6 @@ class Predict:
         if policy.audits.overlaps(draws):
             return prediction, (ReviewKind.REVIEW, ReviewKind.OVERLAP)
         return prediction, (ReviewKind.REVIEW,)
-
-    def _event(self, submission: Submission, prediction: Prediction) -> Event:
-        scored = prediction.scored
-        return Event.by(
-            submission.caller,
-            "prediction.created",
-            prediction.id,
-            id=self.new_id(),
-            at=prediction.created_at,
-            request_id=submission.request_id,
-            decision=prediction.decision.value,
-            reason=prediction.reason.value,
-            confidence=scored.confidence,
-            **({} if prediction.rule is None else {"rule": prediction.rule}),
-            threshold=prediction.threshold,
-            model_version=scored.model_version,
-            calibrator_version=scored.calibrator_version,
-            policy_version=prediction.policy_version,
-            audit_role=prediction.selection.role.value,
-            draw=prediction.selection.draw,
-        )
 
 
 MOST_DOCUMENTS = 256

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from service.domain.certification import AuditedPrediction, Certification, Scorer
+from service.domain.history import Origin
 from service.domain.outcomes import Outcome
 from service.domain.predictions import (
     Decision,
@@ -30,10 +31,19 @@ class PredictionFilter:
 class Predictions(Protocol):
     """Stored predictions."""
 
-    def add(self, prediction: Prediction, *, idempotency: "IdempotencyKey | None" = None) -> None:
-        """Store one; raises `IdempotencyKeyTaken` when its client used the key before."""
+    def add(
+        self,
+        prediction: Prediction,
+        *,
+        origin: Origin | None = None,
+        idempotency: "IdempotencyKey | None" = None,
+    ) -> None:
+        """Store one, and with its origin the event that it was made.
 
-    def add_all(self, predictions: "Sequence[tuple[Prediction, IdempotencyKey | None]]") -> None:
+        Raises `IdempotencyKeyTaken` when its client used the key before.
+        """
+
+    def add_all(self, predictions: "Sequence[NewPrediction]") -> None:
         """Store many, as `add` does each."""
 
     def get(self, prediction_id: str) -> Prediction | None: ...
@@ -53,6 +63,14 @@ class IdempotencyKey:
 
     key: str
     request_digest: str
+
+
+class NewPrediction(NamedTuple):
+    """A prediction that is to be stored."""
+
+    prediction: Prediction
+    origin: Origin | None = None
+    idempotency: IdempotencyKey | None = None
 
 
 class IdempotencyKeyTaken(Exception):

@@ -5,12 +5,20 @@ from datetime import timedelta
 
 import pytest
 
-from service.domain.history import Event
+from service.domain.audits import AuditRole, Selection
+from service.domain.history import Event, Origin
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.use_cases.paging import Page
+from service.use_cases.people_ports import EventFilter
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, PredictBatch
-from service.use_cases.prediction_ports import IdempotencyKey, IdempotencyKeyTaken, PredictionFilter
+from service.use_cases.prediction_ports import (
+    IdempotencyKey,
+    IdempotencyKeyTaken,
+    NewPrediction,
+    PredictionFilter,
+)
+from service.use_cases.report_ports import Span
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, prediction
 
@@ -157,6 +165,78 @@ def test_events_are_listed_newest_first(begin: Begin) -> None:
         assert page.items == (events[2], events[1])
         rest = transaction.audit_trail.page(after=page.next_after, limit=2)
         assert (rest.items, rest.next_after) == ((events[0],), None)
+
+
+def test_predictions_are_events_among_the_others(begin: Begin) -> None:
+    """Whatever is asked for, a page at a time, as a list that had them all would give it."""
+    hour, made, expected = timedelta(hours=1), [], []
+    for number in range(8):
+        client = (CLIENT, OTHER_CLIENT)[number // 2 % 2]
+        one = prediction(client_id=client.id, created_at=START + number * hour)
+        if number % 3 == 0:
+            action = ("prediction.corrected", "policy.changed")[number % 2]
+            event = Event(one.id, one.created_at, client.id, "n", action, one.id, None, {"a": 1})
+        else:
+            rule = "own" if number == 4 else None
+            one = replace(one, rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
+            origin = Origin(f"name {number}", f"r-{number}", None if number % 2 else "::1")
+            made.append(NewPrediction(one, origin))
+            detail = {
+                "decision": "review", "reason": "below_threshold", "confidence": 0.4,
+                "threshold": 0.75, "model_version": one.scored.model_version,
+                "calibrator_version": one.scored.calibrator_version,
+                "policy_version": one.policy_version, "audit_role": "none", "draw": number / 9,
+            } | ({"rule": "own"} if rule else {})  # fmt: skip
+            name, request_id, address = origin
+            event = Event(
+                one.id, one.created_at, client.id, name, "prediction.created", one.id,
+                request_id, detail, address,
+            )  # fmt: skip
+        expected.insert(0, event)
+    with begin() as transaction:
+        transaction.predictions.add(prediction())  # its event is kept elsewhere
+        transaction.predictions.add_all(made)
+        for event in expected:
+            if event.action != "prediction.created":
+                transaction.audit_trail.add(event)
+        transaction.commit()
+
+    def found(limit: int, **fields: object) -> list[Event]:
+        items: list[Event] = []
+        after: str | None = None
+        with begin(read_only=True) as transaction:
+            while True:
+                wanted = EventFilter(**fields)
+                page = transaction.audit_trail.page(wanted, after=after, limit=limit)
+                assert len(page.items) == limit or page.next_after is None
+                items += page.items
+                if page.next_after is None:
+                    return items
+                after = page.next_after
+
+    for limit in (1, 2, 3, 50):
+        assert found(limit) == expected
+        assert found(limit, action="prediction.") == [
+            event for event in expected if event.action != "policy.changed"
+        ]
+        assert found(limit, action="prediction.created", actor_id=CLIENT.id) == [
+            event
+            for event in expected
+            if (event.action, event.actor_id) == ("prediction.created", CLIENT.id)
+        ]
+        assert found(limit, action="policy.changed") == [
+            event for event in expected if event.action == "policy.changed"
+        ]
+        assert found(limit, since=START + 2 * hour, before=START + 5 * hour) == expected[3:6]
+    assert found(5, subject=expected[0].id) == [expected[0]]
+    assert found(5, subject="nothing") == []
+    with begin(read_only=True) as transaction:
+        told: list[Event] = []
+        while page := transaction.history.events(
+            Span(), after=told[-1].id if told else None, limit=3
+        ):
+            told += page
+    assert told == expected[::-1]
 
 
 def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> None:

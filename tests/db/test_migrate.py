@@ -14,14 +14,16 @@ from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Engine, inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from service.db import migrate
 from service.db.engine import create, sqlite_path
-from service.db.tables import metadata
+from service.db.tables import audit_events, metadata
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
+from service.domain.history import Event, Origin
+from service.use_cases.prediction_ports import NewPrediction
 from tests.fakes import START
 from tests.samples import model, prediction
 
@@ -188,6 +190,25 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("SELECT id FROM predictions").fetchall() == [(made.id,)]
     engine.dispose()
+
+
+def test_events_of_predictions_become_rows_again(engine: Engine) -> None:
+    made = [prediction(), replace(prediction(), rule="own", threshold=None), prediction()]
+    with Transactions(engine)() as transaction:
+        transaction.predictions.add_all(
+            [NewPrediction(one, Origin("ann", f"r-{n}", "::1")) for n, one in enumerate(made[:2])]
+        )
+        transaction.predictions.add(made[2])
+        before = transaction.audit_trail.page(after=None, limit=9).items
+        transaction.commit()
+    assert len(before) == 2
+    migrate.downgrade(engine, "0017")
+    with engine.connect() as connection:
+        rows = connection.execute(select(audit_events).order_by(audit_events.c.id.desc()))
+        assert tuple(Event(**row) for row in rows.mappings()) == before
+    migrate.upgrade(engine)
+    with Transactions(engine)(read_only=True) as transaction:
+        assert transaction.audit_trail.page(after=None, limit=9).items == before
 
 
 def test_pooled_connections_keep_their_settings_after_a_migration(sqlite_url: str) -> None:

@@ -47,7 +47,7 @@ def assert_each_stored_once(installation: Installation, client: httpx.Client, co
             for table in ("review_tasks", "outbox_messages")
         )
         audited = connection.exec_driver_sql(
-            "SELECT count(*) FROM audit_events WHERE action = 'prediction.created'"
+            "SELECT count(*) FROM predictions WHERE actor_name IS NOT NULL"
         ).scalar_one()
     assert (followers, audited) == (count, count)
     assert len({response.json()["id"] for response in ids.values()}) == count

@@ -1,5 +1,7 @@
 """Predicting many documents in one transaction: what one of them may cost the others."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from service.domain.errors import (
@@ -8,13 +10,20 @@ from service.domain.errors import (
     InvalidRequest,
     StorageUnavailable,
 )
-from service.domain.history import Event
 from service.domain.people import Caller
 from service.domain.predictions import Document, Prediction
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission
-from service.use_cases.prediction_ports import IdempotencyKey
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictor, FakePredictors
+from service.use_cases.prediction_ports import IdempotencyKey, NewPrediction
+from tests.fakes import (
+    LOTTERY,
+    FakeClock,
+    FakeDatabase,
+    FakeIds,
+    FakePredictions,
+    FakePredictor,
+    FakePredictors,
+)
 from tests.samples import ANN, CLIENT
 
 KEY = IdempotencyKey("order-1", "digest of the body")
@@ -128,15 +137,15 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
 def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
     database = FakeDatabase()
     predict = verb(database)
-    original = Predict._event
+    original = FakePredictions.add_all
 
-    def event(self: Predict, submission: Submission, prediction: Prediction) -> Event:
-        if submission.document.text == "poison":
+    def add_all(self: FakePredictions, new: Sequence[NewPrediction]) -> None:
+        if any(one.prediction.document.text == "poison" for one in new):
             raise RuntimeError("cannot be written")
-        return original(self, submission, prediction)
+        original(self, new)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Predict, "_event", event)
+        patch.setattr(FakePredictions, "add_all", add_all)
         first, poisoned, last = predict.together([wish("0.9"), wish("poison"), wish("0.8")])
     assert isinstance(poisoned, RuntimeError)
     assert isinstance(first, Prediction)
