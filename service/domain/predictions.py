@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from service.domain.audits import NOT_DRAWN, Selection
@@ -142,9 +143,9 @@ class ScoredSet:
 
     Attributes
     ----------
-    candidates : tuple of Candidate
+    candidates : sequence of Candidate
         Likeliest first; never empty. The first is the prediction.
-    marginals : tuple of Marginal
+    marginals : sequence of Marginal
         Likeliest first; labels with a negligible probability are left out.
     out_of_domain : bool
         Nothing in the document is known to the model.
@@ -157,8 +158,8 @@ class ScoredSet:
         The candidates and marginals as JSON, if somebody has written them already.
     """
 
-    candidates: tuple[Candidate, ...]
-    marginals: tuple[Marginal, ...]
+    candidates: Sequence[Candidate]
+    marginals: Sequence[Marginal]
     out_of_domain: bool
     model_version: str
     calibrator_version: str
@@ -172,12 +173,12 @@ class ScoredSet:
             return self.replaced
         return tuple(candidate.confidence for candidate in self.candidates)
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The label set that the model prefers."""
         return self.candidates[0].labels
 
-    @property
+    @cached_property
     def confidence(self) -> float:
         """The calibrated probability that ``labels`` is right as a whole."""
         return self.candidates[0].confidence

@@ -1,13 +1,13 @@
-"""From a model's arrays to what the service says of each document, as objects and as JSON.
+"""From a model's arrays to what the service says of each document, as JSON and as objects.
 
-Each document has dozens of numbers and names, so that this can take longer than their computation:
-what can be done once for all documents, or once for all time, is not done for each of them.
+Each document has dozens of numbers and names, so that this can take longer than their computation.
+The JSON, which is stored and sent, is written for all documents in one compiled pass. The objects
+say the same; hardly anybody asks for more than the first, and the others are made only then.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from pydantic_core import to_json
 
@@ -24,9 +24,7 @@ MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
 """Marginals below this are not stored: a large vocabulary would fill the answer with them."""
 
-# As calling the classes, which for named tuples is a call in Python.
-_candidate: Any = partial(tuple.__new__, Candidate)  # Any: mypy sees a bare tuple
-_marginal: Any = partial(tuple.__new__, Marginal)  # Any: as above
+_Member = TypeVar("_Member")
 
 
 class Answers:
@@ -39,8 +37,10 @@ class Answers:
     """
 
     def __init__(self, label_names: Sequence[str]) -> None:
+        from service.inference.compiled_json import Words  # noqa: PLC0415 -- as the model's store
+
         self._names = label_names
-        self._quoted = [compact_json(name) for name in label_names]
+        self._words = Words([compact_json(name) for name in label_names])
 
     def __call__(
         self,
@@ -65,87 +65,121 @@ class Answers:
             If a number is not finite, which JSON could not hold.
         """
         own = predictions.confidence
-        ends = predictions.candidates.doc_indptr.tolist()
         said = None if own is confidences else own.tolist()
+        candidates = self._candidates(predictions, confidences)
+        marginals = self._marginals(predictions)
         known = (predictions.known_features > 0).tolist()
-        parts = zip(
-            pairwise(ends),
-            self._candidates(predictions, confidences),
-            self._marginals(predictions),
-            known,
-            strict=True,
-        )
+        ends = predictions.candidates.doc_indptr.tolist()
         return [
             ScoredSet(
-                candidates=candidates,
-                marginals=marginals,
+                candidates=sets,
+                marginals=shares,
                 out_of_domain=not is_known,
                 model_version=model_version,
                 calibrator_version=calibrator_version,
                 replaced=None if said is None else tuple(said[first:last]),
-                written=WrittenScores(sets, shares),
+                written=WrittenScores(Written(sets_json, "utf-8"), Written(shares_json, "utf-8")),
             )
-            for (first, last), (candidates, sets), (marginals, shares), is_known in parts
+            for (first, last), (sets, sets_json), (shares, shares_json), is_known in zip(
+                pairwise(ends), candidates, marginals, known, strict=True
+            )
         ]
 
     def _candidates(
         self, predictions: "SetPredictions", confidences: "NDArray[np.float64]"
-    ) -> Iterator[tuple[tuple[Candidate, ...], Written]]:
-        """Yield each document's candidates."""
+    ) -> list[tuple["Deferred[Candidate]", bytes]]:
+        """Return each document's candidates."""
         import numpy as np  # noqa: PLC0415 -- see `FolderOrObjectStore`
 
-        sets = predictions.candidates
-        columns = sets.labels.tolist()
-        names = [self._names[column] for column in columns]
-        quoted = [self._quoted[column] for column in columns]
-        bounds = list(pairwise(sets.set_indptr.tolist()))
-        scores = np.exp(sets.log_score)
-        objects = [
-            _candidate((tuple(names[first:last]), confidence, score))
-            for (first, last), confidence, score in zip(
-                bounds, confidences.tolist(), scores.tolist(), strict=True
-            )
-        ]
-        written = [
-            f'{{"labels":[{",".join(quoted[first:last])}],"confidence":{confidence},"score":{score}}}'
-            for (first, last), confidence, score in zip(
-                bounds, _numbers(confidences), _numbers(scores), strict=True
-            )
-        ]
-        for first, last in pairwise(sets.doc_indptr.tolist()):
-            yield tuple(objects[first:last]), _array(written[first:last])
+        from service.inference.compiled_json import write_sets  # noqa: PLC0415 -- as above
 
-    def _marginals(
-        self, predictions: "SetPredictions"
-    ) -> Iterator[tuple[tuple[Marginal, ...], Written]]:
-        """Yield each document's marginals that are worth telling."""
+        sets = predictions.candidates
+        scores = np.exp(sets.log_score)
+        written = write_sets(
+            self._words,
+            sets.doc_indptr.astype(np.int64),
+            sets.set_indptr.astype(np.int64),
+            sets.labels.astype(np.int64),
+            _numbers(confidences),
+            _numbers(scores),
+        )
+        names, bounds = self._names, sets.set_indptr
+
+        def candidate(place: int) -> Candidate:
+            labels = sets.labels[bounds[place] : bounds[place + 1]].tolist()
+            return Candidate(
+                tuple([names[label] for label in labels]),
+                float(confidences[place]),
+                float(scores[place]),
+            )
+
+        return [
+            (Deferred(candidate, first, last), text)
+            for (first, last), text in zip(pairwise(sets.doc_indptr.tolist()), written, strict=True)
+        ]
+
+    def _marginals(self, predictions: "SetPredictions") -> list[tuple["Deferred[Marginal]", bytes]]:
+        """Return each document's marginals that are worth telling."""
         import numpy as np  # noqa: PLC0415 -- as above
 
         from models.predictor import most_likely  # noqa: PLC0415 -- as above
+        from service.inference.compiled_json import write_shares  # noqa: PLC0415 -- as above
 
         order = most_likely(predictions.marginals, MOST_MARGINALS)
         likely = np.take_along_axis(predictions.marginals, order, axis=1)
         told = likely >= NEGLIGIBLE
-        columns = order[told].tolist()
-        probabilities = likely[told]
-        names = [self._names[column] for column in columns]
-        objects = list(map(_marginal, zip(names, probabilities.tolist(), strict=True)))
-        written = [
-            f'{{"label":{self._quoted[column]},"probability":{probability}}}'
-            for column, probability in zip(columns, _numbers(probabilities), strict=True)
+        columns, probabilities = order[told], likely[told]
+        ends = np.concatenate([[0], np.cumsum(told.sum(axis=1))]).astype(np.int64)
+        written = write_shares(self._words, ends, columns, _numbers(probabilities))
+        names = self._names
+
+        def marginal(place: int) -> Marginal:
+            return Marginal(names[columns[place]], float(probabilities[place]))
+
+        return [
+            (Deferred(marginal, first, last), text)
+            for (first, last), text in zip(pairwise(ends.tolist()), written, strict=True)
         ]
-        for first, last in pairwise(accumulate(told.sum(axis=1).tolist(), initial=0)):
-            yield tuple(objects[first:last]), _array(written[first:last])
 
 
-def _numbers(values: "NDArray[np.float64]") -> list[str]:
-    """Return each number as JSON; in one call, which takes a third of the time of ``repr``."""
+class Deferred(Sequence[_Member], Generic[_Member]):
+    """What stands at some places of arrays; a member is made when it is asked for.
+
+    It equals the tuple of its members.
+    """
+
+    __slots__ = ("_first", "_last", "_make")
+
+    def __init__(self, make: Callable[[int], _Member], first: int, last: int) -> None:
+        self._make = make
+        self._first = first
+        self._last = last
+
+    def __len__(self) -> int:
+        return self._last - self._first
+
+    @overload
+    def __getitem__(self, place: int) -> _Member: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[_Member, ...]: ...
+    def __getitem__(self, place: int | slice) -> _Member | tuple[_Member, ...]:
+        places = range(self._first, self._last)[place]
+        return self._make(places) if isinstance(places, int) else tuple(map(self._make, places))
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, Deferred) else other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+def _numbers(values: "NDArray[np.float64]") -> bytes:
+    """Return numbers as a JSON array; in one call, which takes a third of the time of ``repr``."""
     import numpy as np  # noqa: PLC0415 -- as above
 
     if not np.isfinite(values).all():
         raise ValueError("a model gave a number that is not finite")
-    return to_json(values.tolist())[1:-1].decode().split(",") if len(values) else []
-
-
-def _array(members: Sequence[str]) -> Written:
-    return Written(f"[{','.join(members)}]")
+    return to_json(values.tolist())

@@ -1,6 +1,7 @@
 """JSON that is written once and used twice: in what is answered, and in what is stored."""
 
 import json
+from collections.abc import Sequence
 
 from pydantic_core import to_json
 
@@ -24,9 +25,7 @@ def compact_json(value: object) -> str:
     return written
 
 
-def write_scores(
-    candidates: tuple[Candidate, ...], marginals: tuple[Marginal, ...]
-) -> WrittenScores:
+def write_scores(candidates: Sequence[Candidate], marginals: Sequence[Marginal]) -> WrittenScores:
     """Write a model's answer, which has more members than all the rest of a prediction."""
     sets = [
         {"labels": labels, "confidence": confidence, "score": score}

@@ -1,0 +1,177 @@
+"""Writes the JSON of many predictions in one compiled pass, from numbers and words as bytes."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+def _bytes(text: bytes) -> Bytes:
+    return np.frombuffer(text, dtype=np.uint8)
+
+
+_OPEN, _CLOSE, _COMMA = (ord(mark) for mark in "[],")
+_LABELS = _bytes(b'{"labels":[')
+_CONFIDENCE = _bytes(b'],"confidence":')
+_SCORE = _bytes(b',"score":')
+_LABEL = _bytes(b'{"label":')
+_PROBABILITY = _bytes(b',"probability":')
+_END = _bytes(b"}")
+
+_AROUND_SET = len(_LABELS) + len(_CONFIDENCE) + len(_SCORE) + len(_END) + 1
+_AROUND_SHARE = len(_LABEL) + len(_PROBABILITY) + len(_END) + 1
+
+
+class Words:
+    """Finished JSON strings, end to end.
+
+    Parameters
+    ----------
+    written : list of str
+        A string of JSON for each label, in the order of the model's columns.
+    """
+
+    def __init__(self, written: list[str]) -> None:
+        encoded = [word.encode() for word in written]
+        self.text = _bytes(b"".join(encoded))
+        self.lengths = np.array([len(word) for word in encoded], dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+
+def write_sets(  # noqa: PLR0917 -- the parts of a `CandidateSets`, and its numbers
+    words: Words,
+    doc_indptr: Places,
+    set_indptr: Places,
+    labels: Places,
+    confidences: bytes,
+    scores: bytes,
+) -> list[bytes]:
+    """Return each document's candidates, as a JSON array of objects.
+
+    Parameters
+    ----------
+    words : Words
+    doc_indptr : int64 ndarray of shape (n + 1,)
+        Where the sets of each document begin.
+    set_indptr : int64 ndarray of shape (n_sets + 1,)
+        Where the labels of each set begin.
+    labels : int64 ndarray
+        Columns of labels.
+    confidences, scores : bytes
+        JSON arrays of ``n_sets`` numbers.
+    """
+    size = len(confidences) + len(scores) + int((words.lengths[labels] + 1).sum())
+    size += _AROUND_SET * (len(set_indptr) - 1) + 2 * len(doc_indptr)
+    out, ends = np.empty(size, dtype=np.uint8), np.zeros(len(doc_indptr), dtype=np.int64)
+    _write_sets(
+        words.text, words.starts, doc_indptr, set_indptr, labels,
+        _bytes(confidences), _bytes(scores), out, ends,
+    )  # fmt: skip
+    return _parts(out, ends)
+
+
+def write_shares(
+    words: Words, doc_indptr: Places, labels: Places, probabilities: bytes
+) -> list[bytes]:
+    """Return each document's marginals likewise; ``probabilities`` are as many as ``labels``."""
+    size = len(probabilities) + int(words.lengths[labels].sum())
+    size += _AROUND_SHARE * len(labels) + 2 * len(doc_indptr)
+    out, ends = np.empty(size, dtype=np.uint8), np.zeros(len(doc_indptr), dtype=np.int64)
+    _write_shares(words.text, words.starts, doc_indptr, labels, _bytes(probabilities), out, ends)
+    return _parts(out, ends)
+
+
+def _parts(out: Bytes, ends: Places) -> list[bytes]:
+    written, places = out[: ends[-1]].tobytes(), ends.tolist()
+    return [written[places[n] : places[n + 1]] for n in range(len(places) - 1)]
+
+
+@njit(cache=True, nogil=True)
+def _put(out: Bytes, at: int, text: Bytes, first: int, last: int) -> int:
+    for place in range(first, last):
+        out[at] = text[place]
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _number_end(numbers: Bytes, first: int) -> int:
+    """Return where the number that begins at ``first`` ends."""
+    last = first
+    while numbers[last] != _COMMA and numbers[last] != _CLOSE:
+        last += 1
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _write_sets(  # noqa: PLR0917 -- as above
+    text: Bytes,
+    starts: Places,
+    doc_indptr: Places,
+    set_indptr: Places,
+    labels: Places,
+    confidences: Bytes,
+    scores: Bytes,
+    out: Bytes,
+    ends: Places,
+) -> None:
+    at, confidence, score = 0, 1, 1  # behind the opening brackets
+    for document in range(len(doc_indptr) - 1):
+        out[at] = _OPEN
+        at += 1
+        for one in range(doc_indptr[document], doc_indptr[document + 1]):
+            if one > doc_indptr[document]:
+                out[at] = _COMMA
+                at += 1
+            at = _put(out, at, _LABELS, 0, len(_LABELS))
+            for place in range(set_indptr[one], set_indptr[one + 1]):
+                if place > set_indptr[one]:
+                    out[at] = _COMMA
+                    at += 1
+                label = labels[place]
+                at = _put(out, at, text, starts[label], starts[label + 1])
+            at = _put(out, at, _CONFIDENCE, 0, len(_CONFIDENCE))
+            last = _number_end(confidences, confidence)
+            at = _put(out, at, confidences, confidence, last)
+            confidence = last + 1
+            at = _put(out, at, _SCORE, 0, len(_SCORE))
+            last = _number_end(scores, score)
+            at = _put(out, at, scores, score, last)
+            score = last + 1
+            at = _put(out, at, _END, 0, len(_END))
+        out[at] = _CLOSE
+        at += 1
+        ends[document + 1] = at
+
+
+@njit(cache=True, nogil=True)
+def _write_shares(  # noqa: PLR0917 -- as above
+    text: Bytes,
+    starts: Places,
+    doc_indptr: Places,
+    labels: Places,
+    probabilities: Bytes,
+    out: Bytes,
+    ends: Places,
+) -> None:
+    at, number = 0, 1
+    for document in range(len(doc_indptr) - 1):
+        out[at] = _OPEN
+        at += 1
+        for place in range(doc_indptr[document], doc_indptr[document + 1]):
+            if place > doc_indptr[document]:
+                out[at] = _COMMA
+                at += 1
+            at = _put(out, at, _LABEL, 0, len(_LABEL))
+            label = labels[place]
+            at = _put(out, at, text, starts[label], starts[label + 1])
+            at = _put(out, at, _PROBABILITY, 0, len(_PROBABILITY))
+            last = _number_end(probabilities, number)
+            at = _put(out, at, probabilities, number, last)
+            number = last + 1
+            at = _put(out, at, _END, 0, len(_END))
+        out[at] = _CLOSE
+        at += 1
+        ends[document + 1] = at
