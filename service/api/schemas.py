@@ -1,6 +1,7 @@
 """Bodies of requests and answers. What they say is checked by the domain; here is their form."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
@@ -193,32 +194,39 @@ def described(prediction: predictions.Prediction) -> dict[str, object]:
 def written_prediction(prediction: predictions.Prediction) -> bytes:
     """Return the body `Prediction`, with the part that was written to be stored."""
     scored = prediction.scored
-    scores = written(scored)
-    head = to_json(
-        {
-            "id": prediction.id,
-            "document_id": prediction.document.id,
-            "labels": scored.labels,
-            "confidence": scored.confidence,
-            "decision": prediction.decision,
-            "reason": prediction.reason,
-            "threshold": prediction.threshold,
-        }
+    candidates, marginals = written(scored)
+    # The first candidate is the prediction: its labels and confidence stand there already. Quotes
+    # within a label are escaped, so that these marks are none of its.
+    labels_and_confidence = candidates[2 : candidates.index(',"score":')]
+    named = {"id": prediction.id, "document_id": prediction.document.id}
+    decided = _written_route(prediction.decision, prediction.reason, prediction.threshold)
+    versions = _written_versions(
+        scored.model_version,
+        scored.calibrator_version,
+        prediction.policy_version,
+        prediction.created_at,
     )
-    tail = to_json(
-        {
-            "model_version": scored.model_version,
-            "calibrator_version": scored.calibrator_version,
-            "policy_version": prediction.policy_version,
-            "created_at": prediction.created_at,
-        }
-    )
-    return b'%b,"candidates":%b,"marginals":%b,%b' % (
-        head[:-1],
-        scores.candidates.encode(),
-        scores.marginals.encode(),
-        tail[1:],
-    )
+    return (
+        f"{to_json(named)[:-1].decode()},{labels_and_confidence},{decided},"
+        f'"candidates":{candidates},"marginals":{marginals},{versions}'
+    ).encode()
+
+
+@lru_cache(maxsize=64)
+def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> str:
+    return to_json({"decision": decision, "reason": reason, "threshold": threshold})[1:-1].decode()
+
+
+@lru_cache(maxsize=64)
+def _written_versions(model: str, calibrator: str, policy: str, created_at: datetime) -> str:
+    """Return the end of the body, which predictions that were stored together share."""
+    versions = {
+        "model_version": model,
+        "calibrator_version": calibrator,
+        "policy_version": policy,
+        "created_at": created_at,
+    }
+    return to_json(versions)[1:].decode()
 
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]  # Any: whatever the columns take
 _Convert = Callable[[Any], Any]  # Any: as above
 
-_LARGEST, _STEP = 64, 16
+_LARGEST, _STEP = 256, 16
 """Rows of one statement. Each number up to a step has a statement of its own, and so has each
 multiple of a step: any number of rows takes two, and connections keep few enough to stay parsed."""
 

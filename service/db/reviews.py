@@ -79,7 +79,8 @@ class SqlReviews:
             ],
         )
         for task in tasks:
-            self._add_skips(task)
+            if task.skips:
+                self._add_skips(task)
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
         if not is_id(task_id):
@@ -334,8 +335,30 @@ def _expired(now: datetime) -> ColumnElement[bool]:
     return review_tasks.c.lease_expires_at <= now
 
 
+_UNTOUCHED = dict.fromkeys(
+    (
+        "lease_holder",
+        "lease_claimed_at",
+        "lease_expires_at",
+        "decided_labels",
+        "decided_comment",
+        "decided_by",
+        "decided_at",
+        "settles_at",
+    )
+)
+"""What a task holds that nobody has taken yet: most of those that are written."""
+
+
 def _changing(task: ReviewTask) -> dict[str, object]:
     lease, decision = task.lease, task.decision
+    if lease is None and decision is None:
+        return {
+            "state": task.state.value,
+            "version": task.version,
+            "escalated": task.escalated,
+            **_UNTOUCHED,
+        }
     return {
         "state": task.state.value,
         "version": task.version,

@@ -50,13 +50,14 @@ class Result(NamedTuple):
         """Decide by a policy on a score and the number that was drawn for the document."""
         # Predictions from before there were audits have no draw, nor their policies audits.
         draws = Draws(audit=1.0 if draw is None else draw, overlap=1.0, reread=1.0)
-        decision, reason, selection = policy.route(scored, draws, document.metadata)
-        rule = policy.rule_for(scored, document.metadata) if reason is Reason.RULE else None
+        decision, reason, selection, threshold, rule = policy.route(
+            scored, draws, document.metadata
+        )
         return cls(
             decision,
             reason,
-            policy.least_for(scored),
-            None if rule is None else rule.name,
+            threshold,
+            rule,
             selection.role,
             None if draw is None else selection.inclusion_probability,
         )

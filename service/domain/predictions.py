@@ -82,9 +82,11 @@ class Document:
                 yield FieldFault(f"{pointer}/{escaped(name)}", f"is {value}; send a finite number")
 
     def _metadata_faults(self, pointer: str) -> Iterator[FieldFault]:
+        if not self.metadata:
+            return
         faults = list(json_faults(self.metadata, pointer))
         yield from faults
-        if not faults and self.metadata:
+        if not faults:
             size = len(json.dumps(dict(self.metadata), ensure_ascii=False).encode())
             if size > MOST_METADATA_BYTES:
                 yield FieldFault(

@@ -25,11 +25,21 @@ class ThresholdMode(StrEnum):
 
 
 class Route(NamedTuple):
-    """Where a document goes, why, and whether it is checked."""
+    """Where a document goes, why, and whether it is checked.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Least confidence that would have been sent; None where nothing would.
+    rule : str or None
+        Name of the rule that held the document back.
+    """
 
     decision: Decision
     reason: Reason
     selection: Selection
+    threshold: float | None
+    rule: str | None
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,8 @@ class RoutingPolicy:
 
     def least_for(self, scored: ScoredSet) -> float | None:
         """Return the least confidence of this scorer's that is sent; None if nothing of it is."""
+        if self.threshold_mode is not ThresholdMode.CERTIFIED:
+            return self.least_confidence
         return self.least_of(Scorer(scored.model_version, scored.calibrator_version))
 
     def least_of(self, scorer: Scorer) -> float | None:
@@ -111,39 +123,43 @@ class RoutingPolicy:
 
         The same version, score, draws and metadata always give the same route.
         """
-        decision, reason = self.decide(scored, metadata)
+        least = self.least_for(scored)
+        decision, reason, rule = self._decide(scored, metadata, least)
         role = self.audits.role(draws.audit)
         if decision is Decision.AUTO:
             rate = self.audits.certification_rate + self.audits.training_rate
             selection = Selection(role, draws.audit, rate)
             if role is AuditRole.NONE:
-                return Route(decision, reason, selection)
+                return Route(decision, reason, selection, least, rule)
             held = self.audits.mode is AuditMode.HOLD
-            return Route(Decision.REVIEW if held else decision, Reason.AUDIT, selection)
+            decision = Decision.REVIEW if held else decision
+            return Route(decision, Reason.AUDIT, selection, least, rule)
         # A person reads it anyway. What is to prove a threshold is read as if it were confident,
         # so that it counts at every threshold; what no threshold can send proves nothing.
         if role is AuditRole.TRAINING or reason in {Reason.OUT_OF_DOMAIN, Reason.RULE}:
             role = AuditRole.NONE
-        return Route(decision, reason, Selection(role, draws.audit, 1.0))
-
-    def rule_for(self, scored: ScoredSet, metadata: Metadata) -> Rule | None:
-        """Return the first rule that holds the document back, None when none does."""
-        return first_broken(self.rules, scored.labels, metadata)
+        return Route(decision, reason, Selection(role, draws.audit, 1.0), least, rule)
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        least = self.least_for(scored)
+        return self._decide(scored, metadata, self.least_for(scored))[:2]
+
+    def _decide(
+        self, scored: ScoredSet, metadata: Metadata, least: float | None
+    ) -> tuple[Decision, Reason, str | None]:
         if scored.out_of_domain:
-            return Decision.REVIEW, Reason.OUT_OF_DOMAIN
-        if self.rule_for(scored, metadata) is not None:
-            return Decision.REVIEW, Reason.RULE
+            return Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
+        if self.rules:
+            broken = first_broken(self.rules, scored.labels, metadata)
+            if broken is not None:
+                return Decision.REVIEW, Reason.RULE, broken.name
         if least is None or not self.auto_send:
-            return Decision.REVIEW, Reason.NO_THRESHOLD
-        if scored.confidence >= least and self.trip_id is not None:
-            return Decision.REVIEW, Reason.BREAKER
+            return Decision.REVIEW, Reason.NO_THRESHOLD, None
         if scored.confidence >= least:
-            return Decision.AUTO, Reason.ABOVE_THRESHOLD
-        return Decision.REVIEW, Reason.BELOW_THRESHOLD
+            if self.trip_id is not None:
+                return Decision.REVIEW, Reason.BREAKER, None
+            return Decision.AUTO, Reason.ABOVE_THRESHOLD, None
+        return Decision.REVIEW, Reason.BELOW_THRESHOLD, None
 
 
 DEFAULT_TARGET_ACCURACY = 0.95

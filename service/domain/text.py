@@ -23,6 +23,8 @@ def unstorable(text: str) -> str | None:
             f"holds the character U+0000 at place {place + 1}, which databases cannot keep; "
             "remove it"
         )
+    if text.isascii():
+        return None
     try:
         text.encode()
     except UnicodeEncodeError as error:

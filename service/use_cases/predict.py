@@ -18,7 +18,7 @@ from service.domain.errors import (
 )
 from service.domain.history import Origin
 from service.domain.people import Caller, Permission
-from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
+from service.domain.predictions import Decision, Document, Prediction, ScoredSet
 from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
@@ -156,7 +156,8 @@ class Predict:
 
     def _check(self, document: Document, idempotency: IdempotencyKey | None) -> None:
         if document.text is not None:
-            size = len(document.text.encode("utf-8", "surrogatepass"))
+            text = document.text
+            size = len(text if text.isascii() else text.encode("utf-8", "surrogatepass"))
             if size > self.max_text_bytes:
                 raise DocumentTooLarge(
                     f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
@@ -269,9 +270,9 @@ class Predict:
         """Return the prediction, and the kinds of review that it gets."""
         id_, client, document = self.new_id(), submission.caller.id, submission.document
         draws = self.lottery(client, document.id or id_)
-        metadata = document.metadata
-        decision, reason, selection = policy.route(scored, draws, metadata)
-        rule = policy.rule_for(scored, metadata) if reason is Reason.RULE else None
+        decision, reason, selection, threshold, rule = policy.route(
+            scored, draws, document.metadata
+        )
         prediction = Prediction(
             id=id_,
             client_id=client,
@@ -279,11 +280,11 @@ class Predict:
             scored=scored,
             decision=decision,
             reason=reason,
-            threshold=policy.least_for(scored),
+            threshold=threshold,
             policy_version=policy.version,
             created_at=now,
             selection=selection,
-            rule=rule.name if rule is not None else None,
+            rule=rule,
         )
         if selection.role is not AuditRole.NONE:
             return prediction, (ReviewKind.AUDIT,)

@@ -29,7 +29,7 @@ def _row(number: int) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 15, 16, 47, 64, 131])
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 47, 64, 131, 256, 530])
 def test_rows_are_stored_as_sqlalchemy_stores_them(module_engine: Engine, count: int) -> None:
     rows = [_row(number) for number in range(count)]
     everything = select(*(jobs.c[name] for name in rows[0])).order_by(jobs.c.id)

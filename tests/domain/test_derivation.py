@@ -38,8 +38,7 @@ def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> P
     """Decide as `Predict` does."""
     scored = scored_set(confidence)
     draws = LOTTERY(CLIENT.id, document.id or "id")
-    decision, reason, selection = by.route(scored, draws, document.metadata)
-    rule = by.rule_for(scored, document.metadata) if reason is Reason.RULE else None
+    decision, reason, selection, threshold, rule = by.route(scored, draws, document.metadata)
     return Prediction(
         id="id",
         client_id=CLIENT.id,
@@ -47,11 +46,11 @@ def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> P
         scored=scored,
         decision=decision,
         reason=reason,
-        threshold=by.least_for(scored),
+        threshold=threshold,
         policy_version=by.version,
         created_at=START,
         selection=selection,
-        rule=None if rule is None else rule.name,
+        rule=rule,
     )
 
 

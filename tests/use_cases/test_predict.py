@@ -72,7 +72,13 @@ def test_a_prediction_carries_what_its_decision_rests_on(world: World) -> None:
     assert made.scored.model_version == "sha256:model"
     assert (made.client_id, made.created_at) == (CLIENT.id, world.now())
     draws = LOTTERY(CLIENT.id, made.name)
-    assert policy.route(made.scored, draws) == (made.decision, made.reason, made.selection)
+    assert policy.route(made.scored, draws) == (
+        made.decision,
+        made.reason,
+        made.selection,
+        made.threshold,
+        made.rule,
+    )
 
 
 def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) -> None:
