@@ -96,8 +96,6 @@ class Cockpit:
         That accuracy is from audits.
     reported : Share
         Of sent sets whose truth other programs reported, which need not be a random choice.
-    unread : int
-        Confident documents drawn for an audit that nobody has read yet.
     seconds : float or None
         Mean time that a person takes for a document; None before the first review.
     hours_saved : float or None
@@ -122,7 +120,6 @@ class Cockpit:
     accuracy: Share
     drawn: bool
     reported: Share
-    unread: int
     seconds: float | None
     hours_saved: float | None
     certificate: CertificateState
@@ -218,7 +215,6 @@ class ReadCockpit:
             accuracy=share([cell for cell in cells if confident(cell)], policy.risk, known),
             drawn=known.drawn,
             reported=_reported(sent, policy.risk),
-            unread=sum(_unread(cell) for cell in cells),
             seconds=seconds,
             hours_saved=None if seconds is None else n_sent * seconds / 3600,
             certificate=certificate,
@@ -277,10 +273,6 @@ def _needed(newest: Certification | None) -> int | None:
 def _reported(sent: Sequence[Cell], risk: float) -> Share:
     # Seen as if nobody but other programs had looked.
     return share([cell._replace(said=None) for cell in sent], risk)
-
-
-def _unread(cell: Cell) -> int:
-    return cell.documents if cell.reason is Reason.AUDIT and cell.said is None else 0
 
 
 def _what_if(
