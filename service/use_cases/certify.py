@@ -1,7 +1,7 @@
 """Certify: find the threshold that the audits prove, keep the evidence, put it into force."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from models.confidence.certificates import Certificate
@@ -107,7 +107,6 @@ class _Question:
     policy: RoutingPolicy
     scorer: Scorer
     attempt: int
-    predicted: list[float]
     gathered: Gathered
     reread_rate: float
     set_aside: int
@@ -144,7 +143,8 @@ class Certify(Recorded):
         """
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction)
-        return self._kept(question, _answer(question), requested_by)
+            predicted = _predicted(transaction, question)
+        return self._kept(question, _answer(question, predicted), requested_by)
 
     def if_due(self) -> Certification | None:
         """Certify if the policy awaits a certificate and there is enough new evidence."""
@@ -160,10 +160,11 @@ class Certify(Recorded):
             trip = transaction.breakers.newest_trip()
             if before is not None and trip is not None and before.id < trip.id:
                 before = None  # what it proved is not in force any more
-        n_audits = len(question.gathered.audits)
-        if self.schedule.missing(policy, before, n_audits) != 0:
-            return None
-        return self._kept(question, _answer(question), SYSTEM.id)
+            n_audits = len(question.gathered.audits)
+            if self.schedule.missing(policy, before, n_audits) != 0:
+                return None
+            predicted = _predicted(transaction, question)
+        return self._kept(question, _answer(question, predicted), SYSTEM.id)
 
     def outlook(self) -> Mapping[str, object]:
         """Return what would be found now, as evidence; nothing is stored or put into force.
@@ -175,7 +176,8 @@ class Certify(Recorded):
         """
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction)
-        return _answer(question)
+            predicted = _predicted(transaction, question)
+        return _answer(question, predicted)
 
     def _question(self, transaction: UnitOfWork) -> _Question:
         policy = transaction.policies.current()
@@ -198,7 +200,6 @@ class Certify(Recorded):
             policy=policy,
             scorer=scorer,
             attempt=transaction.certifications.attempts(scorer) + 1,
-            predicted=transaction.certifications.unaudited(scorer, limit=MOST_CONFIDENCES),
             gathered=gather(
                 found,
                 {version: plan.certification_rate for version, plan in plans.items()},
@@ -273,7 +274,12 @@ class Certify(Recorded):
         transaction.policies.add(certified, replacing=policy.version)
 
 
-def _answer(question: _Question) -> Mapping[str, object]:
+def _predicted(transaction: UnitOfWork, question: _Question) -> list[float]:
+    """Return what was predicted besides the audits: so much that it is read last, if at all."""
+    return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
+
+
+def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
     """Return the evidence, as `models.confidence.certificates` writes it, and where it is from."""
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
@@ -281,7 +287,7 @@ def _answer(question: _Question) -> Mapping[str, object]:
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
     found = certify_adjudicated(
-        [confidence for confidence in question.predicted if confidence >= floor],
+        [confidence for confidence in predicted if confidence >= floor],
         [audit.confidence for audit in audits],
         [bool(audit.wrong) for audit in audits],
         miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, MISS_RISK * risk),

@@ -19,7 +19,8 @@ from service.use_cases.certify import (
     RequestCertification,
 )
 from service.use_cases.ports import Begin
-from tests.fakes import LOTTERY, FakePredictor, scored_set
+from tests.fake_certifications import FakeCertifications
+from tests.fakes import LOTTERY, FakeDatabase, FakePredictor, scored_set
 from tests.loop import HALF, Loop
 from tests.samples import ADMIN, ANN, BEN, LEAD, change
 
@@ -35,6 +36,19 @@ class Recalibrated(FakePredictor):
 @pytest.fixture
 def loop(begin: Begin) -> Loop:
     return Loop(begin)
+
+
+def test_predictions_are_not_read_before_an_attempt_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop(FakeDatabase())
+    loop.plan()
+    loop.predict(*["0.9"] * 16)
+    loop.read()
+    monkeypatch.setattr(FakeCertifications, "unaudited", None)
+    assert loop.certify.if_due() is None
+    with pytest.raises(TypeError):
+        loop.certify(ADMIN.id)
 
 
 def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
