@@ -8,7 +8,7 @@ import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from service import tracing
 from service.api.cursors import Cursors
 from service.api.dependencies import Callers, Edge
 from service.api.groups import Grouped
+from service.api.predictions import is_small
 from service.db import encryption, migrate
 from service.db import engine as engines
 from service.db.clock import database_clock, utc_now
@@ -94,10 +95,17 @@ from service.use_cases.verbs import Verbs
 
 @dataclass(frozen=True)
 class Application:
-    """A whole service in one process, not yet started."""
+    """A whole service in one process, not yet started.
+
+    Attributes
+    ----------
+    impatient : Engine or None
+        For what must not wait for a lock; there is one for SQLite.
+    """
 
     settings: Settings
     engine: Engine
+    impatient: Engine | None
     verbs: Verbs
     edge: Edge
     registry: ModelRegistry
@@ -142,9 +150,11 @@ class Application:
     def close(self) -> None:
         """Close every connection to the database."""
         self.engine.dispose()
+        if self.impatient is not None:
+            self.impatient.dispose()
 
 
-def storage(settings: Settings) -> tuple[Engine, Begin, FolderOrObjectStore]:
+def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
     """Return the database and the store of artifacts; nothing is opened, and nothing is made.
 
     Raises
@@ -187,6 +197,7 @@ def build(
         If the database's address or the pepper's file cannot be used.
     """
     engine, begin, store = storage(settings)
+    impatient = _impatient(settings, engine)
     pepper = _pepper(settings)
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
     shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
@@ -215,10 +226,12 @@ def build(
     return Application(
         settings=settings,
         engine=engine,
+        impatient=impatient,
         verbs=finished,
         edge=edge(
             settings,
             finished,
+            brief=None if impatient is None else begin.impatient(impatient),
             pepper=pepper,
             checks={
                 "database": _database_check(engine),
@@ -456,8 +469,15 @@ def edge(
     ids: NewId = new_id,
     metrics: Metrics | None = None,
     spans: Tracing | None = None,
+    brief: Begin | None = None,
 ) -> Edge:
-    """Return what the HTTP interface needs, over finished verbs."""
+    """Return what the HTTP interface needs, over finished verbs.
+
+    Parameters
+    ----------
+    brief : callable or None
+        Begins transactions that never wait, for a database that is part of this process.
+    """
     metrics = metrics or Metrics()
     _watch(metrics, finished)
     return Edge(
@@ -466,6 +486,8 @@ def edge(
         predict=Grouped(
             finished.predict.together,
             name="predictions",
+            brief=None if brief is None else replace(finished.predict, begin=brief).together,
+            small=is_small,
             at_once=1 if settings.database_url.startswith("sqlite") else 2,
         ),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
@@ -487,6 +509,13 @@ def edge(
         metrics=metrics,
         spans=spans,
     )
+
+
+def _impatient(settings: Settings, engine: Engine) -> Engine | None:
+    """Return an engine for the same database that waits for no lock; None if that is elsewhere."""
+    if engine.dialect.name != "sqlite":
+        return None
+    return engines.create(settings.database_url, patience_s=0.0, cipher=_cipher(settings))
 
 
 def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:

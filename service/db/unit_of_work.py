@@ -1,6 +1,7 @@
 """One transaction: the repositories share its connection, and it rolls back unless committed."""
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -53,11 +54,27 @@ class Transactions:
 
     SQLite lets one writer in at a time, and those who wait poll for the lock, so the luckless may
     wait for long. Writers of this process therefore queue at a lock of their own first.
+
+    Parameters
+    ----------
+    engine : Engine
+        Knows the database.
+    queue : WriterQueue or None
+        Where writers wait; those who write to one SQLite file from this process share it.
+    patience_s : float
+        How long a writer waits there.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self, engine: Engine, *, queue: "WriterQueue | None" = None, patience_s: float = 10.0
+    ) -> None:
         self._engine = engine
-        self._writer = threading.Semaphore(1) if engine.dialect.name == "sqlite" else None
+        self._queue = queue or (WriterQueue() if engine.dialect.name == "sqlite" else None)
+        self._patience_s = patience_s
+
+    def impatient(self, engine: Engine) -> Self:
+        """Return transactions on ``engine``, for the same database, that do not queue."""
+        return type(self)(engine, queue=self._queue, patience_s=0.0)
 
     def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "SqlUnitOfWork":
         """Return a unit of work, to be entered with ``with``."""
@@ -65,8 +82,31 @@ class Transactions:
             self._engine,
             read_only=read_only,
             snapshot=snapshot,
-            writer=None if read_only else self._writer,
+            queue=None if read_only else self._queue,
+            patience_s=self._patience_s,
         )
+
+
+class WriterQueue:
+    """One writer at a time; whoever does not want to wait never overtakes those who do."""
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()
+        self._writer = threading.Lock()
+
+    def enter(self, patience_s: float) -> bool:
+        """Tell whether it is the caller's turn, after waiting for it at most ``patience_s``."""
+        deadline = time.monotonic() + patience_s
+        if not self._next.acquire(timeout=patience_s):
+            return False
+        try:
+            return self._writer.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        finally:
+            self._next.release()
+
+    def leave(self) -> None:
+        """Let the next one write."""
+        self._writer.release()
 
 
 class SqlUnitOfWork:
@@ -102,12 +142,14 @@ class SqlUnitOfWork:
         *,
         read_only: bool,
         snapshot: bool,
-        writer: threading.Semaphore | None,
+        queue: WriterQueue | None,
+        patience_s: float,
     ) -> None:
         self._engine = engine
         self._snapshot = snapshot
         self._read_only = read_only
-        self._writer = writer
+        self._queue = queue
+        self._patience_s = patience_s
         self._connection: Connection | None = None
 
     def __enter__(self) -> Self:
@@ -188,14 +230,14 @@ class SqlUnitOfWork:
         return connection
 
     def _queue_for_writing(self) -> None:
-        if self._writer is not None and not self._writer.acquire(timeout=_PATIENCE_S):
+        if self._queue is not None and not self._queue.enter(self._patience_s):
             raise StorageUnavailable(
                 "The database is not available: too many writes wait for their turn."
             )
 
     def _leave(self) -> None:
-        if self._writer is not None:
-            self._writer.release()
+        if self._queue is not None:
+            self._queue.leave()
 
     def _roll_back(self, connection: Connection) -> None:
         try:
@@ -210,7 +252,3 @@ class SqlUnitOfWork:
         if not connection.closed:
             connection.invalidate()
             connection.close()
-
-
-_PATIENCE_S = 10.0
-"""How long a write of this process waits for those before it."""

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ class Handler:
 
 
 @contextmanager
-def grouped(handler: Handler, **options: int) -> Iterator[Grouped[int, int]]:
+def grouped(handler: Handler, **options: Any) -> Iterator[Grouped[int, int]]:
     made = Grouped[int, int](handler, name="test", **options)
     try:
         yield made
@@ -223,3 +224,115 @@ def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
     with grouped(handler) as group:
         asyncio.run(scenario(group))
     assert handler.groups == [[0], [2] * 5, [4] * 5]
+
+
+class Brief(Handler):
+    """Notes who handled each group; refuses while others hold the lock, takes time if told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by: list[str] = []
+        self.locked = False
+        self.each_s = 0.0
+
+    def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
+        self.by.append("thread")
+        time.sleep(self.each_s * len(asked))
+        return super().__call__(asked)
+
+    def brief(self, asked: Sequence[int]) -> list[int | Exception]:
+        if self.locked:
+            return [StorageUnavailable("locked") for _ in asked]
+        answers = self(asked)
+        self.by[-1] = "loop"
+        assert threading.current_thread() is threading.main_thread()
+        return answers
+
+
+@contextmanager
+def brief(handler: Brief, **options: Any) -> Iterator[Grouped[int, int]]:
+    with grouped(handler, brief=handler.brief, **options) as group:
+        yield group
+
+
+def test_the_event_loop_itself_handles_what_comes_at_about_one_time_as_a_group() -> None:
+    handler = Brief()
+
+    async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
+        asked = [asyncio.create_task(group(one)) for one in (2, 4)]
+        await asyncio.sleep(0)  # they are in line, and others come while the loop looks
+        asked += [asyncio.create_task(group(one)) for one in (6, 7)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    with brief(handler) as group:
+        *even, odd = asyncio.run(scenario(group))
+    assert even == [4, 8, 12]
+    assert isinstance(odd, ValueError)
+    assert (handler.groups, handler.by) == ([[2, 4, 6, 7]], ["loop"])
+
+
+def test_more_than_the_largest_group_takes_the_event_loop_several() -> None:
+    handler = Brief()
+    with brief(handler, largest=3) as group:
+        assert asyncio.run(ask(group, *range(0, 16, 2))) == list(range(0, 32, 4))
+    assert handler.groups == [[0, 2, 4], [6, 8, 10], [12, 14]]
+    assert set(handler.by) == {"loop"}
+
+
+def test_a_request_that_is_not_small_goes_to_a_thread_with_its_group() -> None:
+    handler = Brief()
+    with brief(handler, small=lambda one: one < 100) as group:
+        assert asyncio.run(ask(group, 2, 100)) == [4, 200]
+        assert asyncio.run(ask(group, 4)) == [8]
+    assert handler.by == ["thread", "loop"]
+
+
+def test_what_is_locked_is_left_to_a_thread_with_all_that_comes_until_it_is_done() -> None:
+    handler = Brief()
+
+    async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
+        handler.locked = True
+        handler.door.clear()
+        first = asyncio.create_task(ask(group, 2, 4))
+        await handler.busy()  # the event loop is free meanwhile
+        second = asyncio.create_task(ask(group, 6))
+        await asyncio.sleep(0.05)
+        assert handler.by == ["thread"]
+        handler.locked = False
+        handler.door.set()
+        answers = [*await first, *await second]
+        await asyncio.sleep(0.05)
+        return [*answers, *await ask(group, 8)]
+
+    with brief(handler) as group:
+        assert asyncio.run(scenario(group)) == [4, 8, 12, 16]
+    assert handler.groups == [[2, 4], [6], [8]]
+    assert (handler.by[0], handler.by[-1]) == ("thread", "loop")
+
+
+def test_a_group_that_would_take_long_goes_to_a_thread_until_groups_are_short_again() -> None:
+    handler = Brief()
+    handler.each_s = 0.02
+    with brief(handler) as group:
+        assert asyncio.run(ask(group, 2)) == [4]  # nothing is known yet
+        assert asyncio.run(ask(group, 4, 6)) == [8, 12]  # twice that would be too long
+        handler.each_s = 0.0
+        assert asyncio.run(ask(group, 8, 10)) == [16, 20]
+        assert asyncio.run(ask(group, 12, 14)) == [24, 28]
+    assert handler.by == ["loop", "thread", "thread", "loop"]
+
+
+def test_closing_answers_those_whom_the_event_loop_was_to_handle() -> None:
+    handler = Brief()
+
+    async def scenario(group: Grouped[int, int]) -> None:
+        waiting = asyncio.create_task(group(2))
+        await asyncio.sleep(0)
+        group.close()
+        with pytest.raises(StorageUnavailable, match="stopping"):
+            await group(4)
+        assert await waiting == 4
+
+    with brief(handler) as group:
+        asyncio.run(scenario(group))
+    assert handler.by == ["thread"]

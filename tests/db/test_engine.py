@@ -5,16 +5,17 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, event, make_url, text
 
-from service.db import migrate, unit_of_work
+from service.db import migrate
 from service.db.engine import MOST_CONNECTIONS, create, sqlite_path
 from service.db.tables import metadata
-from service.db.unit_of_work import Transactions
+from service.db.unit_of_work import Transactions, WriterQueue
 from service.domain.errors import StorageUnavailable
 from service.domain.predictions import Document
 from service.use_cases.ports import Begin
@@ -301,15 +302,52 @@ def test_a_lost_session_does_not_hide_the_error_that_ended_the_work(
     engine.dispose()
 
 
-def test_a_writer_does_not_wait_for_ever_for_those_of_its_process(
-    sqlite_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unit_of_work, "_PATIENCE_S", 0.1)
-    begin = Transactions(sqlite_engine)
+def test_a_writer_does_not_wait_for_ever_for_those_of_its_process(sqlite_engine: Engine) -> None:
+    begin = Transactions(sqlite_engine, patience_s=0.1)
     with begin(), pytest.raises(StorageUnavailable, match="wait for their turn"):
         store(begin)
     made = store(begin)
     assert stored(begin) == [made]
+
+
+def test_the_impatient_wait_neither_for_this_process_nor_for_another(
+    sqlite_url: str, sqlite_engine: Engine
+) -> None:
+    begin = Transactions(sqlite_engine)
+    impatient = create(sqlite_url, patience_s=0.0)
+    hasty = begin.impatient(impatient)
+    started = time.monotonic()
+    with begin(), pytest.raises(StorageUnavailable, match="wait for their turn"):
+        store(hasty)
+    with closing(sqlite3.connect(sqlite_path(sqlite_engine), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageUnavailable, match="locked"):
+            store(hasty)
+        assert stored(hasty) == []  # readers are let in
+    assert time.monotonic() - started < 4.0  # where others wait for five seconds and for ten
+    made = store(hasty)
+    assert stored(begin) == [made]
+    impatient.dispose()
+
+
+def test_the_impatient_do_not_overtake_who_waits() -> None:
+    queue, served, coming = WriterQueue(), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        coming.set()
+        assert queue.enter(60.0)
+        served.set()
+        queue.leave()
+
+    assert queue.enter(0.0)
+    patient = threading.Thread(target=wait)
+    patient.start()
+    assert coming.wait(60.0)
+    time.sleep(0.2)
+    queue.leave()
+    assert not queue.enter(0.0) or served.is_set()
+    patient.join(60.0)
+    assert served.is_set()
 
 
 def test_a_database_without_a_policy_says_what_to_do(empty_engine: Engine) -> None:

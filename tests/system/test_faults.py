@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -142,6 +143,31 @@ def test_a_full_disk_is_told_and_what_was_accepted_is_kept(on_sqlite: Installati
     server.stop()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_lock_held_by_another_process_holds_up_predictions_alone(
+    on_sqlite: Installation,
+) -> None:
+    server = on_sqlite.serve()
+    path = sqlite_path(on_sqlite.application.engine)
+    with (
+        server.client("client") as client,
+        ThreadPoolExecutor(8) as callers,
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        assert predict(client, 0).status_code == 201
+        other.execute("BEGIN IMMEDIATE")
+        waiting = [callers.submit(predict, client, number) for number in range(1, 9)]
+        locked_at, slowest = time.monotonic(), 0.0
+        while time.monotonic() - locked_at < 2:
+            asked_at = time.monotonic()
+            assert client.get("/healthz").status_code == 200
+            slowest = max(slowest, time.monotonic() - asked_at)
+        assert slowest < 1
+        assert not any(call.done() for call in waiting)
+        other.execute("ROLLBACK")
+        assert [call.result(30).status_code for call in waiting] == [201] * 8
+        assert_each_stored_once(on_sqlite, client, 9)
 
 
 def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -> None:
