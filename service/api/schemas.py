@@ -12,6 +12,7 @@ from service.domain.audits import AuditMode, AuditPlan
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import PolicyChange, ThresholdMode
+from service.use_cases.rows import prediction_row
 from service.use_cases.written import written
 
 LARGEST_FEATURE = 3.4e38
@@ -165,30 +166,7 @@ class Prediction(AnswerBody):
     @classmethod
     def of(cls, prediction: predictions.Prediction) -> Self:
         """Describe a stored prediction."""
-        return cls.model_validate(described(prediction))
-
-
-def described(prediction: predictions.Prediction) -> dict[str, object]:
-    """Return the members of the body `Prediction`, which need no check: they are ours."""
-    scored = prediction.scored
-    return {
-        "id": prediction.id,
-        "document_id": prediction.document.id,
-        "labels": list(scored.labels),
-        "confidence": scored.confidence,
-        "decision": prediction.decision,
-        "reason": prediction.reason,
-        "threshold": prediction.threshold,
-        "candidates": [
-            {"labels": list(c.labels), "confidence": c.confidence, "score": c.score}
-            for c in scored.candidates
-        ],
-        "marginals": [{"label": m.label, "probability": m.probability} for m in scored.marginals],
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "created_at": prediction.created_at,
-    }
+        return cls.model_validate(prediction_row(prediction))
 
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:

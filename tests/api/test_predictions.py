@@ -5,11 +5,11 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic_core import to_json
 
-from service.api.schemas import Prediction, described, written_prediction
+from service.api.schemas import Prediction, written_prediction
 from service.domain.people import Role
 from service.domain.predictions import MOST_METADATA_BYTES, Document
+from service.use_cases.rows import prediction_row
 from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictors
 from tests.samples import prediction
@@ -336,5 +336,5 @@ def test_a_model_that_fails_is_a_bare_500(
 
 def test_the_answer_is_what_its_schema_describes() -> None:
     for made in (prediction(confidence=0.25), prediction(document=Document(text="no name"))):
-        assert written_prediction(made) == to_json(described(made))
+        assert json.loads(written_prediction(made)) == prediction_row(made)
         assert written_prediction(made) == Prediction.of(made).model_dump_json().encode()
