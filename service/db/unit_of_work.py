@@ -31,22 +31,7 @@ from service.db.reports import SqlReports
 from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
-from service.use_cases.annotator_ports import Annotators
-from service.use_cases.breaker_ports import Breakers
-from service.use_cases.calibration_ports import Calibrations
-from service.use_cases.delivery_ports import Deliveries, Endpoints, Outbox
-from service.use_cases.model_ports import Comparisons, Models
-from service.use_cases.people_ports import AuditTrail, Keys, People, Sessions, SignInAttempts
-from service.use_cases.prediction_ports import (
-    Certifications,
-    Outcomes,
-    Policies,
-    Predictions,
-    Texts,
-)
-from service.use_cases.report_ports import Backlogs, History, Reports
-from service.use_cases.review_ports import Reviews
-from service.use_cases.work_ports import Jobs
+from service.use_cases.ports import UnitOfWork
 
 
 class Transactions:
@@ -109,32 +94,8 @@ class WriterQueue:
         self._writer.release()
 
 
-class SqlUnitOfWork:
+class SqlUnitOfWork(UnitOfWork):
     """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
-
-    predictions: Predictions
-    reviews: Reviews
-    outcomes: Outcomes
-    policies: Policies
-    certifications: Certifications
-    breakers: Breakers
-    annotators: Annotators
-    calibrations: Calibrations
-    models: Models
-    keys: Keys
-    people: People
-    sessions: Sessions
-    attempts: SignInAttempts
-    audit_trail: AuditTrail
-    jobs: Jobs
-    texts: Texts
-    outbox: Outbox
-    endpoints: Endpoints
-    deliveries: Deliveries
-    history: History
-    comparisons: Comparisons
-    backlog: Backlogs
-    reports: Reports
 
     def __init__(
         self,
