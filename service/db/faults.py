@@ -1,10 +1,13 @@
 """Which driver errors mean that the database does not answer, and which are our own mistakes."""
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
-from sqlalchemy import Engine, event
+from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError
 
 from service.domain.errors import StorageUnavailable
 
@@ -52,11 +55,32 @@ def translate(engine: Engine) -> None:
         reason = None if context.is_pre_ping else why_unavailable(error)
         if reason is not None:
             raise StorageUnavailable(f"The database is not available: {reason}.") from error
-        if isinstance(error, psycopg.Error) and error.diag.message_detail is not None:
-            # PostgreSQL's detail quotes the row, with the document in it.
-            error.args = (error.diag.message_primary,)
-            if context.sqlalchemy_exception is not None:
-                context.sqlalchemy_exception.args = error.args
+        forgotten = isinstance(error, psycopg.Error) and _forget_row(error)
+        if forgotten and context.sqlalchemy_exception is not None:
+            context.sqlalchemy_exception.args = error.args
+
+
+@contextmanager
+def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
+    """Raise what psycopg raises in the block as if SQLAlchemy had run the statement."""
+    try:
+        yield
+    except psycopg.Error as error:
+        reason = why_unavailable(error)
+        if reason is not None:
+            raise StorageUnavailable(f"The database is not available: {reason}.") from error
+        _forget_row(error)
+        raise DBAPIError.instance(
+            statement, None, error, psycopg.Error, hide_parameters=True, dialect=dialect
+        ) from error
+
+
+def _forget_row(error: psycopg.Error) -> bool:
+    """Take PostgreSQL's detail away, which quotes the row, with the document in it."""
+    quotes = error.diag.message_detail is not None or error.diag.context is not None
+    if quotes:
+        error.args = (error.diag.message_primary,)
+    return quotes
 
 
 def why_unavailable(error: BaseException) -> str | None:

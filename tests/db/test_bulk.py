@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine, delete, insert, select
+from sqlalchemy.exc import IntegrityError
 
 from service.db.bulk import RowInsert
 from service.db.tables import jobs
@@ -47,3 +48,21 @@ def test_no_rows_are_no_statement(module_engine: Engine) -> None:
     with module_engine.begin() as connection:
         RowInsert(jobs)(connection, [])
         assert connection.execute(select(jobs)).all() == []
+
+
+@pytest.mark.parametrize("fault", [{"id": None}, {"progress": 2.0}, {"state": "lost"}])
+def test_a_row_that_breaks_a_rule_is_refused_without_being_quoted(
+    module_engine: Engine, fault: dict[str, object]
+) -> None:
+    rows = [_row(0) | {"message": "secret"}, _row(1) | {"message": "secret"} | fault]
+    with pytest.raises(IntegrityError) as refused, module_engine.begin() as connection:
+        RowInsert(jobs)(connection, rows)
+    assert "secret" not in f"{refused.value} {refused.value.orig!r}"
+    with module_engine.connect() as connection:
+        assert connection.execute(select(jobs)).all() == []
+
+
+def test_a_row_that_is_there_is_refused(module_engine: Engine) -> None:
+    row = _row(0)
+    with pytest.raises(IntegrityError), module_engine.begin() as connection:
+        RowInsert(jobs)(connection, [row, dict(row)])
