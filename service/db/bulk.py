@@ -1,14 +1,15 @@
 """Many rows of one table in few statements, at the least cost in Python."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Dialect, Table
+from sqlalchemy import JSON, Column, Connection, Dialect, Table
 
 from service.db.faults import as_sqlalchemy_raises
 from service.db.types import Instant, cipher_of
+from service.use_cases.written import compact_json
 
 if TYPE_CHECKING:
     from service.security.ciphers import TextCipher
@@ -33,10 +34,13 @@ class RowInsert:
     ----------
     table : Table
         Values are converted by the types of its columns.
+    written : collection of str
+        Names of columns whose values are finished JSON already.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, *, written: Collection[str] = ()) -> None:
         self._table = table
+        self._written = written
         self._prepared: dict[tuple[str, TextCipher | None, tuple[str, ...]], _Prepared] = {}
 
     def __call__(self, connection: Connection, rows: Sequence[Row]) -> None:
@@ -48,7 +52,9 @@ class RowInsert:
         key = connection.dialect.name, cipher_of(connection.dialect), names
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = _Prepared(self._table, names, connection.dialect)
+            prepared = self._prepared[key] = _Prepared(
+                self._table, names, self._written, connection.dialect
+            )
         prepared.convert(rows)
         values = [prepared.in_order(row) for row in rows]
         if connection.dialect.name == "postgresql":
@@ -80,10 +86,20 @@ def _copy(connection: Connection, statement: str, values: Sequence[tuple[Any, ..
             copy.write_row(row)
 
 
+def _conversion(column: Column[Any], dialect: Dialect) -> _Convert | None:  # Any: as above
+    """Return what the column's type does to a value; None for nothing."""
+    if isinstance(column.type, JSON):
+        return compact_json  # as SQLAlchemy does, by way of several calls
+    convert: _Convert | None = column.type.dialect_impl(dialect).bind_processor(dialect)
+    return convert
+
+
 class _Prepared:
     """The statements for one set of columns on one database."""
 
-    def __init__(self, table: Table, names: tuple[str, ...], dialect: Dialect) -> None:
+    def __init__(
+        self, table: Table, names: tuple[str, ...], written: Collection[str], dialect: Dialect
+    ) -> None:
         quote = dialect.identifier_preparer
         columns = [table.c[name] for name in names]
         place = f"{quote.format_table(table)} ({', '.join(map(quote.format_column, columns))})"
@@ -95,7 +111,7 @@ class _Prepared:
         self._conversions: list[tuple[str, _Convert, bool]] = [
             (column.name, convert, isinstance(column.type, Instant))
             for column in columns
-            if (convert := column.type.dialect_impl(dialect).bind_processor(dialect))
+            if column.name not in written and (convert := _conversion(column, dialect))
         ]
 
     def convert(self, rows: Sequence[Row]) -> None:

@@ -28,7 +28,7 @@ from service.use_cases.prediction_ports import (
 )
 from service.use_cases.written import written
 
-_INSERT = RowInsert(predictions)
+_INSERT = RowInsert(predictions, written={"candidates", "marginals"})
 _INSERT_KEY = RowInsert(idempotency_keys)
 
 

@@ -126,17 +126,11 @@ class TermWeight(NamedTuple):
     weight: float
 
 
-class Written(str):
-    """Finished JSON, which whoever writes JSON passes on as it is."""
-
-    __slots__ = ()
-
-
 class WrittenScores(NamedTuple):
     """A model's answer as JSON: two arrays of objects named like the classes' attributes."""
 
-    candidates: Written
-    marginals: Written
+    candidates: str
+    marginals: str
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from pydantic_core import to_json
 
-from service.domain.predictions import Candidate, Marginal, ScoredSet, Written, WrittenScores
+from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
 from service.use_cases.written import compact_json
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Answers:
                 model_version=model_version,
                 calibrator_version=calibrator_version,
                 replaced=None if said is None else tuple(said[first:last]),
-                written=WrittenScores(Written(sets_json, "utf-8"), Written(shares_json, "utf-8")),
+                written=WrittenScores(sets_json.decode(), shares_json.decode()),
             )
             for (first, last), (sets, sets_json), (shares, shares_json), is_known in zip(
                 pairwise(ends), candidates, marginals, known, strict=True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from service.domain.predictions import Candidate, Marginal, ScoredSet, Written, WrittenScores
+from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
 
 
 def compact_json(value: object) -> str:
@@ -16,8 +16,6 @@ def compact_json(value: object) -> str:
     ValueError
         For numbers that JSON lacks.
     """
-    if type(value) is Written:
-        return str(value)
     # Five times as fast as the standard library, and a prediction is stored with two such values.
     written = to_json(value, inf_nan_mode="constants").decode()
     if "NaN" in written or "Infinity" in written:  # a number that JSON lacks, or such a word
@@ -32,7 +30,7 @@ def write_scores(candidates: Sequence[Candidate], marginals: Sequence[Marginal])
         for labels, confidence, score in candidates
     ]
     shares = [{"label": label, "probability": probability} for label, probability in marginals]
-    return WrittenScores(Written(compact_json(sets)), Written(compact_json(shares)))
+    return WrittenScores(compact_json(sets), compact_json(shares))
 
 
 def written(scored: ScoredSet) -> WrittenScores:
