@@ -23,6 +23,7 @@ from service.api.groups import Grouped
 from service.api.predictions import is_small
 from service.db import encryption, migrate
 from service.db import engine as engines
+from service.db.checkpoints import Checkpoints
 from service.db.clock import database_clock, utc_now
 from service.db.identity import new_id
 from service.db.unit_of_work import Transactions
@@ -112,12 +113,14 @@ class Application:
     worker: Worker
     courier: Courier
     shadow: ShadowScorer
+    checkpoints: Checkpoints
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
         await run_in_threadpool(self.registry.start)
         self.shadow.start()
+        self.checkpoints.start()
         if self.settings.embedded_worker:
             self.worker.start()
             self.courier.start()
@@ -130,6 +133,7 @@ class Application:
                 await run_in_threadpool(self.worker.stop)
             await run_in_threadpool(self.shadow.stop)
             await run_in_threadpool(self.registry.stop)
+            await run_in_threadpool(self.checkpoints.stop)
             if self.edge.spans is not None:
                 await run_in_threadpool(self.edge.spans.close)
             self.close()
@@ -250,6 +254,7 @@ def build(
             poll_s=settings.job_poll_s,
         ),
         shadow=shadow,
+        checkpoints=Checkpoints(engine),
     )
 
 

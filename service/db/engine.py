@@ -94,9 +94,9 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
             connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
-            # Whoever commits copies a log of this many pages (32 MB) into the file, and all wait:
-            # at SQLite's own 1000 that is every few dozen commits under load.
-            connection.execute("PRAGMA wal_autocheckpoint = 8000")
+            # Whoever commits copies a log of this many pages (64 MB) into the file, and all wait.
+            # The server's `Checkpoints` leave next to nothing to copy; a log begins anew only then.
+            connection.execute("PRAGMA wal_autocheckpoint = 16000")
         except sqlite3.Error:
             connection.close()
             raise

@@ -40,6 +40,11 @@ class EnqueueJob:
 
         None when a job with the same ``key`` is queued or running already.
         """
+        if key is not None:
+            # Recurring jobs are asked for every second: no need to hold up who writes.
+            with self.begin(read_only=True) as transaction:
+                if transaction.jobs.unfinished(key) is not None:
+                    return None
         now = self.now()
         job = Job(
             id=self.new_id(),
