@@ -42,7 +42,7 @@ def _bar(title: str) -> Iterator[Report]:
     from rich.console import Console  # noqa: PLC0415 - rich is slow to import
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=1.0)
 
@@ -84,10 +84,14 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def print_table(table: "Table") -> None:
-    """Print a table on stdout: in the width of the terminal, in its own in a file or a pipe."""
+    """Print a table on stdout: in the width of the terminal, in its own in a file or a pipe.
+
+    Cells stand as they are, since names that people gave may have brackets and colons in them.
+    """
     from rich.console import Console  # noqa: PLC0415 - rich is slow to import
 
-    Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
+    width = None if sys.stdout.isatty() else _FILE_WIDTH
+    Console(width=width, markup=False, emoji=False).print(table)
 
 
 def one_line(message: object) -> str:

@@ -96,17 +96,15 @@ def _explained(
 
 def _print_tables(learnt: "LearntModel") -> None:
     from rich.table import Table
-    from rich.text import Text  # names may hold what Rich would take for markup
 
     if learnt.components:
         table = Table("component", "share", "labels", "terms", box=None)
         for c in learnt.components:
-            about = (Text(_rates(c.labels)), Text(_names(c.terms)))
-            table.add_row(str(c.component), f"{c.share:.1%}", *about)
+            table.add_row(str(c.component), f"{c.share:.1%}", _rates(c.labels), _names(c.terms))
     else:
         table = Table("label", "terms", box=None)
         for label in learnt.labels:
-            table.add_row(Text(label.label), Text(_names(label.terms)))
+            table.add_row(label.label, _names(label.terms))
     print_table(table)
 
 

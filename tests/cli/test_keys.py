@@ -50,6 +50,16 @@ def test_a_key_is_shown_once(capsys: pytest.CaptureFixture[str], sqlite_url: str
         assert key["key"].encode() not in file.read_bytes()
 
 
+def test_names_are_listed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["ward [b]", "[/]", ":smile: [link=x]"]
+    for name in names:
+        created(capsys, "client", name)
+    assert run("list") == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert all(f" {name} " in said.out for name in names)
+
+
 def test_for_people_the_secret_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("create", "--role", "reviewer", "--name", "Ada") == 0
     printed = capsys.readouterr()

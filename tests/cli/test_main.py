@@ -77,5 +77,12 @@ def test_progress_off_a_terminal_is_a_line_per_stage_and_tenth(capsys):
     assert 11 <= len(lines) <= 13
 
 
+def test_progress_on_a_terminal_shows_names_as_they_are(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progress("work [/]") as report:
+        report(0.5, "reading [/b] :smile:")
+        report(1.0, "[a]")
+
+
 def test_one_line_has_no_breaks_or_controls():
     assert one_line("a\r\nb\tc\x00\u2028d") == "a b c d"
