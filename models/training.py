@@ -138,8 +138,8 @@ class TrainingOptions:
     l1_ratio : float
         Share of the L1 norm in the penalty.
     n_components : int or None
-        Components of the mixture, at least 1; None takes 25 or 100, or 50 over label scores,
-        whichever makes rows set aside likeliest.
+        Components of the mixture, at least 1; None takes 25 or 100, whichever makes rows set aside
+        likelier, and 50 over label scores.
     bigrams : bool
         Whether a text model also knows pairs of neighbouring words.
     seed : int
