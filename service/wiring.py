@@ -487,13 +487,11 @@ def edge(
     _watch(metrics, finished)
     return Edge(
         verbs=finished,
-        # SQLite lets one group write at a time; PostgreSQL one while the other waits for its disk.
         predict=Grouped(
             finished.predict.together,
             name="predictions",
             brief=None if brief is None else replace(finished.predict, begin=brief).together,
             small=is_small,
-            at_once=1 if settings.database_url.startswith("sqlite") else 2,
         ),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(

@@ -17,7 +17,7 @@ Answered = TypeVar("Answered")
 Handle = Callable[[Sequence[Asked]], Sequence[Answered | Exception]]
 """Gives for each request of a group, in order, the answer or what is to be raised."""
 
-GATHERING = 0.125
+GATHERING = 0.4
 """For how much of the time that the last group took the next one may wait to grow as large."""
 
 LONGEST_TURN_S = 0.025
@@ -40,8 +40,8 @@ class Grouped(Generic[Asked, Answered]):
     A request that comes alone is handled at once and alone, and groups grow with the load. Answers
     leave when the whole group is done, which for a transaction means that it is committed.
 
-    Threads handle groups, and may wait as long as it takes. But with every request the event loop
-    and a thread take the interpreter from each other, which costs a short group a fifth of its
+    A thread handles groups, and may wait as long as it takes. But with every request the event loop
+    and the thread take the interpreter from each other, which costs a short group a fifth of its
     time. So the event loop itself handles a group, between two of its turns, if
 
     - there is a way to do it that never waits for others (`brief`),
@@ -49,26 +49,24 @@ class Grouped(Generic[Asked, Answered]):
     - it will take at most `LONGEST_TURN_S`, going by the time that the last group took a request.
 
     Who finds the storage unavailable in that way, which also means locked by others, is handled by
-    a thread after all, and so are those who come until that is done.
+    the thread after all, and so are those who come until that is done.
 
     Under load, those who were just answered ask again within a moment: without waiting a little for
     them, the first of them would make a group of its own, and each second group would be next to
     empty at the price of a full one. The event loop waits while each of its turns brings somebody,
-    a thread for `GATHERING`.
+    the thread for `GATHERING`.
 
     Parameters
     ----------
     handle : callable
         If it raises, that is every answer of the group.
     name : str
-        Of the threads.
+        Of the thread.
     brief : callable or None
         Does the same without waiting for others. What it answers with `StorageUnavailable` has
         changed nothing.
     small : callable
         Tells whether a request is one that takes about as long as most.
-    at_once : int
-        Groups that threads have under way.
     largest : int
         Most requests of a group.
     most_waiting : int
@@ -83,7 +81,6 @@ class Grouped(Generic[Asked, Answered]):
         name: str,
         brief: Handle[Asked, Answered] | None = None,
         small: Callable[[Asked], bool] = lambda _: True,
-        at_once: int = 1,
         largest: int = 64,
         most_waiting: int = 1_024,
     ) -> None:
@@ -100,10 +97,7 @@ class Grouped(Generic[Asked, Answered]):
         self._gather_until = 0.0
         self._closed = False
         self._started = False
-        self._threads = [
-            Thread(target=self._work, name=f"{name}-{place}", daemon=True)
-            for place in range(at_once)
-        ]
+        self._thread = Thread(target=self._work, name=name, daemon=True)
 
     async def __call__(self, asked: Asked) -> Answered:
         """Return the answer, once its whole group is done.
@@ -139,8 +133,7 @@ class Grouped(Generic[Asked, Answered]):
                 self._leave_to_thread()
             self._changed.notify_all()
         if self._started:
-            for thread in self._threads:
-                thread.join()
+            self._thread.join()
 
     def _is_brief(self) -> bool:
         """Tell whether the next group is one for the event loop."""
@@ -196,15 +189,14 @@ class Grouped(Generic[Asked, Answered]):
             loop = self._waiting[0].loop
             try:
                 loop.call_soon_threadsafe(self._turn, loop, len(self._waiting), context=Context())
-            except RuntimeError:  # closed meanwhile; a thread clears up behind it
+            except RuntimeError:  # closed meanwhile; the thread clears up behind it
                 return
         self._loop_is_next = True
 
     def _wake_thread(self) -> None:
         if not self._started:
             self._started = True
-            for thread in self._threads:
-                thread.start()
+            self._thread.start()
         self._changed.notify()
 
     def _next(self) -> "list[_Waiting[Asked, Answered]]":
@@ -222,10 +214,7 @@ class Grouped(Generic[Asked, Answered]):
                     self._changed.wait(left_s)
                 else:
                     break
-            group = self._next()
-            if self._waiting:
-                self._changed.notify()  # there is work for another thread
-            return group
+            return self._next()
 
     def _handled(
         self, handle: Handle[Asked, Answered], group: "Sequence[_Waiting[Asked, Answered]]"

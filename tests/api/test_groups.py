@@ -179,25 +179,6 @@ def test_a_request_that_is_given_up_leaves_the_others_their_answers() -> None:
         assert asyncio.run(scenario(group)) == 8
 
 
-def test_two_groups_may_be_under_way_and_no_more() -> None:
-    async def scene(handler: Handler, group: Grouped[int, int]) -> list[int | BaseException]:
-        handler.door.clear()
-        asked = []
-        for number in (2, 4):
-            asked.append(asyncio.ensure_future(ask(group, number)))
-            await handler.busy()
-        asked += [asyncio.ensure_future(ask(group, number)) for number in (6, 8)]
-        await asyncio.sleep(0.01)
-        assert handler.groups == [[2], [4]]
-        handler.door.set()
-        return [answer for answers in await asyncio.gather(*asked) for answer in answers]
-
-    handler = Handler()
-    with grouped(handler, at_once=2) as group:
-        assert asyncio.run(scene(handler, group)) == [4, 8, 12, 16]
-    assert handler.groups == [[2], [4], [6, 8]]
-
-
 def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
     class Slow(Handler):
         def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
