@@ -21,7 +21,9 @@ GATHERING = 0.4
 """For how much of the time that the last group took the next one may wait to grow as large."""
 
 LONGEST_TURN_S = 0.025
-"""For how long the event loop may be kept from everything else by a group."""
+"""For how long the event loop may be kept from everything else by a group.
+
+What suddenly takes longer, such as a disk that begins to hang, keeps it for one group longer."""
 
 
 @dataclass(frozen=True, slots=True)
