@@ -27,6 +27,7 @@ PRIOR_POSITIVES = 30.0
 # A path of more problems is run on a sample of them; the others take what is best for the sample.
 MAX_PROBLEMS = 1000
 _BLOCK = 256  # problems whose products with the features are held at once
+_ROUNDING = 1e-9  # a slope of less than this share of its two terms may be their rounding alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +184,11 @@ def _emptying_penalty(
         bound = max(bound, slope, size.max() * rate.max())
         absent = np.append(size[largest_first], 0.0)[_first_absent(product[largest_first].tocsc())]
         steepest = max(steepest, slope, (absent * rate).max())
-    return (float(bound / l1_ratio), float(steepest / l1_ratio)) if bound > 0.0 else (1.0, 1.0)
+    if bound == 0.0:
+        return 1.0, 1.0
+    if steepest <= _ROUNDING * bound:  # nothing varies, or all targets are the same
+        steepest = bound
+    return float(bound / l1_ratio), float(steepest / l1_ratio)
 
 
 def _first_absent(matrix: sp.csc_array) -> NDArray[np.intp]:

@@ -89,6 +89,19 @@ def test_coefficients_begin_just_below_the_emptying_strength(
     assert left(0.999 * strength) > 0
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.1, 1e4])
+@pytest.mark.parametrize("nothing", ["one answer", "constant features"])
+def test_where_nothing_can_be_learnt_the_path_is_short_and_strong(
+    nothing: str, offset: float
+) -> None:
+    X, Y = make(8)
+    X, Y = (X + offset, np.ones_like(Y)) if nothing == "one answer" else (X * 0 + offset, Y)
+    choice = choose_penalty(X[:400], Y[:400], X[400:], Y[400:], l1_ratio=0.7, tol=1e-6)
+    assert choice.fit.coef.nnz == 0
+    assert len(choice.path) <= penalty.PATIENCE + 1
+    assert choice.path[0] > 1e-3
+
+
 def test_the_path_ends_soon_after_the_minimum() -> None:
     X, Y = make(2)
     choice = choose_penalty(X[:400], Y[:400], X[400:], Y[400:], l1_ratio=0.7, tol=1e-6)
