@@ -97,12 +97,13 @@ def _put(out: Bytes, at: int, text: Bytes, first: int, last: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _number_end(numbers: Bytes, first: int) -> int:
-    """Return where the number that begins at ``first`` ends."""
-    last = first
-    while numbers[last] != _COMMA and numbers[last] != _CLOSE:
-        last += 1
-    return last
+def _put_number(out: Bytes, at: int, numbers: Bytes, first: int) -> tuple[int, int]:
+    """Put the number that begins at ``first``; return where to go on, and where the next begins."""
+    while numbers[first] != _COMMA and numbers[first] != _CLOSE:
+        out[at] = numbers[first]
+        at += 1
+        first += 1
+    return at, first + 1
 
 
 @njit(cache=True, nogil=True)
@@ -133,13 +134,9 @@ def _write_sets(  # noqa: PLR0917 -- as above
                 label = labels[place]
                 at = _put(out, at, text, starts[label], starts[label + 1])
             at = _put(out, at, _CONFIDENCE, 0, len(_CONFIDENCE))
-            last = _number_end(confidences, confidence)
-            at = _put(out, at, confidences, confidence, last)
-            confidence = last + 1
+            at, confidence = _put_number(out, at, confidences, confidence)
             at = _put(out, at, _SCORE, 0, len(_SCORE))
-            last = _number_end(scores, score)
-            at = _put(out, at, scores, score, last)
-            score = last + 1
+            at, score = _put_number(out, at, scores, score)
             at = _put(out, at, _END, 0, len(_END))
         out[at] = _CLOSE
         at += 1
@@ -168,9 +165,7 @@ def _write_shares(  # noqa: PLR0917 -- as above
             label = labels[place]
             at = _put(out, at, text, starts[label], starts[label + 1])
             at = _put(out, at, _PROBABILITY, 0, len(_PROBABILITY))
-            last = _number_end(probabilities, number)
-            at = _put(out, at, probabilities, number, last)
-            number = last + 1
+            at, number = _put_number(out, at, probabilities, number)
             at = _put(out, at, _END, 0, len(_END))
         out[at] = _CLOSE
         at += 1
