@@ -227,6 +227,7 @@ class _Documents:
             "out_of_domain": False, "threshold": THRESHOLD, "model_version": "sha256:bench",
             "calibrator_version": "sha256:bench", "policy_version": self._policy,
             "created_at": at, "rule": None, "purged_at": None,
+            "actor_name": "bench", "request_id": None, "address": "127.0.0.1",
         }  # fmt: skip
 
     def _review(
