@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 N_DOCUMENTS = 3_000
 AT_ONCE = 250
+UNSURE = 50
 TARGET = 0.6
 NOISE = {"ann": 0.1, "ben": 0.3, "cat": 0.5}
 """How often each annotator gives another label set than the right one."""
@@ -204,11 +205,16 @@ def test_the_loop_closes_and_every_decision_can_be_derived_again(taught: Install
         _certified(admin)
         assert admin.post("/v1/admin/breaker/reset", json={}).json()["state"] == "watching"
 
-        last = world.post(len(world.waiting))
+        last = world.post(len(world.waiting) - UNSURE)
         sent = [one for one in [*before, *last] if one["decision"] == "auto"]
         assert len(sent) > 200
         # The certificate may be wrong at the policy's risk; far below the target it is not.
         assert world.right(sent) > TARGET - 0.05
+
+        # No certified threshold need leave a document below it; this one leaves every one there.
+        wary = POLICY | {"threshold": {"mode": "fixed", "value": 1.0}}
+        assert admin.put("/v1/admin/policy", json=wary).status_code == 200
+        assert _reasons(world.post(UNSURE))["below_threshold"] > 0
     assert len(world.made) == N_DOCUMENTS
     _derive_all(taught, server, world)
 
