@@ -346,7 +346,7 @@ class SetPredictor:
         wrong, values32 = _in_column_order(indptr, columns, values)
         if wrong >= 0:
             name, number = next(islice(zip(names, numbers, strict=True), wrong, None))
-            raise ValueError(f"feature {name!r} is {number}; it must be a finite number")
+            raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
         return self._predict_rows(indptr, columns, values32)
 
     @cached_property

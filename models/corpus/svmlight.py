@@ -362,6 +362,8 @@ class _Parser:
         # Written so that NaN fails as well.
         if not abs(float(value)) <= _FLOAT32_MAX:
             return self.error(
-                number, f"the value in {quoted} is not finite", "give a finite number"
+                number,
+                f"the value in {quoted} is not finite in 32 bits",
+                "give a finite number within ±3.4e38",
             )
         return None
