@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import pytest_runtest_protocol as usual_protocol
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from tests.browser.site import Site, copied, prepare
 from tests.browser.watching import DESKTOP, Faults
@@ -23,7 +30,10 @@ from tests.trained import Artifacts
 FOLDER = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-PATIENCE_MS = 30_000  # a machine may be busy
+PATIENCE_MS = 60_000  # a machine may be busy
+
+# Expectations know nothing of a context's patience; their own would end after five seconds.
+expect.set_options(timeout=PATIENCE_MS)
 
 # Playwright keeps an event loop running in the thread that starts it, where asyncio.run() is then
 # refused, and answers to no other thread. So tests of this folder run in a thread of their own.
