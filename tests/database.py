@@ -11,7 +11,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -30,8 +29,9 @@ from service.db.engine import create
 from service.db.unit_of_work import Transactions
 from service.use_cases.ports import Begin
 from tests.fakes import FakeDatabase
+from tests.ports import held_port
 
-START_PATIENCE_S = 30.0
+START_PATIENCE_S = 120.0  # a machine may be busy
 
 # Nothing here must outlive a crash of the machine, and two suites may share it.
 SERVER_SETTINGS = {
@@ -119,8 +119,7 @@ def _server_user() -> dict[str, object]:
 class LocalPostgres(PostgresServer):
     """A server of our own, which can be stopped and started again."""
 
-    def __init__(self, binaries: Path, folder: Path, user: dict[str, object]) -> None:
-        port = _free_port()
+    def __init__(self, binaries: Path, folder: Path, user: dict[str, object], port: int) -> None:
         super().__init__(
             URL.create("postgresql+psycopg", "setwise", None, "127.0.0.1", port, "postgres")
         )
@@ -195,23 +194,16 @@ def run_server(binaries: Path) -> Iterator[LocalPostgres]:
     """Start a server on a temporary folder; stop it and remove the folder in the end."""
     user = _server_user()
     # Not pytest's folder: only its owner may enter that, and a socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="setwise-pg-") as name:
+    with tempfile.TemporaryDirectory(prefix="setwise-pg-") as name, held_port() as port:
         if user:
             os.chown(name, user["user"], user["group"])
-        server = LocalPostgres(binaries, Path(name), user)
+        server = LocalPostgres(binaries, Path(name), user, port)
         server.initialise()
         try:
             server.start()
             yield server
         finally:
             server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

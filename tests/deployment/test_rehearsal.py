@@ -8,16 +8,17 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.ports import held_port
 from tests.trained import Artifacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,36 +114,47 @@ def test_the_entry_points_of_the_image_work_on_postgresql(
     run("db", "check")
     run("model", "add", str(artifacts.text), "--activate")
     run("key", "create", "--role", "admin", "--name", "me", "--json")
-    port = _free_port()
-    processes = [
-        subprocess.Popen([image / "bin" / "setwise", *arguments], cwd=tmp_path, env=environment)
-        for arguments in (("serve", "--host", "127.0.0.1", "--port", str(port)), ("worker",))
-    ]
-    try:
-        _wait(f"http://127.0.0.1:{port}/readyz")
-        check = re.search(r'CMD (\["python".*\])', (ROOT / "docker" / "Dockerfile").read_text())
-        assert check is not None
-        code = check[1].split('"-c", "')[1].removesuffix('"]').replace("8000", str(port))
-        subprocess.run([image / "bin" / "python", "-c", code], env=environment, check=True)
-        assert "fault" not in run("doctor")
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGTERM)
-    assert [process.wait(timeout=45) for process in processes] == [0, 0]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    log = tmp_path / "worker.log"
+    with held_port() as port, log.open("wb") as worker_log:
+        processes = [
+            subprocess.Popen(
+                [image / "bin" / "setwise", *arguments],
+                cwd=tmp_path,
+                env=environment,
+                stderr=said,
+            )
+            for arguments, said in (
+                (("serve", "--host", "127.0.0.1", "--port", str(port)), None),
+                (("worker",), worker_log),
+            )
+        ]
+        try:
+            _wait(f"http://127.0.0.1:{port}/readyz")
+            check = re.search(r'CMD (\["python".*\])', (ROOT / "docker" / "Dockerfile").read_text())
+            assert check is not None
+            code = check[1].split('"-c", "')[1].removesuffix('"]').replace("8000", str(port))
+            subprocess.run([image / "bin" / "python", "-c", code], env=environment, check=True)
+            assert "fault" not in run("doctor")
+            _wait_for(lambda: "worker.started" in log.read_text(), "the worker does not start")
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGTERM)
+        assert [process.wait(timeout=45) for process in processes] == [0, 0], log.read_text()
 
 
 def _wait(address: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+    def answers() -> bool:
         try:
             urllib.request.urlopen(address, timeout=5).close()
         except OSError:
-            assert time.monotonic() < deadline, f"{address} does not answer"
-            time.sleep(0.2)
-        else:
-            return
+            return False
+        return True
+
+    _wait_for(answers, f"{address} does not answer")
+
+
+def _wait_for(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.2)
