@@ -2,17 +2,36 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from service.api import groups
 from service.api.groups import Grouped
 from service.domain.errors import StorageUnavailable
 
 PATIENCE_S = 60.0
+
+
+class Timer:
+    """Counts the time that handlers say they take, and none that a busy machine adds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def timer(monkeypatch: pytest.MonkeyPatch) -> Timer:
+    """Let groups be timed by a timer of the test."""
+    made = Timer()
+    monkeypatch.setattr(groups, "time", SimpleNamespace(monotonic=made.monotonic))
+    return made
 
 
 class Handler:
@@ -150,7 +169,8 @@ def test_closing_answers_everybody_in_line_and_refuses_newcomers() -> None:
         waiting = asyncio.create_task(group(2))
         await asyncio.sleep(0)
         closing = asyncio.create_task(asyncio.to_thread(group.close))
-        await asyncio.sleep(0.05)
+        while not group._closed:  # noqa: ASYNC110 -- set in a thread, which tells nobody
+            await asyncio.sleep(0.01)
         with pytest.raises(StorageUnavailable, match="stopping"):
             await group(4)
         handler.door.set()
@@ -179,11 +199,11 @@ def test_a_request_that_is_given_up_leaves_the_others_their_answers() -> None:
         assert asyncio.run(scenario(group)) == 8
 
 
-def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
+def test_those_who_were_answered_together_are_awaited_for_a_moment(timer: Timer) -> None:
     class Slow(Handler):
         def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
             answers = super().__call__(asked)
-            time.sleep(2.0 if asked[0] == 2 else 0.0)
+            timer.now += 2.0 if asked[0] == 2 else 0.0
             return answers
 
     handler = Slow()
@@ -210,15 +230,16 @@ def test_those_who_were_answered_together_are_awaited_for_a_moment() -> None:
 class Brief(Handler):
     """Notes who handled each group; refuses while others hold the lock, takes time if told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, timer: Timer) -> None:
         super().__init__()
+        self.timer = timer
         self.by: list[str] = []
         self.locked = False
         self.each_s = 0.0
 
     def __call__(self, asked: Sequence[int]) -> list[int | Exception]:
         self.by.append("thread")
-        time.sleep(self.each_s * len(asked))
+        self.timer.now += self.each_s * len(asked)
         return super().__call__(asked)
 
     def brief(self, asked: Sequence[int]) -> list[int | Exception]:
@@ -236,8 +257,10 @@ def brief(handler: Brief, **options: Any) -> Iterator[Grouped[int, int]]:
         yield group
 
 
-def test_the_event_loop_itself_handles_what_comes_at_about_one_time_as_a_group() -> None:
-    handler = Brief()
+def test_the_event_loop_itself_handles_what_comes_at_about_one_time_as_a_group(
+    timer: Timer,
+) -> None:
+    handler = Brief(timer)
 
     async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
         asked = [asyncio.create_task(group(one)) for one in (2, 4)]
@@ -252,24 +275,26 @@ def test_the_event_loop_itself_handles_what_comes_at_about_one_time_as_a_group()
     assert (handler.groups, handler.by) == ([[2, 4, 6, 7]], ["loop"])
 
 
-def test_more_than_the_largest_group_takes_the_event_loop_several() -> None:
-    handler = Brief()
+def test_more_than_the_largest_group_takes_the_event_loop_several(timer: Timer) -> None:
+    handler = Brief(timer)
     with brief(handler, largest=3) as group:
         assert asyncio.run(ask(group, *range(0, 16, 2))) == list(range(0, 32, 4))
     assert handler.groups == [[0, 2, 4], [6, 8, 10], [12, 14]]
     assert set(handler.by) == {"loop"}
 
 
-def test_a_request_that_is_not_small_goes_to_a_thread_with_its_group() -> None:
-    handler = Brief()
+def test_a_request_that_is_not_small_goes_to_a_thread_with_its_group(timer: Timer) -> None:
+    handler = Brief(timer)
     with brief(handler, small=lambda one: one < 100) as group:
         assert asyncio.run(ask(group, 2, 100)) == [4, 200]
         assert asyncio.run(ask(group, 4)) == [8]
     assert handler.by == ["thread", "loop"]
 
 
-def test_what_is_locked_is_left_to_a_thread_with_all_that_comes_until_it_is_done() -> None:
-    handler = Brief()
+def test_what_is_locked_is_left_to_a_thread_with_all_that_comes_until_it_is_done(
+    timer: Timer,
+) -> None:
+    handler = Brief(timer)
 
     async def scenario(group: Grouped[int, int]) -> list[int | BaseException]:
         handler.locked = True
@@ -291,8 +316,10 @@ def test_what_is_locked_is_left_to_a_thread_with_all_that_comes_until_it_is_done
     assert (handler.by[0], handler.by[-1]) == ("thread", "loop")
 
 
-def test_a_group_that_would_take_long_goes_to_a_thread_until_groups_are_short_again() -> None:
-    handler = Brief()
+def test_a_group_that_would_take_long_goes_to_a_thread_until_groups_are_short_again(
+    timer: Timer,
+) -> None:
+    handler = Brief(timer)
     handler.each_s = 0.02
     with brief(handler) as group:
         assert asyncio.run(ask(group, 2)) == [4]  # nothing is known yet
@@ -303,8 +330,8 @@ def test_a_group_that_would_take_long_goes_to_a_thread_until_groups_are_short_ag
     assert handler.by == ["loop", "thread", "thread", "loop"]
 
 
-def test_closing_answers_those_whom_the_event_loop_was_to_handle() -> None:
-    handler = Brief()
+def test_closing_answers_those_whom_the_event_loop_was_to_handle(timer: Timer) -> None:
+    handler = Brief(timer)
 
     async def scenario(group: Grouped[int, int]) -> None:
         waiting = asyncio.create_task(group(2))
