@@ -35,13 +35,14 @@ from service.use_cases import deliver
 from service.use_cases.deliver import Parcel, Sender
 from service.use_cases.ports import Begin
 from service.use_cases.webhooks import AddWebhook, ReplayDead
+from tests.ports import held_port
 from tests.receiver import Received, Receiver
 from tests.samples import ADMIN, CLIENT
 
 ROOT = Path(__file__).parents[2]
 SECRET = signing_secret(b"s" * 32)
 QUICK = Backoff(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter=0.0)
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0  # a machine may be busy
 
 
 def verbs(begin: Begin, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
@@ -65,7 +66,7 @@ def running(*couriers: Courier) -> Iterator[None]:
 
 
 def courier(begin: Begin, send: Sender | None = None, **options: timedelta) -> Courier:
-    send = send or HttpSender(allow_private=True, now=utc_now, patience_s=5.0)
+    send = send or HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
     return Courier(verbs(begin, **options), send, utc_now, poll_s=0.02)
 
 
@@ -108,6 +109,13 @@ def states(begin: Begin) -> Counter[DeliveryState]:
     return Counter(delivery.state for delivery in page.items)
 
 
+def hears_nothing_more(begin: Begin, hook: str) -> bool:
+    with begin(read_only=True) as transaction:
+        endpoint = transaction.endpoints.get(hook)
+    assert endpoint is not None
+    return not endpoint.enabled
+
+
 def eventually(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
@@ -125,12 +133,14 @@ def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
 ) -> None:
     lock, seen = threading.Lock(), Counter[str]()
 
-    def fail_every_third(call: Received) -> int:
+    def fail_some(call: Received) -> int:
+        """Fail the first call about odd messages, and the first two about every third one."""
+        number = call.message["data"]["number"]
         with lock:
             seen[call.id] += 1
-            return 500 if sum(seen.values()) % 3 == 0 else 200
+            return 500 if seen[call.id] <= max(number % 2, 2 * (number % 3 == 0)) else 200
 
-    with Receiver(fail_every_third, secrets=[SECRET]) as receiver:
+    with Receiver(fail_some, secrets=[SECRET]) as receiver:
         add(real, receiver.url)
         told = tell(real, 60, documents=7)
         with running(courier(real), courier(real)):
@@ -143,10 +153,19 @@ def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
             numbers.append(call.message["data"]["number"])
     assert sum(map(len, first.values())) == 60
     assert all(numbers == sorted(numbers) for numbers in first.values())
+    assert Counter(Counter(receiver.ids()).values()) == {1: 20, 2: 20, 3: 20}
 
 
 def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
-    with Receiver(lambda _: time.sleep(0.01) or 204, secrets=[SECRET]) as receiver:
+    second = threading.Event()
+
+    def answer(_: Received) -> int:
+        """Keep the first call until there is another beside it."""
+        if receiver.most_at_once > 1:
+            second.set()
+        return 204 if second.wait(PATIENCE_S / 2) else 500
+
+    with Receiver(answer, secrets=[SECRET]) as receiver:
         add(real, receiver.url)
         told = tell(real, 60)
         with running(*(courier(real) for _ in range(4))):
@@ -158,7 +177,7 @@ def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
 def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:
     release = threading.Event()
     with (
-        Receiver(lambda _: (release.wait(20) and 204) or 500, secrets=[SECRET]) as hanging,
+        Receiver(lambda _: 204 if release.wait(PATIENCE_S) else 500, secrets=[SECRET]) as hanging,
         Receiver(secrets=[SECRET]) as quick,
     ):
         for receiver in (hanging, quick):
@@ -173,15 +192,15 @@ def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:
 
 
 def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Begin) -> None:
-    with Receiver(secrets=[SECRET]) as receiver:
+    with held_port() as port, Receiver(secrets=[SECRET], port=port) as receiver:
         hook = add(real, receiver.url)
         with running(courier(real)):
             early = tell(real, 5)
-            eventually(lambda: len(receiver.calls) == 5)
+            eventually(lambda: states(real) == {DeliveryState.DELIVERED: 5})
             receiver.stop()
             late = tell(real, 5)
             eventually(lambda: states(real)[DeliveryState.DEAD] == 5)
-            with Receiver(secrets=[SECRET], port=receiver.port) as again:
+            with Receiver(secrets=[SECRET], port=port) as again:
                 replay = ReplayDead(real, utc_now, new_id)
                 assert replay(ADMIN, hook) == 5
                 eventually(lambda: states(real) == {DeliveryState.DELIVERED: 10})
@@ -191,10 +210,10 @@ def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Begin) -
 
 def test_a_receiver_that_is_gone_hears_nothing_more(begin: Begin) -> None:
     with Receiver(lambda _: 410, secrets=[SECRET]) as receiver:
-        add(begin, receiver.url)
+        hook = add(begin, receiver.url)
         tell(begin, 1)
         with running(courier(begin)):
-            eventually(lambda: len(receiver.calls) == 1)
+            eventually(lambda: hears_nothing_more(begin, hook))
             tell(begin, 5)
             eventually(lambda: states(begin) == {DeliveryState.PENDING: 6})
             time.sleep(0.3)
@@ -295,7 +314,7 @@ def test_what_a_killed_courier_sent_is_sent_again_under_the_same_id(database_url
         add(begin, receiver.url)
         told = tell(begin, 3, documents=1)
         killed = subprocess.run(
-            [sys.executable, "-c", KILLED, database_url, ROOT], check=False, timeout=60
+            [sys.executable, "-c", KILLED, database_url, ROOT], check=False, timeout=PATIENCE_S
         )
         assert killed.returncode == -9
         assert receiver.ids() == told[:1]

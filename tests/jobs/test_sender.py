@@ -22,10 +22,12 @@ from service.domain.delivery import (
 )
 from service.jobs.sender import HttpSender, signed_headers
 from service.use_cases.deliver import Parcel
+from tests.ports import held_port
 from tests.receiver import Receiver
 from tests.samples import delivery, endpoint, message
 
 NEW, OLD = signing_secret(b"n" * 32), signing_secret(b"o" * 32)
+PATIENCE_S = 60.0  # for what is to happen, on a machine that is busy
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 
 
@@ -47,7 +49,7 @@ def resolving(*answers: str) -> Callable[[str, int], list[Address]]:
 
 @pytest.fixture
 def send() -> Iterator[HttpSender]:
-    sender = HttpSender(allow_private=True, now=utc_now, patience_s=5.0)
+    sender = HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
     yield sender
     sender.close()
 
@@ -79,13 +81,13 @@ def test_a_receiver_can_verify_what_it_gets(send: HttpSender) -> None:
         answer = send(sent)
     (call,) = receiver.calls
     assert (answer.status, answer.accepted, answer.error) == (204, True, None)
-    assert 0 < answer.seconds < 5
+    assert 0 < answer.seconds < PATIENCE_S
     assert call.message == payload(sent.delivery.message)
     assert call.id == sent.delivery.message.id
     assert call.headers["content-type"] == "application/json"
     assert call.headers["user-agent"].startswith("setwise/")
     assert call.headers["host"] == f"127.0.0.1:{receiver.port}"
-    assert abs(int(call.headers["webhook-timestamp"]) - time.time()) < 10
+    assert abs(int(call.headers["webhook-timestamp"]) - time.time()) < PATIENCE_S
     assert "נפיחות".encode() in call.body
 
 
@@ -165,9 +167,8 @@ def test_no_proxy_of_the_environment_is_asked(
 
 
 def test_a_closed_port_is_an_answer_too(send: HttpSender) -> None:
-    with Receiver() as receiver:
-        pass
-    answer = send(parcel(receiver.url))
+    with held_port() as port:
+        answer = send(parcel(f"http://127.0.0.1:{port}/"))
     assert answer.status is None
     assert answer.error is not None
     assert answer.error.startswith("no connection")
@@ -190,25 +191,27 @@ def _hang(connection: socket.socket) -> None:
 def _drip_head(connection: socket.socket) -> None:
     connection.recv(65536)
     connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-    for _ in range(200):
+    while True:  # until the sender hangs up
         connection.sendall(b"x")
         time.sleep(0.05)
 
 
 def _drip_body(connection: socket.socket) -> None:
     connection.recv(65536)
-    connection.sendall(b"HTTP/1.1 202 OK\r\nContent-Length: 10000\r\n\r\n")
-    for _ in range(200):
+    connection.sendall(b"HTTP/1.1 202 OK\r\nContent-Length: 100000\r\n\r\n")
+    while True:  # until the sender hangs up
         connection.sendall(b"x")
         time.sleep(0.05)
 
 
-def _attempt(serve: Callable[[socket.socket], None], scheme: str = "http") -> Answer:
+def _attempt(
+    serve: Callable[[socket.socket], None], scheme: str = "http", *, patience_s: float = PATIENCE_S
+) -> Answer:
     def quietly(connection: socket.socket) -> None:
         with suppress(OSError):  # the sender hangs up
             serve(connection)
 
-    sender = HttpSender(allow_private=True, now=utc_now, patience_s=0.6)
+    sender = HttpSender(allow_private=True, now=utc_now, patience_s=patience_s)
     with listening(quietly) as port:
         answer = sender(parcel(f"{scheme}://127.0.0.1:{port}/"))
         sender.close()
@@ -221,15 +224,15 @@ def _attempt(serve: Callable[[socket.socket], None], scheme: str = "http") -> An
 def test_an_attempt_ends_in_time_however_slowly_the_answer_drips(
     serve: Callable[[socket.socket], None], scheme: str
 ) -> None:
-    answer = _attempt(serve, scheme)
+    answer = _attempt(serve, scheme, patience_s=0.6)
     assert answer.error == "no answer within 0.6 s"
-    assert 0.5 < answer.seconds < 2
+    assert 0.5 < answer.seconds < PATIENCE_S  # where the answer would drip for ever
 
 
 def test_a_status_counts_although_the_body_never_ends() -> None:
-    answer = _attempt(_drip_body)
+    answer = _attempt(_drip_body, patience_s=5.0)  # within which the head must come
     assert (answer.status, answer.accepted, answer.error) == (202, True, None)
-    assert answer.seconds < 2
+    assert 4.5 < answer.seconds < PATIENCE_S
     assert set(answer.excerpt) == {"x"}
 
 
@@ -259,12 +262,12 @@ PRIVATE = [
 def test_a_name_that_leads_to_a_private_address_is_refused_unseen(address: str) -> None:
     """The name is public; only the look-up tells. Nothing is even connected to."""
     sender = HttpSender(allow_private=False, now=utc_now, resolve=resolving(address))
-    started = time.monotonic()
+    tried = _connections(sender)
     answer = sender(parcel("https://hooks.example/"))
     assert answer.status is None
     assert answer.error is not None
     assert answer.error.startswith("refused: hooks.example leads to ")
-    assert time.monotonic() - started < 2
+    assert tried == []
 
 
 def test_the_systems_own_answer_is_checked_too() -> None:
@@ -294,10 +297,17 @@ def test_a_name_is_looked_up_once_and_the_checked_address_used() -> None:
 
 
 def test_of_several_addresses_only_the_allowed_are_used() -> None:
-    tried: list[str] = []
     sender = HttpSender(
         allow_private=False, now=utc_now, resolve=resolving("127.0.0.1 203.0.114.9 10.0.0.1")
     )
+    tried = _connections(sender)
+    sender(parcel("https://hooks.example/"))
+    assert tried == ["203.0.114.9"]
+
+
+def _connections(sender: HttpSender) -> list[str]:
+    """Let nothing be connected to; return the list that will hold what was tried."""
+    tried: list[str] = []
     plain = sender._pools[b"https"]._network_backend._plain  # type: ignore[attr-defined]
 
     def connect(host: str, *_: object, **__: object) -> None:
@@ -305,8 +315,7 @@ def test_of_several_addresses_only_the_allowed_are_used() -> None:
         raise OSError("nobody")
 
     plain.connect_tcp = connect
-    sender(parcel("https://hooks.example/"))
-    assert tried == ["203.0.114.9"]
+    return tried
 
 
 def test_the_next_address_is_tried_when_one_is_dead(send: HttpSender) -> None:
