@@ -117,5 +117,5 @@ def test_workers_end_with_their_reader(predictor, small_blocks):
     assert len(children) >= 1
     lines.close()
     for child in children:
-        child.join(timeout=10)
+        child.join(timeout=120)
     assert not children & set(multiprocessing.active_children())

@@ -32,7 +32,7 @@ def start(tmp_path: Path, *arguments: str, **settings: str) -> "subprocess.Popen
 
 def refused(process: "subprocess.Popen[str]") -> str:
     """Return the one line with which a process refused to work."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("setwise: ")
@@ -67,14 +67,14 @@ def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
 
 
 def test_openapi_needs_neither_settings_nor_a_database(tmp_path: Path) -> None:
-    out, err = start(tmp_path, "openapi", database_url="nonsense").communicate(timeout=60)
+    out, err = start(tmp_path, "openapi", database_url="nonsense").communicate(timeout=120)
     assert json.loads(out)["openapi"].startswith("3.1")
     assert err == ""
     assert list(tmp_path.iterdir()) == []
 
 
 def test_openapi_is_written_to_a_file(tmp_path: Path) -> None:
-    out, _ = start(tmp_path, "openapi", "--out", "api.json").communicate(timeout=60)
+    out, _ = start(tmp_path, "openapi", "--out", "api.json").communicate(timeout=120)
     assert out == ""
     assert json.loads((tmp_path / "api.json").read_text())["paths"]
 
@@ -93,8 +93,10 @@ def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: st
         time.sleep(0.1)
     engine.dispose()
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=120)
     assert set(states) == {"queued"}
     assert process.returncode == 0
     events = [json.loads(line)["event"] for line in err.splitlines()]
+    # A job whose next turn has just come when the worker is told is given back.
+    events = [event for event in events if event != "job.returned"]
     assert events == ["worker.started", "worker.stopped", "courier.stopped"]
