@@ -21,7 +21,8 @@ def test_what_is_sealed_opens_again_and_shows_nothing(text: str) -> None:
     assert cipher.open(sealed, PLACE) == text
     assert sealed.isascii()
     assert key_of(sealed) == cipher.sealing_id
-    assert len(text) < 3 or text not in sealed
+    # Less may be in there by chance, or be how all that is sealed begins.
+    assert len(text) < 8 or text not in sealed
     assert cipher.seal(text, PLACE) != sealed
 
 
