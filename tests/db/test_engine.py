@@ -331,10 +331,9 @@ def test_the_impatient_wait_neither_for_this_process_nor_for_another(
 
 
 def test_the_impatient_do_not_overtake_who_waits() -> None:
-    queue, served, coming = WriterQueue(), threading.Event(), threading.Event()
+    queue, served = WriterQueue(), threading.Event()
 
     def wait() -> None:
-        coming.set()
         assert queue.enter(60.0)
         served.set()
         queue.leave()
@@ -342,8 +341,10 @@ def test_the_impatient_do_not_overtake_who_waits() -> None:
     assert queue.enter(0.0)
     patient = threading.Thread(target=wait)
     patient.start()
-    assert coming.wait(60.0)
-    time.sleep(0.2)
+    deadline = time.monotonic() + 60.0
+    while not queue._next.locked():  # until the patient one is in line
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     queue.leave()
     assert not queue.enter(0.0) or served.is_set()
     patient.join(60.0)
