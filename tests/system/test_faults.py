@@ -20,7 +20,7 @@ from service.db.engine import sqlite_path
 from service.domain.people import SYSTEM, Role
 from service.settings import Settings
 from tests.database import LocalPostgres, server_or_skip
-from tests.system.conftest import Installation, Server
+from tests.system.conftest import PATIENCE_S, Installation, Server
 from tests.trained import Artifacts
 
 pytestmark = pytest.mark.system
@@ -95,7 +95,7 @@ def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
             time.sleep(0.2)
         assert server.process.poll() is None
         postgres.start()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while client.get("/readyz").status_code != 200:  # by itself
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -158,15 +158,13 @@ def test_a_lock_held_by_another_process_holds_up_predictions_alone(
         assert predict(client, 0).status_code == 201
         other.execute("BEGIN IMMEDIATE")
         waiting = [callers.submit(predict, client, number) for number in range(1, 9)]
-        locked_at, slowest = time.monotonic(), 0.0
-        while time.monotonic() - locked_at < 2:
-            asked_at = time.monotonic()
+        locked_at, answered = time.monotonic(), 0
+        while time.monotonic() - locked_at < 2 or answered < 5:
             assert client.get("/healthz").status_code == 200
-            slowest = max(slowest, time.monotonic() - asked_at)
-        assert slowest < 1
-        assert not any(call.done() for call in waiting)
+            answered += 1
+        assert not any(call.done() for call in waiting)  # each answer came while they waited
         other.execute("ROLLBACK")
-        assert [call.result(30).status_code for call in waiting] == [201] * 8
+        assert [call.result(PATIENCE_S).status_code for call in waiting] == [201] * 8
         assert_each_stored_once(on_sqlite, client, 9)
 
 
@@ -178,7 +176,7 @@ def test_artifacts_that_vanish_stop_nobody_who_serves(on_sqlite: Installation) -
         assert client.get("/readyz").status_code == 200
         late = Server(on_sqlite, on_sqlite.folder / "late.log")
         on_sqlite.servers.append(late)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while "Setwise listens on " not in late.log.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -207,13 +205,19 @@ def test_clients_that_stall_keep_nobody_waiting(on_sqlite: Installation) -> None
         'Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n{"document":'
     ).encode()
     with contextlib.ExitStack() as stack, server.client("client") as client:
-        for number in range(100):
-            stalled = stack.enter_context(socket.create_connection(place, timeout=10))
-            stalled.sendall(head if number % 2 else head[:40])
+        stalled = [
+            stack.enter_context(socket.create_connection(place, timeout=PATIENCE_S))
+            for _ in range(100)
+        ]
+        for number, one in enumerate(stalled):
+            one.sendall(head if number % 2 else head[:40])
         for number in range(10):
-            started = time.monotonic()
             assert predict(client, number).status_code == 201
-            assert time.monotonic() - started < 5
+        # All are answered while those who stall are still at it.
+        for one in stalled:
+            one.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                one.recv(1)
     with server.client("client") as client:
         assert_each_stored_once(on_sqlite, client, 10)
 
@@ -222,17 +226,24 @@ def test_a_server_that_is_stopped_finishes_what_it_began(on_sqlite: Installation
     server = on_sqlite.serve()
     address = urlsplit(server.url)
     body = b'{"document": {"id": "note-0", "text": "orbit rocket"}}'
+    go_on = b"HTTP/1.1 100 Continue\r\n\r\n"
     head = (
         f"POST /v1/predictions HTTP/1.1\r\nHost: x\r\n"
         f"Authorization: Bearer {on_sqlite.secrets['client']}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        "Expect: 100-continue\r\n\r\n"
     ).encode()
     assert address.hostname is not None
-    with socket.create_connection((address.hostname, address.port or 80), timeout=30) as slow:
-        slow.sendall(head + body[:10])
-        time.sleep(0.3)
+    place = (address.hostname, address.port or 80)
+    with socket.create_connection(place, timeout=PATIENCE_S) as slow:
+        slow.sendall(head)
+        assert slow.recv(len(go_on), socket.MSG_WAITALL) == go_on  # it has begun
+        slow.sendall(body[:10])
         server.process.terminate()
-        time.sleep(0.3)
+        deadline = time.monotonic() + PATIENCE_S
+        while "Waiting for connections to close" not in server.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         slow.sendall(body[10:])
         assert slow.recv(12) == b"HTTP/1.1 201"
-    assert server.process.wait(60) == 0
+    assert server.process.wait(PATIENCE_S) == 0

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from service.main import create_app
-from tests.system.conftest import SETWISE, Installation, Server
+from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
 from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -100,7 +100,7 @@ def use(
     job = module("api.jobs.score_file").sync(
         client=billing, body=types.File(payload=content, mime_type="application/x-ndjson")
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while job.state not in {"succeeded", "failed"}:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -151,7 +151,7 @@ def fuzz(server: Server, secret: str, operation: Any) -> None:
     )
     def check(case: Any) -> None:
         headers = {"Authorization": f"Bearer {secret}"}
-        response = case.call(base_url=server.url, headers=headers, timeout=30)
+        response = case.call(base_url=server.url, headers=headers, timeout=PATIENCE_S)
         case.validate_response(response, checks=CHECKS)
 
     check()

@@ -1,7 +1,6 @@
 """A third program learns of exactly what the database says was sent, whoever is killed."""
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from sqlalchemy import text
 
 from service.domain.delivery import DeliveryState, EndpointChange
 from service.domain.people import SYSTEM
+from tests.ports import held_port
 from tests.receiver import Receiver
 from tests.system.conftest import Installation, Server, pages
 from tests.trained import documents
@@ -44,10 +44,11 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
+@pytest.fixture
+def ports() -> Iterator[tuple[int, int]]:
+    """Return two ports where servers can come and go."""
+    with held_port() as one, held_port() as other:
+        yield one, other
 
 
 def add_webhook(server: Server, url: str, **fields: Any) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def book(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_a_third_program_ends_with_exactly_what_was_sent(
-    installation: Installation, tmp_path: Path
+    installation: Installation, tmp_path: Path, ports: tuple[int, int]
 ) -> None:
     """Both the program and the server are killed on the way, and each starts again."""
     sample = documents(120, seed=21)
@@ -139,7 +140,7 @@ def test_a_third_program_ends_with_exactly_what_was_sent(
     folder.mkdir()
     with (folder / "documents.jsonl").open("w") as file:
         file.writelines(json.dumps({"id": d["id"], "text": d["text"]}) + "\n" for d in sample)
-    port, api_port = free_port(), free_port()
+    port, api_port = ports
     server = installation.serve(port=api_port)
     secret = add_webhook(server, f"http://127.0.0.1:{port}/setwise")["secret"]
     key = installation.secrets["client"]
