@@ -74,6 +74,7 @@ def _settings(folder: Path) -> Settings:
         job_poll_s=0.2,
         key_cache_s=0.0,
         webhook_allow_private=True,
+        undo_s=600.0,  # a decision stands only when a test says so, however long that takes
         log_level="warning",
     )
 
@@ -142,6 +143,11 @@ class Site:
     def token(self, login: str) -> str:
         """Sign somebody in and return what their browser keeps."""
         return self.verbs.sign_in(login, PASSWORD)[1]
+
+    @property
+    def busy(self) -> bool:
+        """Whether it handles a request."""
+        return bool(self._server.server_state.tasks)
 
     def stop(self) -> None:
         """End the service."""

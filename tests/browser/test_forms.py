@@ -71,7 +71,8 @@ def test_a_network_that_is_lost_over_a_form_loses_nothing(
     context.set_offline(True)
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Make it").click(no_wait_after=True)
-    page.wait_for_timeout(LATE_MS)  # the browser's own page about it comes a moment later
+    # The browser's own page about it comes a moment later.
+    page.wait_for_function("location.protocol === 'chrome-error:'")
     context.set_offline(False)
     page.goto("/board/keys")
     expect(page.get_by_role("status")).to_contain_text(AGAIN)
