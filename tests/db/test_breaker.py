@@ -80,7 +80,7 @@ def test_audits_that_end_at_one_instant_trip_it_together_and_once(engine: Engine
     barrier = Barrier(WRONG)
 
     def settle(lead: Caller, task: ReviewTask) -> None:
-        barrier.wait(timeout=30)
+        barrier.wait(timeout=120)
         complete(lead, task.id, ["c"], None, task.version)
 
     with ThreadPoolExecutor(WRONG) as pool:
@@ -106,7 +106,7 @@ def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None
     wanted = change(threshold=0.85, target_accuracy=0.8, audits=audits)
 
     def together(call: Callable[[], object]) -> object:
-        barrier.wait(timeout=30)
+        barrier.wait(timeout=120)
         return call()
 
     calls: list[Callable[[], object]] = [lambda: change_policy(ADMIN, wanted, None)] * WRONG
@@ -177,7 +177,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     process.stdout.close()
 
 

@@ -63,7 +63,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
     barrier = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Result]) -> Result:
-        barrier.wait(timeout=30)
+        barrier.wait(timeout=120)
         return call()
 
     with ThreadPoolExecutor(len(calls)) as pool:

@@ -204,7 +204,7 @@ def test_the_lease_of_a_long_job_is_renewed_with_its_progress() -> None:
 
     def long(job: Job, report: Report) -> None:
         report(0.5, "half way")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while world.job().message != "half way" and time.monotonic() < deadline:
             time.sleep(0.005)
         if world.job().progress == 0.5:
@@ -224,7 +224,7 @@ def test_a_long_job_hears_that_it_lost_its_lease() -> None:
         world.clock.advance(seconds=1)
         other = world.verbs().claim(["long"])
         assert other is not None
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         try:
             while time.monotonic() < deadline:
                 report(0.1)
@@ -252,7 +252,7 @@ def test_a_stopped_worker_gives_its_job_back(world: World) -> None:
     world.verbs().enqueue("endless")
     worker = world.worker(endless=Task(endless))
     worker.start()
-    assert started.wait(10)
+    assert started.wait(120)
     worker.stop()
     assert (world.job().state, world.job().attempt) == (JobState.QUEUED, 0)
 
@@ -272,10 +272,10 @@ def test_a_worker_outlives_a_silent_database(world: World) -> None:
     task = Task(lambda job, report: done.set())
     worker = Worker(world.verbs(begin), {"x": task}, poll_s=0.01)  # type: ignore[arg-type]
     worker.start()
-    assert asked.wait(10)
+    assert asked.wait(120)
     world.verbs().enqueue("x")
     silent.clear()
-    assert done.wait(10)
+    assert done.wait(120)
     worker.stop()
 
 
@@ -293,7 +293,7 @@ def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.Mo
     monkeypatch.setattr(worker, "schedule", faulty)
     world.verbs().enqueue("x")
     worker.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while world.job().state is not JobState.SUCCEEDED and time.monotonic() < deadline:
         time.sleep(0.01)
     worker.stop()
@@ -313,7 +313,7 @@ def test_two_workers_never_run_the_same_job(world: World) -> None:
     workers = [world.worker(note=Task(note)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(ran) < 40 and time.monotonic() < deadline:
         time.sleep(0.01)
     for worker in workers:

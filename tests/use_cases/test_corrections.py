@@ -179,7 +179,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
             task = claim(who)
             assert task is not None
             complete(who, task.id, WRONG, None, task.version)
-        reports[0].result(timeout=30)
+        reports[0].result(timeout=120)
     with begin(read_only=True) as transaction:
         page = transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=9)
     steps = [one for one in page.items if one.data["prediction_id"] == made.id]
