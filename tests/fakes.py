@@ -6,7 +6,7 @@
 import copy
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -54,6 +54,7 @@ from service.use_cases.prediction_ports import (
     NewPrediction,
     OutcomeRaced,
     PredictionFilter,
+    Recording,
 )
 from service.use_cases.report_ports import Span
 from service.use_cases.work_ports import JobFilter
@@ -294,6 +295,14 @@ class FakeUnitOfWork:
     ) -> None:
         if not self._read_only:
             self._database.writer.release()
+
+    def adding(self, recording: Recording) -> Callable[[], None]:
+        def add() -> None:
+            self.predictions.add_all(recording.predictions)
+            self.reviews.add_all(recording.tasks)
+            self.outbox.add_all(recording.messages)
+
+        return add
 
     def commit(self) -> None:
         if not self._read_only:

@@ -1,6 +1,7 @@
 """Many rows of one table in few statements, at the least cost in Python."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]  # Any: whatever the columns take
 _Convert = Callable[[Any], Any]  # Any: as above
+
+Write = Callable[[Connection], None]
+"""Writes rows that are ready, in the transaction of a connection."""
 
 _LARGEST, _STEP = 256, 16
 """Rows of one statement. Each number up to a step has a statement of its own, and so has each
@@ -45,31 +49,41 @@ class RowInsert:
 
     def __call__(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Add ``rows``, which this method may change."""
+        self.ready(connection.dialect, rows)(connection)
+
+    def ready(self, dialect: Dialect, rows: Sequence[Row]) -> Write:
+        """Return what adds ``rows``, which this method may change.
+
+        All that needs no connection is done by then, so that nobody waits for it who waits for the
+        transaction.
+        """
         if not rows:
-            return
+            return _write_nothing
         names = tuple(rows[0])
         # Conversions may seal what they are given, each engine with its own cipher.
-        key = connection.dialect.name, cipher_of(connection.dialect), names
+        key = dialect.name, cipher_of(dialect), names
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = _Prepared(
-                self._table, names, self._written, connection.dialect
-            )
+            prepared = self._prepared[key] = _Prepared(self._table, names, self._written, dialect)
         prepared.convert(rows)
         values = [prepared.in_order(row) for row in rows]
-        if connection.dialect.name == "postgresql":
-            _copy(connection, prepared.copy, values)
-            return
-        done = 0
-        while done < len(values):
-            left = len(values) - done
-            size = left if left <= _STEP else min(_LARGEST, left // _STEP * _STEP)
-            together = tuple(chain.from_iterable(values[done : done + size]))
-            connection.exec_driver_sql(prepared.statement(size), together)
-            done += size
+        if dialect.name == "postgresql":
+            return partial(_copy, statement=prepared.copy, values=values)
+        return partial(_insert, statements=prepared.statements(values))
 
 
-def _copy(connection: Connection, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
+def _write_nothing(_: Connection) -> None: ...
+
+
+_Statements = list[tuple[str, tuple[Any, ...]]]  # Any: as above
+
+
+def _insert(connection: Connection, *, statements: _Statements) -> None:
+    for statement, values in statements:
+        connection.exec_driver_sql(statement, values)
+
+
+def _copy(connection: Connection, *, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
     """Send rows by the protocol that PostgreSQL has for many.
 
     Its driver reads a statement with thousands of places for values in Python, each time anew.
@@ -106,7 +120,7 @@ class _Prepared:
         self.copy = f"COPY {place} FROM STDIN"
         self._start = f"INSERT INTO {place} VALUES "  # noqa: S608 -- names of `tables` alone
         self._row = f"({', '.join(['?'] * len(names))})"
-        self._statements: dict[int, str] = {}
+        self._of_size: dict[int, str] = {}
         self.in_order: Callable[[Row], tuple[Any, ...]] = itemgetter(*names)  # Any: as above
         self._conversions: list[tuple[str, _Convert, bool]] = [
             (column.name, convert, isinstance(column.type, Instant))
@@ -130,9 +144,20 @@ class _Prepared:
                     before, after = value, convert(value)
                 row[name] = after
 
-    def statement(self, size: int) -> str:
+    def statements(self, values: Sequence[tuple[Any, ...]]) -> _Statements:
+        """Return the statements that add rows of ``values``, each with what it takes."""
+        made, done = [], 0
+        while done < len(values):
+            left = len(values) - done
+            size = left if left <= _STEP else min(_LARGEST, left // _STEP * _STEP)
+            together = tuple(chain.from_iterable(values[done : done + size]))
+            made.append((self._statement(size), together))
+            done += size
+        return made
+
+    def _statement(self, size: int) -> str:
         """Return the statement for ``size`` rows; always the same text, so it is parsed once."""
-        found = self._statements.get(size)
+        found = self._of_size.get(size)
         if found is None:
-            found = self._statements[size] = self._start + ", ".join([self._row] * size)
+            found = self._of_size[size] = self._start + ", ".join([self._row] * size)
         return found

@@ -3,14 +3,30 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, select, update
+from sqlalchemy import Connection, Dialect, RowMapping, select, update
 
-from service.db.bulk import RowInsert
+from service.db.bulk import RowInsert, Write
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
 
 _INSERT = RowInsert(outbox_messages)
+
+
+def adding(dialect: Dialect, messages: Sequence[Message]) -> Write:
+    """Return what adds messages."""
+    rows = [
+        {
+            "id": message.id,
+            "type": message.type.value,
+            "client_id": message.client_id,
+            "document_key": message.document_key,
+            "data": dict(message.data),
+            "created_at": message.created_at,
+        }
+        for message in messages
+    ]
+    return _INSERT.ready(dialect, rows)
 
 
 class SqlOutbox:
@@ -23,22 +39,7 @@ class SqlOutbox:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        if not messages:
-            return
-        _INSERT(
-            self._connection,
-            [
-                {
-                    "id": message.id,
-                    "type": message.type.value,
-                    "client_id": message.client_id,
-                    "document_key": message.document_key,
-                    "data": dict(message.data),
-                    "created_at": message.created_at,
-                }
-                for message in messages
-            ],
-        )
+        adding(self._connection.dialect, messages)(self._connection)
 
     def unrouted(self, limit: int) -> list[Message]:
         # No SKIP LOCKED: the second router must wait for the first, as the port says.

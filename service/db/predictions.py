@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
+from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, select
 from sqlalchemy.exc import IntegrityError
 
-from service.db.bulk import Row, RowInsert
+from service.db.bulk import Row, RowInsert, Write
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
 from service.domain.history import Origin
@@ -32,6 +32,35 @@ _INSERT = RowInsert(predictions, written={"candidates", "marginals"})
 _INSERT_KEY = RowInsert(idempotency_keys)
 
 
+def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
+    """Return what adds predictions, and the idempotency keys that they were made under."""
+    add = _INSERT.ready(dialect, [_to_row(one.prediction, one.origin) for one in new])
+    keys = [
+        {
+            "client_id": prediction.client_id,
+            "key": idempotency.key,
+            "request_digest": idempotency.request_digest,
+            "prediction_id": prediction.id,
+            "created_at": prediction.created_at,
+        }
+        for prediction, _, idempotency in new
+        if idempotency is not None
+    ]
+    if not keys:
+        return add
+    names = ", ".join(str(key["key"]) for key in keys)
+    add_keys = _INSERT_KEY.ready(dialect, keys)
+
+    def add_both(connection: Connection) -> None:
+        add(connection)
+        try:
+            add_keys(connection)
+        except IntegrityError as error:
+            raise IdempotencyKeyTaken(names) from error
+
+    return add_both
+
+
 class SqlPredictions:
     """Fills the port `service.use_cases.prediction_ports.Predictions`."""
 
@@ -48,26 +77,7 @@ class SqlPredictions:
         self.add_all([NewPrediction(prediction, origin, idempotency)])
 
     def add_all(self, predictions: Sequence[NewPrediction]) -> None:
-        if not predictions:
-            return
-        _INSERT(self._connection, [_to_row(new.prediction, new.origin) for new in predictions])
-        keys = [
-            {
-                "client_id": prediction.client_id,
-                "key": idempotency.key,
-                "request_digest": idempotency.request_digest,
-                "prediction_id": prediction.id,
-                "created_at": prediction.created_at,
-            }
-            for prediction, _, idempotency in predictions
-            if idempotency is not None
-        ]
-        if not keys:
-            return
-        try:
-            _INSERT_KEY(self._connection, keys)
-        except IntegrityError as error:
-            raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
+        adding(self._connection.dialect, predictions)(self._connection)
 
     def get(self, prediction_id: str) -> Prediction | None:
         if not is_id(prediction_id):

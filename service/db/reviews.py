@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Dialect,
     RowMapping,
     and_,
     exists,
@@ -20,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from service.db.bulk import RowInsert
+from service.db.bulk import RowInsert, Write
 from service.db.predictions import to_prediction
 from service.db.tables import (
     DECIDED,
@@ -53,6 +54,21 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 )
 
 
+def adding(dialect: Dialect, tasks: Sequence[ReviewTask]) -> Write:
+    """Return what adds tasks that nobody has skipped."""
+    rows = [
+        {
+            "id": task.id,
+            "prediction_id": task.prediction.id,
+            "kind": task.kind.value,
+            "created_at": task.created_at,
+            **_changing(task),
+        }
+        for task in tasks
+    ]
+    return _INSERT.ready(dialect, rows)
+
+
 class SqlReviews:
     """Fills the port `service.use_cases.review_ports.Reviews`."""
 
@@ -63,21 +79,7 @@ class SqlReviews:
         self.add_all([task])
 
     def add_all(self, tasks: Sequence[ReviewTask]) -> None:
-        if not tasks:
-            return
-        _INSERT(
-            self._connection,
-            [
-                {
-                    "id": task.id,
-                    "prediction_id": task.prediction.id,
-                    "kind": task.kind.value,
-                    "created_at": task.created_at,
-                    **_changing(task),
-                }
-                for task in tasks
-            ],
-        )
+        adding(self._connection.dialect, tasks)(self._connection)
         for task in tasks:
             if task.skips:
                 self._add_skips(task)

@@ -2,12 +2,14 @@
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
+from service.db import outbox, predictions, reviews
 from service.db.annotators import SqlAnnotators
 from service.db.audit_trail import SqlAuditTrail
 from service.db.backlog import SqlBacklog
@@ -32,6 +34,7 @@ from service.db.reviews import SqlReviews
 from service.db.texts import SqlTexts
 from service.domain.errors import StorageUnavailable
 from service.use_cases.ports import UnitOfWork
+from service.use_cases.prediction_ports import Recording
 
 
 class Transactions:
@@ -164,11 +167,29 @@ class SqlUnitOfWork(UnitOfWork):
         finally:
             self._leave()
 
+    def adding(self, recording: Recording) -> Callable[[], None]:
+        """Return what adds ``recording``, with its rows ready to be sent."""
+        dialect = self._engine.dialect
+        writes = (
+            predictions.adding(dialect, recording.predictions),
+            reviews.adding(dialect, recording.tasks),
+            outbox.adding(dialect, recording.messages),
+        )
+
+        def add() -> None:
+            for write in writes:
+                write(self._opened())
+
+        return add
+
     def commit(self) -> None:
         """Make everything since the start permanent, or raise `StorageUnavailable`."""
+        self._opened().commit()
+
+    def _opened(self) -> Connection:
         if self._connection is None:
             raise RuntimeError("the transaction is not open")
-        self._connection.commit()
+        return self._connection
 
     def _connect(self) -> Connection:
         try:

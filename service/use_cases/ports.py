@@ -20,6 +20,7 @@ from service.use_cases.prediction_ports import (
     Outcomes,
     Policies,
     Predictions,
+    Recording,
     Texts,
 )
 from service.use_cases.report_ports import Backlogs, History, Reports
@@ -76,6 +77,13 @@ class UnitOfWork(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+    def adding(self, recording: Recording) -> Callable[[], None]:
+        """Return what adds all of it to the transaction; raises then as `Predictions.add` does.
+
+        To be asked for before the transaction is entered, so that others who want to write do not
+        wait while it is made ready.
+        """
 
     def commit(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """Predict a document's label set, route it, record it; read what was recorded."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from service.domain.audits import AuditRole, Lottery
@@ -30,6 +30,7 @@ from service.use_cases.prediction_ports import (
     IdempotencyKeyTaken,
     NewPrediction,
     PredictionFilter,
+    Recording,
 )
 
 LONGEST_IDEMPOTENCY_KEY = 255
@@ -61,6 +62,22 @@ def nobody(_: Sequence[Prediction]) -> None:
     """Shadow nothing."""
 
 
+@dataclass
+class SeenPolicy:
+    """The policy that a transaction has found in force; most probably it still is."""
+
+    policy: RoutingPolicy | None = None
+
+
+@dataclass(frozen=True)
+class _Drafts:
+    """What is to be stored if the policy is in force that decided on it."""
+
+    policy_version: str
+    made: list[Prediction]
+    add: Callable[[], None]
+
+
 @dataclass(frozen=True)
 class Predict:
     """Score documents, decide on each, and store each with what follows and its audit row.
@@ -81,6 +98,8 @@ class Predict:
         Told of what was committed, at once and without fail: a candidate may score it too.
     stage : callable
         Watches how long scoring, deciding and storing take, for all documents of a call together.
+    seen : SeenPolicy
+        Decides before the transaction that stores; there it is compared with what is in force.
     """
 
     predictors: PredictorSource
@@ -91,6 +110,7 @@ class Predict:
     max_text_bytes: int = 2_000_000
     shadow: Callable[[Sequence[Prediction]], None] = nobody
     stage: Stage = unwatched
+    seen: SeenPolicy = field(default_factory=SeenPolicy)
 
     def __call__(
         self,
@@ -202,19 +222,22 @@ class Predict:
         if not scored:
             return []
         try:
-            with self.begin() as transaction:
+            transaction = self.begin()
+            drafts = self._ahead(transaction, scored)
+            with transaction:
                 try:
-                    made = self._record(transaction, scored)
+                    made = self._record(transaction, drafts, scored)
                 except StorageUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
-                    spoiled = error
+                    made, spoiled = [], error
                 else:
                     transaction.commit()
-                    self.shadow(made)
-                    return [*made]
         except Exception as error:  # noqa: BLE001 -- as above
             return [error] * len(scored)
+        if made:
+            self.shadow(made)
+            return [*made]
         if len(scored) > 1:
             # Whatever spoiled the transaction for all spoils only its own now.
             return [outcome for one in scored for outcome in self._stored([one])]
@@ -230,19 +253,39 @@ class Predict:
         except Exception as error:  # noqa: BLE001 -- as above
             return error
 
-    def _record(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> list[Prediction]:
-        policy, now = transaction.policies.current(), self.now()
+    def _ahead(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> "_Drafts | None":
+        """Decide before the transaction begins, so that others who want to write wait less."""
+        policy = self.seen.policy
+        if policy is None:
+            return None
+        try:
+            return self._drafted(transaction, policy, scored)
+        except Exception:  # noqa: BLE001 -- raised again in the transaction that it spoils
+            return None
+
+    def _record(
+        self, transaction: UnitOfWork, drafts: "_Drafts | None", scored: Sequence[_Scored]
+    ) -> list[Prediction]:
+        policy = transaction.policies.current()
+        if drafts is None or drafts.policy_version != policy.version:
+            self.seen.policy = policy
+            drafts = self._drafted(transaction, policy, scored)
+        drafts.add()
+        return drafts.made
+
+    def _drafted(
+        self, transaction: UnitOfWork, policy: RoutingPolicy, scored: Sequence[_Scored]
+    ) -> "_Drafts":
+        now = self.now()
         with self.stage("route"):
             decided = [self._decided(policy, now, *one) for one in scored]
         made = [prediction for prediction, _ in decided]
-        transaction.predictions.add_all(
-            [
+        recording = Recording(
+            predictions=[
                 NewPrediction(prediction, submission.origin, submission.idempotency)
                 for prediction, (submission, _) in zip(made, scored, strict=True)
-            ]
-        )
-        transaction.reviews.add_all(
-            [
+            ],
+            tasks=[
                 ReviewTask(
                     id=self.new_id(),
                     prediction=prediction,
@@ -253,16 +296,14 @@ class Predict:
                 )
                 for prediction, kinds in decided
                 for kind in kinds
-            ]
-        )
-        transaction.outbox.add_all(
-            [
+            ],
+            messages=[
                 auto_sent(prediction, self.new_id())
                 for prediction in made
                 if prediction.decision is Decision.AUTO
-            ]
+            ],
         )
-        return made
+        return _Drafts(policy.version, made, transaction.adding(recording))
 
     def _decided(
         self, policy: RoutingPolicy, now: datetime, submission: Submission, scored: ScoredSet

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from service.domain.certification import AuditedPrediction, Certification, Scorer
+from service.domain.delivery import Message
 from service.domain.history import Origin
 from service.domain.outcomes import Outcome
 from service.domain.predictions import (
@@ -13,6 +14,7 @@ from service.domain.predictions import (
     Prediction,
     Reason,
 )
+from service.domain.reviews import ReviewTask
 from service.domain.routing import RoutingPolicy
 from service.use_cases.paging import Page
 
@@ -71,6 +73,14 @@ class NewPrediction(NamedTuple):
     prediction: Prediction
     origin: Origin | None = None
     idempotency: IdempotencyKey | None = None
+
+
+class Recording(NamedTuple):
+    """Predictions that are stored together, and what follows from them."""
+
+    predictions: Sequence[NewPrediction]
+    tasks: Sequence[ReviewTask]
+    messages: Sequence[Message]
 
 
 class IdempotencyKeyTaken(Exception):
