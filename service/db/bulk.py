@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import chain
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
@@ -15,11 +14,18 @@ from service.use_cases.written import compact_json
 if TYPE_CHECKING:
     from service.security.ciphers import TextCipher
 
-Row = dict[str, Any]  # Any: whatever the columns take
+Columns = dict[str, list[Any]]  # Any: whatever the columns take
+"""Of each column its values, one for each row. None is NULL whatever the type."""
+
 _Convert = Callable[[Any], Any]  # Any: as above
 
 Write = Callable[[Connection], None]
 """Writes rows that are ready, in the transaction of a connection."""
+
+
+def nothing(_: Connection) -> None:
+    """Write no rows."""
+
 
 _LARGEST, _STEP = 256, 16
 """Rows of one statement. Each number up to a step has a statement of its own, and so has each
@@ -47,32 +53,26 @@ class RowInsert:
         self._written = written
         self._prepared: dict[tuple[str, TextCipher | None, tuple[str, ...]], _Prepared] = {}
 
-    def __call__(self, connection: Connection, rows: Sequence[Row]) -> None:
-        """Add ``rows``, which this method may change."""
-        self.ready(connection.dialect, rows)(connection)
+    def __call__(self, connection: Connection, columns: Columns) -> None:
+        """Add the rows that ``columns`` make, all of one length."""
+        self.ready(connection.dialect, columns)(connection)
 
-    def ready(self, dialect: Dialect, rows: Sequence[Row]) -> Write:
-        """Return what adds ``rows``, which this method may change.
+    def ready(self, dialect: Dialect, columns: Columns) -> Write:
+        """Return what adds the rows.
 
         All that needs no connection is done by then, so that nobody waits for it who waits for the
         transaction.
         """
-        if not rows:
-            return _write_nothing
-        names = tuple(rows[0])
+        names = tuple(columns)
         # Conversions may seal what they are given, each engine with its own cipher.
         key = dialect.name, cipher_of(dialect), names
         prepared = self._prepared.get(key)
         if prepared is None:
             prepared = self._prepared[key] = _Prepared(self._table, names, self._written, dialect)
-        prepared.convert(rows)
-        values = [prepared.in_order(row) for row in rows]
+        values = prepared.rows(columns)
         if dialect.name == "postgresql":
             return partial(_copy, statement=prepared.copy, values=values)
         return partial(_insert, statements=prepared.statements(values))
-
-
-def _write_nothing(_: Connection) -> None: ...
 
 
 _Statements = list[tuple[str, tuple[Any, ...]]]  # Any: as above
@@ -108,6 +108,20 @@ def _conversion(column: Column[Any], dialect: Dialect) -> _Convert | None:  # An
     return convert
 
 
+def _each(convert: _Convert, values: list[Any]) -> list[Any]:  # Any: as above
+    return [None if value is None else convert(value) for value in values]
+
+
+def _each_instant(convert: _Convert, values: list[Any]) -> list[Any]:  # Any: as above
+    """Convert what is stored together and came about at one time only once."""
+    converted, before, after = [], None, None
+    for value in values:
+        if value is not before:
+            before, after = value, None if value is None else convert(value)
+        converted.append(after)
+    return converted
+
+
 class _Prepared:
     """The statements for one set of columns on one database."""
 
@@ -121,28 +135,21 @@ class _Prepared:
         self._start = f"INSERT INTO {place} VALUES "  # noqa: S608 -- names of `tables` alone
         self._row = f"({', '.join(['?'] * len(names))})"
         self._of_size: dict[int, str] = {}
-        self.in_order: Callable[[Row], tuple[Any, ...]] = itemgetter(*names)  # Any: as above
-        self._conversions: list[tuple[str, _Convert, bool]] = [
-            (column.name, convert, isinstance(column.type, Instant))
+        self._conversions = {
+            column.name: partial(
+                _each_instant if isinstance(column.type, Instant) else _each, convert
+            )
             for column in columns
             if column.name not in written and (convert := _conversion(column, dialect))
+        }
+
+    def rows(self, columns: Columns) -> list[tuple[Any, ...]]:  # Any: as above
+        """Return the rows as the driver takes them, each value as its column's type makes it."""
+        converted = [
+            self._conversions[name](values) if name in self._conversions else values
+            for name, values in columns.items()
         ]
-
-    def convert(self, rows: Sequence[Row]) -> None:
-        """Turn values into what the driver takes, each as its column's type does.
-
-        None is NULL whatever the type.
-        """
-        for name, convert, is_instant in self._conversions:
-            before = after = None
-            for row in rows:
-                value = row[name]
-                if value is None:
-                    continue
-                # What is stored together came about at one time, which need be converted only once.
-                if value is not before or not is_instant:
-                    before, after = value, convert(value)
-                row[name] = after
+        return list(zip(*converted, strict=True))
 
     def statements(self, values: Sequence[tuple[Any, ...]]) -> _Statements:
         """Return the statements that add rows of ``values``, each with what it takes."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Dialect, RowMapping, select, update
 
-from service.db.bulk import RowInsert, Write
+from service.db.bulk import RowInsert, Write, nothing
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
@@ -15,18 +15,19 @@ _INSERT = RowInsert(outbox_messages)
 
 def adding(dialect: Dialect, messages: Sequence[Message]) -> Write:
     """Return what adds messages."""
-    rows = [
+    if not messages:
+        return nothing
+    return _INSERT.ready(
+        dialect,
         {
-            "id": message.id,
-            "type": message.type.value,
-            "client_id": message.client_id,
-            "document_key": message.document_key,
-            "data": dict(message.data),
-            "created_at": message.created_at,
-        }
-        for message in messages
-    ]
-    return _INSERT.ready(dialect, rows)
+            "id": [message.id for message in messages],
+            "type": [message.type.value for message in messages],
+            "client_id": [message.client_id for message in messages],
+            "document_key": [message.document_key for message in messages],
+            "data": [dict(message.data) for message in messages],
+            "created_at": [message.created_at for message in messages],
+        },
+    )
 
 
 class SqlOutbox:

@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from service.db.bulk import RowInsert, Write
+from service.db.bulk import RowInsert, Write, nothing
 from service.db.predictions import to_prediction
 from service.db.tables import (
     DECIDED,
@@ -56,17 +56,19 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 
 def adding(dialect: Dialect, tasks: Sequence[ReviewTask]) -> Write:
     """Return what adds tasks that nobody has skipped."""
-    rows = [
+    if not tasks:
+        return nothing
+    changing = [_changing(task) for task in tasks]
+    return _INSERT.ready(
+        dialect,
         {
-            "id": task.id,
-            "prediction_id": task.prediction.id,
-            "kind": task.kind.value,
-            "created_at": task.created_at,
-            **_changing(task),
-        }
-        for task in tasks
-    ]
-    return _INSERT.ready(dialect, rows)
+            "id": [task.id for task in tasks],
+            "prediction_id": [task.prediction.id for task in tasks],
+            "kind": [task.kind.value for task in tasks],
+            "created_at": [task.created_at for task in tasks],
+            **{name: [values[name] for values in changing] for name in changing[0]},
+        },
+    )
 
 
 class SqlReviews:
