@@ -178,8 +178,10 @@ def test_what_is_no_backup_or_damaged_is_refused(
 ) -> None:
     (tmp_path / "text.zip").write_text("no archive")
     assert here.run("backup", str(tmp_path / "all.zip")) == 0
+    with ZipFile(tmp_path / "all.zip") as archive:
+        largest = max(archive.infolist(), key=lambda member: member.compress_size)
     damaged = bytearray((tmp_path / "all.zip").read_bytes())
-    damaged[len(damaged) // 2] ^= 0xFF
+    damaged[largest.header_offset + largest.compress_size // 2 + 200] ^= 0xFF  # in its content
     (tmp_path / "damaged.zip").write_bytes(damaged)
     before = here.content()
     capsys.readouterr()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from service.domain.accounts import (
@@ -21,6 +21,7 @@ from service.domain.accounts import (
 from service.domain.people import Role
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+LOGIN = "somebody"
 
 
 @pytest.mark.parametrize("typed", ["Ann", " ann ", "\uff21\uff2e\uff2e", "aNN\t"])
@@ -56,7 +57,8 @@ def test_a_weak_password_is_refused_without_being_quoted(password: str, why: str
 
 @given(st.text(min_size=SHORTEST_PASSWORD, max_size=200).filter(lambda text: len(set(text)) >= 5))
 def test_any_long_password_will_do(password: str) -> None:
-    assert not list(password_faults(password, "/password", login="somebody"))
+    assume(LOGIN not in password.casefold())
+    assert not list(password_faults(password, "/password", login=LOGIN))
 
 
 def test_neither_a_password_nor_a_session_shows_its_secret() -> None:
