@@ -47,7 +47,14 @@ def _digest(package: Path) -> str:
 
 
 def _forget_old(cache: Path) -> None:
-    folders = sorted(cache.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime)
-    for folder in folders[:-_KEPT]:
+    for folder in sorted(cache.glob(f"{_PREFIX}*"), key=_changed_at)[:-_KEPT]:
         # Another process may be at it too; what stays behind goes next time.
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _changed_at(folder: Path) -> float:
+    """Return when a folder changed; one that another process has just removed is the oldest."""
+    try:
+        return folder.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

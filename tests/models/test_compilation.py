@@ -47,6 +47,14 @@ def test_old_caches_do_not_pile_up(package: Path, monkeypatch: pytest.MonkeyPatc
     assert len(list((package / "__pycache__").iterdir())) == 3
 
 
+def test_a_folder_that_another_process_removes_meanwhile_is_no_fault(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = package / "__pycache__" / "compiled-gone"
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([gone]))
+    assert _folder(package, monkeypatch).parent == gone.parent
+
+
 def test_a_folder_that_the_user_chose_stays(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_SETTING, "elsewhere")
     keep_compiled_code(package)
