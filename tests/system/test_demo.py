@@ -79,16 +79,16 @@ class Demo:
     def interrupt(self) -> tuple[int, str]:
         """Press Ctrl-C; returns the exit status and the last words."""
         self.process.send_signal(signal.SIGINT)
-        said, _ = self.process.communicate(timeout=60)
+        said, _ = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said
 
     def get(self, path: str, role: str | None = None) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.keys[role]}"} if role else {}
-        return httpx.get(self.url + path, headers=headers, timeout=30)
+        return httpx.get(self.url + path, headers=headers, timeout=PATIENCE_S)
 
     def page(self, path: str, login: str) -> str:
         """Return a page as somebody reads it who signs in with the printed password."""
-        with httpx.Client(base_url=self.url, timeout=30) as browser:
+        with httpx.Client(base_url=self.url, timeout=PATIENCE_S) as browser:
             door = browser.get("/login").text
             token = re.search(r'name="csrf" value="([^"]+)"', door)
             assert token
@@ -182,7 +182,7 @@ def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
     pasted = pasted.replace("curl -s", "curl --fail-with-body -sS")
     before = demo.tiles()
     done = subprocess.run(
-        ["sh", "-eu"], input=pasted, capture_output=True, text=True, timeout=60, check=False
+        ["sh", "-eu"], input=pasted, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     clear, vague, task, completed, policy = (
@@ -208,7 +208,7 @@ def test_a_port_in_use_is_one_line_and_no_training(tmp_path: Path) -> None:
             [SETWISE, "demo", "--port", port, "--data-dir", tmp_path / "data"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
     assert done.returncode == 2
@@ -224,7 +224,7 @@ def test_an_unusable_folder_is_one_line(tmp_path: Path) -> None:
         [SETWISE, "demo", "--port", "0", "--data-dir", tmp_path / "file"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 2

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from service.domain.people import SYSTEM, Role
 from tests.edge import PASSWORD
-from tests.system.conftest import SETWISE, Installation, Server
+from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
 
 pytestmark = pytest.mark.system
 
@@ -117,7 +117,7 @@ def run(installation: Installation, *arguments: str, **settings: str) -> tuple[i
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
         cwd=installation.folder,
     )
     return done.returncode, done.stdout + done.stderr
