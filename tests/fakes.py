@@ -28,7 +28,7 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from service.domain.history import Event, Origin, prediction_created
+from service.domain.history import Event, prediction_created
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
 from service.domain.predictions import (
@@ -49,7 +49,6 @@ from service.domain.work import Job, JobState
 from service.use_cases.paging import Item, Page
 from service.use_cases.people_ports import EventFilter
 from service.use_cases.prediction_ports import (
-    IdempotencyKey,
     IdempotencyKeyTaken,
     NewPrediction,
     OutcomeRaced,
@@ -317,20 +316,14 @@ class _Repository:
 class FakePredictions(_Repository):
     """Stored predictions."""
 
-    def add(
-        self,
-        prediction: Prediction,
-        *,
-        origin: Origin | None = None,
-        idempotency: IdempotencyKey | None = None,
-    ) -> None:
-        if idempotency is not None:
-            name = (prediction.client_id, idempotency.key)
-            if name in self.contents.idempotency:
-                raise IdempotencyKeyTaken(idempotency.key)
-            self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
-        self.contents.predictions[prediction.id] = prediction
-        if origin is not None:
+    def add_all(self, predictions: Sequence[NewPrediction]) -> None:
+        for prediction, origin, idempotency in predictions:
+            if idempotency is not None:
+                name = (prediction.client_id, idempotency.key)
+                if name in self.contents.idempotency:
+                    raise IdempotencyKeyTaken(idempotency.key)
+                self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
+            self.contents.predictions[prediction.id] = prediction
             self.contents.events[prediction.id] = prediction_created(
                 origin,
                 id=prediction.id,
@@ -347,10 +340,6 @@ class FakePredictions(_Repository):
                 audit_role=prediction.selection.role.value,
                 draw=prediction.selection.draw,
             )
-
-    def add_all(self, predictions: Sequence[NewPrediction]) -> None:
-        for prediction, origin, idempotency in predictions:
-            self.add(prediction, origin=origin, idempotency=idempotency)
 
     def get(self, prediction_id: str) -> Prediction | None:
         return self.contents.predictions.get(prediction_id)

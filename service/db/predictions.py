@@ -8,7 +8,6 @@ from sqlalchemy.exc import IntegrityError
 from service.db.bulk import Columns, RowInsert, Write, nothing
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
-from service.domain.history import Origin
 from service.domain.identity import is_id
 from service.domain.predictions import (
     Candidate,
@@ -21,7 +20,6 @@ from service.domain.predictions import (
 )
 from service.use_cases.paging import Page
 from service.use_cases.prediction_ports import (
-    IdempotencyKey,
     IdempotencyKeyTaken,
     NewPrediction,
     PredictionFilter,
@@ -67,15 +65,6 @@ class SqlPredictions:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-
-    def add(
-        self,
-        prediction: Prediction,
-        *,
-        origin: Origin | None = None,
-        idempotency: IdempotencyKey | None = None,
-    ) -> None:
-        self.add_all([NewPrediction(prediction, origin, idempotency)])
 
     def add_all(self, predictions: Sequence[NewPrediction]) -> None:
         adding(self._connection.dialect, predictions)(self._connection)
@@ -133,12 +122,9 @@ class SqlPredictions:
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
-_UNKNOWN: tuple[None, None, None] = (None, None, None)
-
-
 def _columns(new: Sequence[NewPrediction]) -> Columns:
     made = [one.prediction for one in new]
-    origins = [one.origin or _UNKNOWN for one in new]
+    origins = [one.origin for one in new]
     documents = [one.document for one in made]
     scored = [one.scored for one in made]
     texts = [written(one) for one in scored]

@@ -33,20 +33,11 @@ class PredictionFilter:
 class Predictions(Protocol):
     """Stored predictions."""
 
-    def add(
-        self,
-        prediction: Prediction,
-        *,
-        origin: Origin | None = None,
-        idempotency: "IdempotencyKey | None" = None,
-    ) -> None:
-        """Store one, and with its origin the event that it was made.
-
-        Raises `IdempotencyKeyTaken` when its client used the key before.
-        """
-
     def add_all(self, predictions: "Sequence[NewPrediction]") -> None:
-        """Store many, as `add` does each."""
+        """Store each, with the event that it was made.
+
+        Raises `IdempotencyKeyTaken` when a client used a key before.
+        """
 
     def get(self, prediction_id: str) -> Prediction | None: ...
 
@@ -71,7 +62,7 @@ class NewPrediction(NamedTuple):
     """A prediction that is to be stored."""
 
     prediction: Prediction
-    origin: Origin | None = None
+    origin: Origin
     idempotency: IdempotencyKey | None = None
 
 

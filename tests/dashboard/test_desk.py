@@ -14,7 +14,7 @@ from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from service.domain.routing import PolicyChange, ThresholdMode
 from tests.dashboard.test_doors import Browser
 from tests.edge import Service, assert_problem
-from tests.samples import prediction, task
+from tests.samples import add_predictions, prediction, task
 
 SCRIPT = {"Accept": "application/json", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
 WORDS = re.compile(r"audit|overlap|blind|gold|below_threshold|above_threshold", re.IGNORECASE)
@@ -57,7 +57,7 @@ def fill(
 ) -> ReviewTask:
     made = replace(task(prediction(document=Document(id="note-17", text=text))), kind=kind)
     with service.database() as transaction:
-        transaction.predictions.add(made.prediction)
+        add_predictions(transaction, made.prediction)
         transaction.reviews.add(made)
         transaction.commit()
     return made

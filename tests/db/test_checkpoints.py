@@ -13,7 +13,7 @@ from service.db.checkpoints import Checkpoints
 from service.db.engine import create, sqlite_path
 from service.db.unit_of_work import Transactions
 from service.domain.predictions import Document
-from tests.samples import prediction
+from tests.samples import add_predictions, prediction
 
 PATIENCE_S = 60.0
 
@@ -27,7 +27,7 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
 
 def store(engine: Engine, text: str) -> None:
     with Transactions(engine)() as transaction:
-        transaction.predictions.add(prediction(document=Document(text=text)))
+        add_predictions(transaction, prediction(document=Document(text=text)))
         transaction.commit()
 
 

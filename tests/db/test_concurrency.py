@@ -42,7 +42,7 @@ from service.use_cases.review import (
 )
 from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
 from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
-from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change, model, task
+from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, change, model, task
 
 THREADS = 20
 Result = TypeVar("Result")
@@ -74,7 +74,7 @@ def fill(begin: Begin, count: int) -> list[str]:
     tasks = [task() for _ in range(count)]
     with begin() as transaction:
         for one in tasks:
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         transaction.commit()
     return [one.id for one in tasks]
@@ -318,7 +318,7 @@ def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(begin: 
     for _ in range(10):
         one = task()
         with begin() as transaction:
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.reviews.add(replace(task(one.prediction), kind=ReviewKind.OVERLAP))
             transaction.commit()

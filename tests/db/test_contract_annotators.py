@@ -21,7 +21,7 @@ from service.domain.reviews import ReviewKind, ReviewTask
 from service.domain.routing import FIRST_POLICY_VERSION
 from service.use_cases.ports import Begin, UnitOfWork
 from tests.fakes import START
-from tests.samples import ANN, BEN, LEAD, annotation, change, prediction, task
+from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
 
 CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x")
 
@@ -92,7 +92,7 @@ def _say(
 
 def _predicted(transaction: UnitOfWork, confidence: float, policy: str) -> ReviewTask:
     made = replace(prediction(confidence=confidence), policy_version=policy)
-    transaction.predictions.add(made)
+    add_predictions(transaction, made)
     return task(made)
 
 

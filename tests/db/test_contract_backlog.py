@@ -6,7 +6,7 @@ from service.domain.backlog import Backlog, Line
 from service.domain.delivery import auto_sent
 from service.use_cases.ports import Begin
 from tests.fakes import START, FakeIds
-from tests.samples import job, prediction, task
+from tests.samples import add_predictions, job, prediction, task
 
 NOTHING = Line(0, None)
 MINUTE = timedelta(minutes=1)
@@ -29,8 +29,7 @@ def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Begin) -> None:
     leased = waiting[1].claimed("reviewer", START + 5 * MINUTE, MINUTE)
     ids = FakeIds(1_000_000)
     with begin() as transaction:
-        for one in waiting:
-            transaction.predictions.add(one.prediction)
+        add_predictions(transaction, *(one.prediction for one in waiting))
         transaction.reviews.add_all(waiting)
         transaction.reviews.save(leased)
         transaction.outbox.add(auto_sent(waiting[2].prediction, ids()))

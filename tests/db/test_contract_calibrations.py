@@ -8,9 +8,8 @@ from service.domain.calibration import Calibration, Serving
 from service.domain.predictions import Prediction
 from service.domain.versions import ModelVersion
 from service.use_cases.ports import Begin
-from service.use_cases.prediction_ports import NewPrediction
 from tests.fakes import START, FakeIds, scored_set
-from tests.samples import annotation, calibration, model, outcome, prediction, task
+from tests.samples import add_predictions, annotation, calibration, model, outcome, prediction, task
 
 OTHER = "sha256:other"
 IDS = FakeIds(0x7500_0000_0000)
@@ -106,7 +105,7 @@ def test_models_have_calibrators_of_their_own(begin: Begin, known: ModelVersion)
 
 def store(begin: Begin, *made: Prediction) -> None:
     with begin() as transaction:
-        transaction.predictions.add_all([NewPrediction(one) for one in made])
+        add_predictions(transaction, *made)
         transaction.commit()
 
 

@@ -20,15 +20,14 @@ from service.use_cases.prediction_ports import (
 )
 from service.use_cases.report_ports import Span
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
-from tests.samples import CLIENT, OTHER_CLIENT, prediction
+from tests.samples import CLIENT, OTHER_CLIENT, add_predictions, prediction
 
 MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\x00"]
 
 
 def store(begin: Begin, *made: Prediction) -> None:
     with begin() as transaction:
-        for one in made:
-            transaction.predictions.add(one)
+        add_predictions(transaction, *made)
         transaction.commit()
 
 
@@ -60,14 +59,14 @@ def test_what_is_not_there_is_not_found(begin: Begin) -> None:
 
 def test_nothing_is_stored_without_a_commit(begin: Begin) -> None:
     with begin() as transaction:
-        transaction.predictions.add(prediction())
+        add_predictions(transaction, prediction())
     assert listed(begin) == Page((), None)
 
 
 def test_nothing_is_stored_when_the_work_fails(begin: Begin) -> None:
     def fail() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -78,7 +77,7 @@ def test_nothing_is_stored_when_the_work_fails(begin: Begin) -> None:
 def test_a_transaction_sees_what_it_wrote(begin: Begin) -> None:
     made = prediction()
     with begin() as transaction:
-        transaction.predictions.add(made)
+        add_predictions(transaction, made)
         assert transaction.predictions.get(made.id) == made
 
 
@@ -131,7 +130,7 @@ def test_predictions_are_counted_by_decision_and_reason(begin: Begin) -> None:
 def test_a_request_is_found_again_by_its_client_and_key(begin: Begin) -> None:
     made = prediction()
     with begin() as transaction:
-        transaction.predictions.add(made, idempotency=IdempotencyKey("k", "digest"))
+        add_predictions(transaction, made, idempotency=IdempotencyKey("k", "digest"))
         transaction.commit()
     with begin(read_only=True) as transaction:
         assert transaction.predictions.replayed(CLIENT.id, "k") == (made, "digest")
@@ -144,10 +143,10 @@ def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(begin
     key = IdempotencyKey("k", "digest")
     for one in (first, others):
         with begin() as transaction:
-            transaction.predictions.add(one, idempotency=key)
+            add_predictions(transaction, one, idempotency=key)
             transaction.commit()
     with pytest.raises(IdempotencyKeyTaken), begin() as transaction:
-        transaction.predictions.add(late, idempotency=key)
+        add_predictions(transaction, late, idempotency=key)
     assert listed(begin).items == (others, first)
 
 
@@ -194,7 +193,6 @@ def test_predictions_are_events_among_the_others(begin: Begin) -> None:
             )  # fmt: skip
         expected.insert(0, event)
     with begin() as transaction:
-        transaction.predictions.add(prediction())  # its event is kept elsewhere
         transaction.predictions.add_all(made)
         for event in expected:
             if event.action != "prediction.created":

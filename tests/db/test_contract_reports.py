@@ -16,7 +16,7 @@ from service.domain.reviews import ReviewKind, ReviewTask
 from service.domain.verdicts import STEPS, Cell, ReviewDay, deciding, verdict
 from service.use_cases.ports import Begin
 from tests.fakes import START
-from tests.samples import annotation, outcome, prediction, task
+from tests.samples import add_predictions, annotation, outcome, prediction, task
 
 if TYPE_CHECKING:
     from service.use_cases.report_ports import Reports
@@ -30,7 +30,7 @@ def stored(begin: Begin, *made: Prediction) -> list[ReviewTask]:
     tasks = [replace(task(one), created_at=one.created_at) for one in made]
     with begin() as transaction:
         for one in tasks:
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         transaction.commit()
     return tasks

@@ -18,7 +18,7 @@ from service.domain.reviews import (
 )
 from service.use_cases.ports import Begin
 from tests.fakes import START
-from tests.samples import ANN, BEN, CAT, LEAD, prediction, task
+from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
 
 QUARTER = timedelta(minutes=15)
 
@@ -26,7 +26,7 @@ QUARTER = timedelta(minutes=15)
 def store(begin: Begin, *tasks: ReviewTask) -> None:
     with begin() as transaction:
         for one in tasks:
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         transaction.commit()
 
@@ -248,7 +248,7 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Begin) -> None:
     first = task()
     second = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
     with begin() as transaction:
-        transaction.predictions.add(first.prediction)
+        add_predictions(transaction, first.prediction)
         transaction.reviews.add_all([first, second])
         transaction.commit()
     held = save(begin, first.claimed(ANN.id, START, QUARTER))

@@ -17,7 +17,7 @@ from service.domain.predictions import Document
 from service.domain.reviews import Annotation, HeldDecision
 from service.security.ciphers import TextCipher
 from tests.fakes import START
-from tests.samples import ANN, endpoint, prediction, task
+from tests.samples import ANN, add_predictions, endpoint, prediction, task
 
 ONE, TWO = bytes(range(32)), bytes(range(1, 33))
 SECRETS = (
@@ -61,8 +61,7 @@ def fill(engine: Engine) -> tuple[str, str]:
     vector = prediction(document=Document("note-2", None, {"bp": 0.1 + 0.2}))
     told = endpoint()
     with Transactions(engine)() as transaction:
-        transaction.predictions.add(waiting.prediction)
-        transaction.predictions.add(vector)
+        add_predictions(transaction, waiting.prediction, vector)
         transaction.reviews.add(waiting)
         skipped = waiting.claimed(ANN.id, START, timedelta(0))
         transaction.reviews.save(skipped.skipped(ANN.id, "marker-reason", START))
@@ -150,7 +149,7 @@ def test_a_plain_text_that_looks_sealed_stays_what_it_is(opened: Open) -> None:
     for written in ("sw1:0a1b2c3d:AAAA", "sw0:x", "sw1:", "sw0:sw1:x"):
         one = prediction(document=Document(None, written))
         with Transactions(engine)() as transaction:
-            transaction.predictions.add(one)
+            add_predictions(transaction, one)
             kept = transaction.predictions.get(one.id)
             assert kept is not None
             assert kept.document.text == written
@@ -199,8 +198,7 @@ def test_many_rows_are_sealed_in_batches(opened: Open, monkeypatch: pytest.Monke
     monkeypatch.setattr(encryption, "_ROWS_AT_ONCE", 3)
     plain = opened()
     with Transactions(plain)() as transaction:
-        for _ in range(10):
-            transaction.predictions.add(prediction())
+        add_predictions(transaction, *(prediction() for _ in range(10)))
         transaction.commit()
     assert "fever, no cough" in dump(plain)
     assert encryption.reseal(opened(ONE), silent) == 20

@@ -21,7 +21,7 @@ from service.domain.predictions import Document
 from service.use_cases.ports import Begin
 from service.use_cases.prediction_ports import PredictionFilter
 from tests.database import PostgresServer, find_binaries, run_server
-from tests.samples import prediction
+from tests.samples import add_predictions, prediction
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
 def store(begin: Begin, document: Document | None = None) -> str:
     made = prediction(document=document)
     with begin() as transaction:
-        transaction.predictions.add(made)
+        add_predictions(transaction, made)
         transaction.commit()
     return made.id
 
@@ -155,7 +155,7 @@ def test_a_read_only_transaction_cannot_write_on_postgresql(postgres_url: str) -
         pytest.raises(StorageUnavailable, match="accepts no writes"),
         begin(read_only=True) as transaction,
     ):
-        transaction.predictions.add(prediction())
+        add_predictions(transaction, prediction())
     store(begin)  # and the connection went back to the pool as it was
     engine.dispose()
 
@@ -167,7 +167,7 @@ def test_a_transaction_is_rolled_back_and_its_connection_free_after_any_error(
 
     def fail() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             raise KeyboardInterrupt
 
     for _ in range(MOST_CONNECTIONS + 5):
@@ -187,7 +187,7 @@ def test_writers_of_one_process_take_turns_instead_of_failing(sqlite_engine: Eng
 
     def slow() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             time.sleep(0.1)
             transaction.commit()
 
@@ -253,9 +253,9 @@ def test_a_session_that_the_server_ended_is_reported_and_the_next_works(
 
     def interrupted() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             end_sessions()
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             transaction.commit()
 
     with pytest.raises(StorageUnavailable):
@@ -274,7 +274,7 @@ def test_a_commit_that_the_server_did_not_confirm_is_reported(
 
     def unconfirmed() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             end_sessions()
             transaction.commit()
 
@@ -292,7 +292,7 @@ def test_a_lost_session_does_not_hide_the_error_that_ended_the_work(
 
     def fail() -> None:
         with begin() as transaction:
-            transaction.predictions.add(prediction())
+            add_predictions(transaction, prediction())
             end_sessions()
             raise ZeroDivisionError
 

@@ -16,7 +16,7 @@ from service.db.unit_of_work import Transactions
 from service.domain.history import Event
 from service.domain.predictions import Document
 from tests.fakes import START
-from tests.samples import ANN, job, key, prediction, task
+from tests.samples import ANN, add_predictions, job, key, prediction, task
 
 DENIED = "permission denied|must be owner"
 
@@ -53,7 +53,7 @@ def work(engine: Engine) -> str:
     with Transactions(engine)() as transaction:
         transaction.keys.add(key())
         transaction.keys.revoke(key().id, START)
-        transaction.predictions.add(waiting.prediction)
+        add_predictions(transaction, waiting.prediction)
         transaction.reviews.add(waiting)
         transaction.reviews.next_for(ANN.id, START, escalated=False)
         transaction.audit_trail.add(Event.by(ANN, "x", "y", id=prediction().id, at=START))

@@ -22,10 +22,9 @@ from service.db.engine import create, sqlite_path
 from service.db.tables import audit_events, metadata
 from service.db.unit_of_work import Transactions
 from service.domain.errors import StorageUnavailable
-from service.domain.history import Event, Origin
-from service.use_cases.prediction_ports import NewPrediction
+from service.domain.history import Event
 from tests.fakes import START
-from tests.samples import model, prediction
+from tests.samples import add_predictions, model, prediction
 
 HEAD = migrate.head()
 
@@ -89,7 +88,7 @@ def test_down_to_nothing_and_up_again(empty_engine: Engine) -> None:
     migrate.upgrade(empty_engine)
     assert structure(empty_engine) == before
     with Transactions(empty_engine)() as transaction:
-        transaction.predictions.add(prediction())
+        add_predictions(transaction, prediction())
 
 
 def test_an_upgrade_of_a_current_database_changes_nothing(engine: Engine) -> None:
@@ -183,7 +182,7 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
     engine = create(sqlite_url)
     made = prediction()
     with Transactions(engine)() as transaction:
-        transaction.predictions.add(made)
+        add_predictions(transaction, made)
         transaction.commit()
     migrate.downgrade(engine, "base")
     copy = sqlite_path(engine).with_name(f"setwise.db.at-{HEAD}")
@@ -193,15 +192,17 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
 
 
 def test_events_of_predictions_become_rows_again(engine: Engine) -> None:
-    made = [prediction(), replace(prediction(), rule="own", threshold=None), prediction()]
+    old, *new = prediction(), prediction(), replace(prediction(), rule="own", threshold=None)
     with Transactions(engine)() as transaction:
-        transaction.predictions.add_all(
-            [NewPrediction(one, Origin("ann", f"r-{n}", "::1")) for n, one in enumerate(made[:2])]
-        )
-        transaction.predictions.add(made[2])
+        add_predictions(transaction, old)
+        transaction.commit()
+    migrate.downgrade(engine, "0017")
+    migrate.upgrade(engine)  # which leaves the old one's event a row of its own
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, *new)
         before = transaction.audit_trail.page(after=None, limit=9).items
         transaction.commit()
-    assert len(before) == 2
+    assert [event.subject for event in before] == [new[1].id, new[0].id, old.id]
     migrate.downgrade(engine, "0017")
     with engine.connect() as connection:
         rows = connection.execute(select(audit_events).order_by(audit_events.c.id.desc()))

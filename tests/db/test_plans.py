@@ -13,7 +13,7 @@ from service.use_cases.ports import UnitOfWork
 from service.use_cases.prediction_ports import PredictionFilter
 from service.use_cases.work_ports import JobFilter
 from tests.fakes import START
-from tests.samples import ANN, CLIENT, job, prediction, task
+from tests.samples import ANN, CLIENT, add_predictions, job, prediction, task
 
 PAGE = {"after": None, "limit": 50}
 QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
@@ -92,7 +92,7 @@ def planned(module_engine: Engine) -> Engine:
     with begin() as transaction:
         for number in range(60):
             one = task(prediction(client_id=f"client {number}"))
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
             transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
         transaction.commit()

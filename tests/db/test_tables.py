@@ -16,6 +16,7 @@ from service.domain.reviews import Annotation
 from tests.fakes import START
 from tests.samples import (
     ANN,
+    add_predictions,
     calibration,
     certification,
     job,
@@ -56,7 +57,7 @@ def _fill(engine: Engine) -> None:
         transaction.models.add(registered)
         transaction.models.activate(registered.id, START, MISSING)
         for one in (waiting, done):
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         skipped = waiting.claimed(ANN.id, START, timedelta(0)).skipped(ANN.id, "why", START)
         transaction.reviews.save(skipped)

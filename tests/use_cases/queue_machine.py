@@ -29,7 +29,7 @@ from service.use_cases.review import (
     SkipReview,
 )
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
-from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, task
+from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
 
 LEASE = timedelta(minutes=15)
 MOST_LEASES = 3
@@ -76,7 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
         with self.begin() as transaction:
             for _ in range(count):
                 one = task()
-                transaction.predictions.add(one.prediction)
+                add_predictions(transaction, one.prediction)
                 transaction.reviews.add(one)
                 self.versions[one.id] = one.version
                 self.skips[one.id] = []

@@ -32,7 +32,7 @@ from service.use_cases.candidates import (
 )
 from service.use_cases.ports import Begin
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
-from tests.samples import ADMIN, CLIENT, LEAD, change, model, prediction
+from tests.samples import ADMIN, CLIENT, LEAD, add_predictions, change, model, prediction
 from tests.use_cases.test_score import Died, Worker
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -85,8 +85,7 @@ class Office:
                 )
                 for text in texts
             ]
-            for one in made:
-                transaction.predictions.add(one)
+            add_predictions(transaction, *made)
             transaction.commit()
         return made
 

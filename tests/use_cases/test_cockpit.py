@@ -18,7 +18,18 @@ from service.use_cases.over_time import Pace, Queue, over_time, queue
 from service.use_cases.ports import Begin
 from service.use_cases.prediction_ports import PredictionFilter
 from tests.fakes import START, FakeClock
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, outcome, prediction, task
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    outcome,
+    prediction,
+    task,
+)
 
 TODAY = START.date()
 DRAWN = Selection(AuditRole.CERTIFICATION, 0.01, 0.1)
@@ -45,7 +56,7 @@ def store(begin: Begin, *found: Prediction, right: bool | None = None, seconds: 
     """Store predictions, each read by Ann and found right or wrong, or waiting to be read."""
     with begin() as transaction:
         for one in found:
-            transaction.predictions.add(one)
+            add_predictions(transaction, one)
             if one.decision is Decision.AUTO:
                 continue
             kind = ReviewKind.AUDIT if one.reason is Reason.AUDIT else ReviewKind.REVIEW

@@ -20,7 +20,16 @@ from service.use_cases.over_time import Pace
 from service.use_cases.ports import Begin
 from service.use_cases.prediction_ports import PredictionFilter
 from tests.fakes import START, FakeClock
-from tests.samples import ADMIN, LEAD, annotation, change, outcome, prediction, task
+from tests.samples import (
+    ADMIN,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    outcome,
+    prediction,
+    task,
+)
 
 SENT_AT, RISK, DAYS = 0.8, 0.05, 10
 ODDS = {0.1: 0.1, 0.3: 0.3}
@@ -77,7 +86,7 @@ def filled(begin: Begin, n: int = 160) -> None:
             )
             role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
             made = replace(made, selection=Selection(role, 0.5, probability if sure else 1.0))
-            transaction.predictions.add(made)
+            add_predictions(transaction, made)
             right = draw.random() < confidence
             if (not sure or audit) and draw.random() < 0.8:
                 kind = ReviewKind.AUDIT if audit else ReviewKind.REVIEW

@@ -15,12 +15,13 @@ from service.domain.errors import (
     StaleVersion,
     VersionRequired,
 )
+from service.domain.history import PREDICTION_CREATED
 from service.domain.people import Caller
 from service.domain.reviews import Annotation, ReviewState, ReviewTask
 from service.use_cases.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
 from service.use_cases.review import ClaimReview, CompleteReview, ExpireLeases, ReleaseReview
 from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
-from tests.samples import ANN, BEN, CLIENT, task
+from tests.samples import ANN, BEN, CLIENT, add_predictions, task
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Desk:
         """Return fresh tasks, all of them the caller's."""
         with self.database() as transaction:
             for one in (task() for _ in range(count)):
-                transaction.predictions.add(one.prediction)
+                add_predictions(transaction, one.prediction)
                 transaction.reviews.add(one)
             transaction.commit()
         found = [self.claim(caller) for _ in range(count)]
@@ -63,7 +64,8 @@ class Desk:
         return len(self.database.contents.outgoing.messages)
 
     def actions(self) -> list[str]:
-        return [event.action for event in self.database.contents.events.values()]
+        events = self.database.contents.events.values()
+        return [event.action for event in events if event.action != PREDICTION_CREATED]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ from tests.samples import (
     CLIENT,
     LEAD,
     OTHER_CLIENT,
+    add_predictions,
     annotation,
     leased,
     outcome,
@@ -64,7 +65,7 @@ def fill(begin: Begin, n: int = 8) -> list[Prediction]:
     ]
     with begin() as transaction:
         for one in made:
-            transaction.predictions.add(one)
+            add_predictions(transaction, one)
             transaction.outcomes.add(outcome(one, "a"))
         transaction.commit()
     return made
@@ -122,7 +123,7 @@ def test_outcomes_and_annotations_stand_beside_what_was_predicted(
 def annotate(begin: Begin) -> Prediction:
     held = leased()
     with begin() as transaction:
-        transaction.predictions.add(held.prediction)
+        add_predictions(transaction, held.prediction)
         transaction.reviews.add(held)
         transaction.reviews.annotate(annotation(held, "a"))
         transaction.commit()

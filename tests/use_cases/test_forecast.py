@@ -20,7 +20,18 @@ from service.use_cases.forecast import (
 from service.use_cases.ports import Begin
 from service.use_cases.reliability import ReportReliability
 from tests.fakes import START, FakeClock
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, leased, outcome, prediction
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    leased,
+    outcome,
+    prediction,
+)
 
 RULE = {"kind": "metadata", "field": "site", "values": ["north"]}
 
@@ -36,7 +47,7 @@ def fill(begin: Begin, *confidences: float, right: bool | None = None, site: str
                 reason=Reason.ABOVE_THRESHOLD if confidence >= 0.8 else Reason.BELOW_THRESHOLD,
                 created_at=START + timedelta(hours=number),
             )
-            transaction.predictions.add(made)
+            add_predictions(transaction, made)
             if right is not None:
                 transaction.outcomes.add(outcome(made, *(("a", "b") if right else ("c",))))
         transaction.commit()
@@ -103,7 +114,7 @@ def test_the_curve_falls_from_everything_to_nothing(begin: Begin) -> None:
 def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Begin) -> None:
     held = leased()
     with begin() as transaction:
-        transaction.predictions.add(held.prediction)
+        add_predictions(transaction, held.prediction)
         transaction.reviews.add(held)
         transaction.reviews.annotate(annotation(held, "a", "b"))
         transaction.commit()

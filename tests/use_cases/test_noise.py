@@ -15,7 +15,7 @@ from service.domain.routing import FIRST_POLICY_VERSION
 from service.use_cases.noise import GroupReport, NoiseReport, report_noise
 from service.use_cases.ports import UnitOfWork
 from tests.fakes import START, FakeDatabase
-from tests.samples import ANN, BEN, CAT, LEAD, annotation, change, prediction, task
+from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
 
 RIGHT, WRONG = ("a", "b"), ("c",)
 REREAD = 0.5
@@ -85,7 +85,7 @@ class Readers:
 
     def _predicted(self, transaction: UnitOfWork, confidence: float) -> ReviewTask:
         made = replace(prediction(confidence=confidence), policy_version=self.policy.version)
-        transaction.predictions.add(made)
+        add_predictions(transaction, made)
         return task(made)
 
     def _say(

@@ -11,7 +11,7 @@ from service.domain.predictions import Decision, Prediction, Reason
 from service.use_cases.outcomes import ListOutcomes, ReportOutcome
 from service.use_cases.ports import Begin
 from tests.fakes import FakeClock
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, prediction
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def stored(begin: Begin, *, sent: bool) -> Prediction:
         prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD) if sent else prediction()
     )
     with begin() as transaction:
-        transaction.predictions.add(made)
+        add_predictions(transaction, made)
         transaction.commit()
     return made
 
@@ -46,7 +46,7 @@ def test_a_sent_set_found_wrong_is_corrected_once(begin: Begin, report: ReportOu
     assert message.data["previous_labels"] == ["a", "b"]
     assert message.data["outcome_id"] == outcome.id
     with begin(read_only=True) as transaction:
-        (event,) = transaction.audit_trail.page(after=None, limit=9).items
+        event, _ = transaction.audit_trail.page(after=None, limit=9).items  # newest first
     assert (event.action, event.subject, event.request_id) == ("outcome.reported", made.id, "r-1")
     assert event.detail["corrects"] is True
 

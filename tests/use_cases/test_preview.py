@@ -7,7 +7,7 @@ from service.domain.predictions import Decision, Reason
 from service.domain.routing import ThresholdMode
 from service.use_cases.preview import PreviewChange
 from tests.fakes import FakeClock, FakeDatabase
-from tests.samples import ADMIN, ANN, certification, change, prediction
+from tests.samples import ADMIN, ANN, add_predictions, certification, change, prediction
 
 
 @pytest.fixture
@@ -15,9 +15,9 @@ def database() -> FakeDatabase:
     database = FakeDatabase()
     with database() as transaction:
         for confidence in (0.95, 0.85, 0.6, 0.3):
-            transaction.predictions.add(prediction(confidence=confidence))
+            add_predictions(transaction, prediction(confidence=confidence))
         sent = prediction(confidence=0.9, decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
-        transaction.predictions.add(sent)
+        add_predictions(transaction, sent)
         transaction.commit()
     return database
 

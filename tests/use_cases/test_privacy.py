@@ -9,6 +9,7 @@ import pytest
 from service.domain.accounts import Person
 from service.domain.delivery import Answer, Attempt, DeliveryState, auto_sent
 from service.domain.errors import Forbidden, InvalidRequest, LastAdmin, PersonNotFound
+from service.domain.history import PREDICTION_CREATED
 from service.domain.people import Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import Annotation, HeldDecision, ReviewTask
@@ -16,7 +17,7 @@ from service.use_cases import privacy
 from service.use_cases.ports import Begin
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
 from tests.fakes import FakeClock, FakeIds
-from tests.samples import ADMIN, ANN, BEN, delivery, endpoint, prediction, task
+from tests.samples import ADMIN, ANN, BEN, add_predictions, delivery, endpoint, prediction, task
 
 DAY = timedelta(days=1)
 NOW = FakeClock()()
@@ -56,14 +57,14 @@ class Archive:
     def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
         made = self._made(age, name, Decision.AUTO)
         with self.begin() as transaction:
-            transaction.predictions.add(made)
+            add_predictions(transaction, made)
             transaction.commit()
         return made
 
     def queued(self, age: timedelta, name: str = "note-1") -> ReviewTask:
         waiting = task(self._made(age, name, Decision.REVIEW))
         with self.begin() as transaction:
-            transaction.predictions.add(waiting.prediction)
+            add_predictions(transaction, waiting.prediction)
             transaction.reviews.add(waiting)
             transaction.commit()
         return waiting
@@ -101,7 +102,8 @@ class Archive:
 
     def actions(self) -> list[str]:
         with self.begin(read_only=True) as transaction:
-            return [e.action for e in transaction.audit_trail.page(after=None, limit=99).items]
+            events = transaction.audit_trail.page(after=None, limit=99).items
+        return [event.action for event in events if event.action != PREDICTION_CREATED]
 
     def _made(self, age: timedelta, name: str, decision: Decision) -> Prediction:
         reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD

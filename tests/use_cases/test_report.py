@@ -7,7 +7,7 @@ from service.domain.people import SYSTEM
 from service.domain.predictions import Decision, Reason
 from service.use_cases.report import Counts, Summary
 from tests.fakes import START, FakeDatabase
-from tests.samples import ADMIN, ANN, CLIENT, LEAD, leased, prediction, task
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, add_predictions, leased, prediction, task
 
 
 def test_an_empty_service_counts_nothing() -> None:
@@ -27,9 +27,9 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
         escalated = held.skipped(reviewer, "why", START)
     tasks = [task(), task(unknown), leased(), completed, escalated]
     with database() as transaction:
-        transaction.predictions.add(sent)
+        add_predictions(transaction, sent)
         for one in tasks:
-            transaction.predictions.add(one.prediction)
+            add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         transaction.commit()
     counts = Summary(database)(LEAD)
