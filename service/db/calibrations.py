@@ -15,6 +15,7 @@ from sqlalchemy import (
     select,
 )
 
+from service.db.activations import made_by_model
 from service.db.predictions import to_prediction
 from service.db.reviews import to_annotation
 from service.db.tables import (
@@ -102,7 +103,7 @@ class SqlCalibrations:
             column.id.in_(select(annotations.c.prediction_id)),
             column.id.in_(select(outcomes.c.prediction_id)),
         )
-        wanted = and_(column.model_version == model_version, spoken_of)
+        wanted = and_(made_by_model(self._connection, model_version), spoken_of)
         found = self._predictions(wanted, limit)
         if not found:
             return []
@@ -114,7 +115,7 @@ class SqlCalibrations:
         ]
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
-        return self._predictions(predictions.c.model_version == model_version, limit)
+        return self._predictions(made_by_model(self._connection, model_version), limit)
 
     def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:
         query = select(predictions).where(wanted).order_by(predictions.c.id.desc()).limit(limit)

@@ -4,6 +4,7 @@ from collections import defaultdict
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert, select
 
+from service.db.activations import made_by
 from service.db.reviews import to_annotation
 from service.db.tables import AUDITED, annotations, certifications, predictions
 from service.domain.audits import AuditRole
@@ -115,8 +116,7 @@ class SqlCertifications:
         query = (
             select(column.confidence)
             .where(
-                column.model_version == scorer.model_version,
-                column.calibrator_version == scorer.calibrator_version,
+                made_by(self._connection, scorer),
                 column.audit_role != AuditRole.CERTIFICATION.value,
                 column.reason.not_in([Reason.OUT_OF_DOMAIN.value, Reason.RULE.value]),
             )

@@ -1,5 +1,6 @@
 """The queries of every request find their rows by index, however long the history is."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from service.use_cases.ports import UnitOfWork
 from service.use_cases.prediction_ports import PredictionFilter
 from service.use_cases.work_ports import JobFilter
 from tests.fakes import START
-from tests.samples import ANN, CLIENT, add_predictions, job, prediction, task
+from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
 
 PAGE = {"after": None, "limit": 50}
 QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
@@ -57,6 +58,8 @@ REPORTS: dict[str, Callable[[UnitOfWork], object]] = {
 
 
 SCORER = Scorer("m", "c")
+MODEL = model()
+LEARNT = calibration(MODEL)
 FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
     "audits that the breaker watches": (
         lambda it: it.breakers.audits(SCORER, after=None, limit=50),
@@ -84,12 +87,25 @@ FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
 """Queries of the cockpit and of each finished audit, each with the index that they start from."""
 
 
+SINCE_ACTIVATION: dict[str, Callable[[UnitOfWork], object]] = {
+    "predictions of a model": lambda it: it.calibrations.recent(MODEL.version, limit=50),
+    "reviewed ones": lambda it: it.calibrations.reviewed(MODEL.version, limit=50),
+    "those of a calibrator": lambda it: it.certifications.unaudited(
+        Scorer(MODEL.version, LEARNT.version), limit=50
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def planned(module_engine: Engine) -> Engine:
     """Return an engine on a database whose planner believes that its tables are long."""
     engine = module_engine
     begin = Transactions(engine)
     with begin() as transaction:
+        transaction.models.add(MODEL)
+        transaction.models.activate(MODEL.id, START, MODEL.id)
+        transaction.calibrations.add(LEARNT)
+        transaction.calibrations.activate(MODEL.id, LEARNT.id, START, LEARNT.id)
         for number in range(60):
             one = task(prediction(client_id=f"client {number}"))
             add_predictions(transaction, one.prediction)
@@ -170,6 +186,26 @@ def test_audits_are_found_among_all_predictions_by_index(
             f"{statement}\n{plan}"
         )
         assert index in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize("query", SINCE_ACTIVATION.values(), ids=SINCE_ACTIVATION)
+def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
+    planned: Engine, query: Callable[[UnitOfWork], object]
+) -> None:
+    ranges = {
+        "postgresql": r"pk_predictions on predictions.*\n *Index Cond: \(+id >= ",
+        "sqlite": r"predictions USING INDEX sqlite_autoindex_predictions_1 \(id>\?\)",
+    }
+    found = [
+        (statement, plan)
+        for statement, plan in plans(planned, query)
+        if "predictions.confidence" in statement
+    ]
+    assert found
+    for statement, plan in found:
+        assert re.search(ranges[planned.dialect.name], plan), f"{statement}\n{plan}"
+        assert "TEMP B-TREE" not in plan
+        assert "Sort " not in plan
 
 
 # PostgreSQL has its statistics from autovacuum; nothing gathers SQLite's.
