@@ -19,6 +19,10 @@ _PER_CHARACTER = 6.6
 """Width of a label's character, for labels that should not meet."""
 
 
+_LEAST_SCALE = 0.96
+"""A chart is shown no smaller: its words, of 11.5 pixels, would be too small to read."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """What lies along one side: numbers from ``low`` to ``high``, and which of them are written.
@@ -94,6 +98,7 @@ def chart(
         *inside,
         class_="chart",
         viewBox=f"0 0 {frame.width} {frame.height}",
+        width=f"{frame.width * _LEAST_SCALE:.0f}",
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
     )

@@ -43,6 +43,7 @@ def volume(seen: Cockpit) -> Figure:
         terms=("coverage", "audit"),
         legend=ROUTES,
         whole=True,
+        newest_last=True,
     )
     if not seen.documents:
         return figure
@@ -102,6 +103,7 @@ def accuracy(seen: Cockpit) -> Figure:
         ),
         terms=("set accuracy", "audit", "exact bounds"),
         legend=(("sent", "accuracy, with exact bounds"), ("warn stroke", "target")),
+        newest_last=True,
     )
     if not known:
         return figure
@@ -154,6 +156,7 @@ def backlog(seen: Cockpit) -> Figure:
         [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
         empty="Nothing has waited for a person during this time.",
         legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "if it goes on so")),
+        newest_last=True,
     )
     if not any(row.backlog or row.arrived for row in seen.rows):
         return figure

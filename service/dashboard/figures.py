@@ -61,6 +61,8 @@ class Figure:
         Classes and words.
     whole : bool
         It takes the whole width.
+    newest_last : bool
+        The chart goes with time; where it has too little room, its end is shown first.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Figure:
     terms: Sequence[str] = ()
     legend: Sequence[tuple[str, str]] = field(default=())
     whole: bool = False
+    newest_last: bool = False
 
     def written(self) -> list[list[str]]:
         """Return the rows of the table as people read them."""

@@ -65,3 +65,41 @@ def test_an_administrator_is_led_to_where_it_can_be_put_into_force(sign_in: Sign
     page = sign_in("admin", "/cockpit?threshold=0.5")
     page.get_by_role("link", name="Change the policy").click()
     expect(page).to_have_url(re.compile("/board/policy$"))
+
+
+FONT_SIZES = """() => [...document.querySelectorAll(".chart")].map((chart) => {
+  const scale = chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+  const sizes = [...chart.querySelectorAll("text")].map((it) => getComputedStyle(it).fontSize);
+  return [chart.closest("section").id, scale * Math.min(...sizes.map(parseFloat))];
+})"""
+ENDS = """() => Object.fromEntries([...document.querySelectorAll(".chart-box")].map((box) => [
+  box.closest("section").id, box.scrollLeft + box.clientWidth > box.scrollWidth - 2,
+]))"""
+OVERFLOWS = """() => Object.fromEntries([...document.querySelectorAll(".chart-box")].map((box) => [
+  box.closest("section").id,
+  [box.scrollWidth > box.clientWidth, box.scrollHeight > box.clientHeight, box.tabIndex],
+]))"""
+
+
+@pytest.mark.parametrize("width", [1280, 1000, 640, 320])
+def test_words_in_charts_stay_large_enough_to_read(sign_in: SignIn, width: int) -> None:
+    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page.set_viewport_size({"width": width, "height": 900})
+    sizes = page.evaluate(FONT_SIZES)
+    assert {"volume", "what-if", "confidence"} <= {name for name, _ in sizes}
+    assert min(size for _, size in sizes) >= 11, sizes
+
+
+def test_a_chart_scrolls_in_a_box_of_its_own(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/cockpit?threshold=0.5")
+    assert {tuple(each) for each in page.evaluate(OVERFLOWS).values()} == {(False, False, -1)}
+    page.set_viewport_size({"width": 640, "height": 900})
+    expect(page.locator("#what-if .chart-box")).to_have_attribute("tabindex", "0")
+    assert page.evaluate(OVERFLOWS)["what-if"] == [True, False, 0]
+    ends = page.evaluate(ENDS)
+    assert (ends["volume"], ends["what-if"]) == (True, False), "where it goes with time, the newest"
+    box = page.get_by_role("region", name="Chart of What if the threshold")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('#what-if .chart-box').scrollLeft > 0")
+    assert page.evaluate("document.documentElement.scrollWidth") == 640

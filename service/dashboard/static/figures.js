@@ -1,0 +1,15 @@
+// Takes boxes that have nothing to scroll out of the way of whoever goes on with the tab key, and
+// shows the newest first where a chart that goes with time is wider than its box. Without this
+// script each box is a stop, and shows its beginning.
+
+const seen = new ResizeObserver((changes) => {
+  for (const { target: box } of changes) {
+    const scrolls = box.scrollWidth > box.clientWidth;
+    if (scrolls && "newestLast" in box.dataset && box.tabIndex < 0) box.scrollLeft = box.scrollWidth;
+    box.tabIndex = scrolls ? 0 : -1;
+  }
+});
+for (const box of document.querySelectorAll(".chart-box")) {
+  box.tabIndex = -1;
+  seen.observe(box);
+}
