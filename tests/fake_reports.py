@@ -1,7 +1,7 @@
 """Aggregates for reports, in memory."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -48,24 +48,33 @@ class FakeReports:
         stored = self.contents.outcomes.values()
         return last_told(one for one in stored if one.prediction_id == prediction_id)
 
-    def tally(self, since: datetime) -> Counted:
+    def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
         found = self._since(since)
+
+        def place(one: Prediction) -> tuple[None, int, float | None]:
+            confidence = one.scored.confidence
+            reached = max((split for split in splits if split <= confidence), default=None)
+            return None, step_of(confidence), reached
+
         return Counted(
-            self._cells(found, lambda one: (_day(one.created_at), None)),
-            self._cells(found, lambda one: (None, step_of(one.scored.confidence))),
+            self._cells(found, lambda one: (_day(one.created_at), None, None)),
+            self._cells(found, place),
         )
 
     def _cells(
         self,
         found: list[Prediction],
-        place: Callable[[Prediction], tuple[date | None, int | None]],
+        place: Callable[[Prediction], tuple[date | None, int | None, float | None]],
     ) -> list[Cell]:
         documents: Counter[tuple[object, ...]] = Counter()
         confidence: Counter[tuple[object, ...]] = Counter()
         for one in found:
             said, told = self._said(one.id), self._told(one.id)
+            day, step, split = place(one)
             key = (
-                *place(one),
+                split,
+                day,
+                step,
                 one.decision,
                 one.reason,
                 one.selection.inclusion_probability,
@@ -74,7 +83,7 @@ class FakeReports:
             )
             documents[key] += 1
             confidence[key] += one.scored.confidence
-        return [Cell(*key, documents[key], confidence[key]) for key in documents]
+        return [Cell(*key[1:], documents[key], confidence[key], split=key[0]) for key in documents]
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
         arrived = Counter(

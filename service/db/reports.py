@@ -4,6 +4,7 @@ Everything starts from an instant, so that a long history costs nothing. Rows of
 wide; only the few whose labels are shown are read.
 """
 
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    literal,
     null,
     or_,
     select,
@@ -57,8 +59,9 @@ class SqlReports:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def tally(self, since: datetime) -> Counted:
-        alike = self._alike(since).subquery()
+    def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
+        splits = sorted(splits)
+        alike = self._alike(since, splits).subquery()
         keys = [key for key in alike.c if key.name != "confidence"]
         # Counted once, and then put together in two ways from what is far less: a table expression
         # that is named twice is computed once.
@@ -67,38 +70,49 @@ class SqlReports:
             .group_by(*keys)
             .cte("fine")
         )
-        kinds = [fine.c[key.name] for key in keys[2:]]
+        kinds = [fine.c[key.name] for key in keys[3:]]
         sums = (func.sum(fine.c.n).label("n"), func.sum(fine.c.total).label("total"))
         no_day, no_step = cast(null(), Date), cast(null(), Integer)
         query = union_all(
-            select(fine.c.day, no_step.label("step"), *kinds, *sums).group_by(fine.c.day, *kinds),
-            select(no_day, fine.c.step, *kinds, *sums).group_by(fine.c.step, *kinds),
+            select(
+                fine.c.day, no_step.label("step"), literal(0).label("reached"), *kinds, *sums
+            ).group_by(fine.c.day, *kinds),
+            select(no_day, fine.c.step, fine.c.reached, *kinds, *sums).group_by(
+                fine.c.step, fine.c.reached, *kinds
+            ),
         )
         tally = Counted([], [])
         for row in self._connection.execute(query):
             cell = Cell(
                 day=None if row[0] is None else _date(row[0]),
                 step=row[1],
-                decision=Decision(row[2]),
-                reason=_REASONS[row[3]],
-                inclusion_probability=row[4],
-                said=flag(row[5]),
-                told=flag(row[6]),
-                documents=int(row[7]),
-                confidence=row[8],
+                decision=Decision(row[3]),
+                reason=_REASONS[row[4]],
+                inclusion_probability=row[5],
+                said=flag(row[6]),
+                told=flag(row[7]),
+                documents=int(row[8]),
+                confidence=row[9],
+                split=splits[row[2] - 1] if row[2] else None,
             )
             (tally.by_day if cell.step is None else tally.by_step).append(cell)
         return tally
 
-    def _alike(self, since: datetime) -> Select[Any]:  # Any: of several columns
+    def _alike(
+        self, since: datetime, splits: Sequence[float]
+    ) -> Select[Any]:  # Any: of several columns
         """Return what predictions are counted by, a row for each."""
         column = predictions.c
         # What `service.domain.verdicts.step_of` says.
         nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
         step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
+        reached: ColumnElement[int] = literal(0)
+        for split in splits:
+            reached += case((column.confidence >= split, 1), else_=0)
         counted = [
             self._day(column.created_at).label("day"),
             step.label("step"),
+            reached.label("reached"),
             column.decision,
             column.reason,
             column.inclusion_probability,

@@ -63,6 +63,8 @@ class Cell(NamedTuple):
         How many they are.
     confidence : float
         Sum over them.
+    split : float or None
+        The greatest of the thresholds asked for that they reach, if any: some lie within a step.
     """
 
     day: date | None
@@ -74,11 +76,12 @@ class Cell(NamedTuple):
     told: bool | None
     documents: int
     confidence: float
+    split: float | None = None
 
     @property
     def least(self) -> float:
         """The least confidence that they may have."""
-        return (self.step or 0) / STEPS
+        return max((self.step or 0) / STEPS, self.split or 0.0)
 
     @property
     def sendable(self) -> bool:

@@ -1,7 +1,7 @@
 """The numbers from which a lead decides whether to trust the machine, all of one instant."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from service.domain.certification import Certification
@@ -9,7 +9,7 @@ from service.domain.errors import FieldFault, InvalidRequest
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Reason
 from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.domain.verdicts import STEPS, Cell, confident, standing, step_of
+from service.domain.verdicts import STEPS, Cell, confident, standing
 from service.use_cases.certify import SCHEDULE
 from service.use_cases.forecast import (
     LEAST_CHECKED,
@@ -174,7 +174,8 @@ class ReadCockpit:
         since = datetime.combine(first, time(), UTC)
         with self.begin(read_only=True, snapshot=True) as transaction:
             policy = transaction.policies.current()
-            tally = transaction.reports.tally(since)
+            looked_at = [one for one in (in_force(policy), what_if.threshold) if one is not None]
+            tally = transaction.reports.tally(since, looked_at)
             reviews = transaction.reports.review_days(since)
             checked = transaction.reports.checked(since, MOST_CHECKED)
             lines = transaction.backlog.read().reviews
@@ -281,16 +282,12 @@ def _what_if(
     """Return the curve, the policy in force, and the one that is asked for if there is one."""
     sendable = [cell.sendable for cell in cells]
 
-    def at(thresholds: Sequence[float | None]) -> list[Forecast]:
-        # Cells begin at steps; a threshold in between counts as the step below it.
-        steps = [None if one is None else step_of(one) / STEPS for one in thresholds]
-        made = forecasts(cells, steps, sendable=sendable, risk=policy.risk, days=days)
-        return [replace(one, threshold=given) for one, given in zip(made, thresholds, strict=True)]
-
+    # Cells begin at these steps, and at the two thresholds that may lie between them.
     steps = [step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)]
     target = what_if.target_accuracy
     every = [] if target is None else [step / STEPS for step in range(STEPS + 1)]
-    made = at([*steps, in_force(policy), what_if.threshold, None, *every])
+    thresholds = [*steps, in_force(policy), what_if.threshold, None, *every]
+    made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
     curve, (now, then, nothing) = made[: len(steps)], made[len(steps) : len(steps) + 3]
     if target is not None:
         others = made[len(steps) + 3 :]

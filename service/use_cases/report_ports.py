@@ -1,5 +1,6 @@
 """What is needed of the past from the world outside: rows for exports, counts for reports."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -53,8 +54,11 @@ class Backlogs(Protocol):
 class Reports(Protocol):
     """Aggregates of what was predicted and reviewed, by days in UTC."""
 
-    def tally(self, since: datetime) -> Counted:
-        """Return the predictions made from ``since`` on, counted by what they have in common."""
+    def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
+        """Return the predictions made from ``since`` on, counted by what they have in common.
+
+        Steps of confidence within which one of ``splits`` lies are counted in parts.
+        """
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
         """Return what came to reviewers and what they completed, a row a day, oldest first."""

@@ -120,6 +120,21 @@ def test_each_step_begins_at_its_own_number(begin: Begin) -> None:
     assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
 
 
+def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Begin) -> None:
+    stored(begin, *(prediction(confidence=one) for one in (0.2, 0.871, 0.873, 0.874, 0.875, 1.0)))
+    with begin(read_only=True) as transaction:
+        by_day, by_step = transaction.reports.tally(LONG_AGO, [0.875, 0.873])
+    found = {(cell.step, cell.split): (cell.least, cell.documents) for cell in by_step}
+    assert found == {
+        (40, None): (0.2, 1),
+        (174, None): (0.87, 1),
+        (174, 0.873): (0.873, 2),
+        (175, 0.875): (0.875, 1),
+        (200, 0.875): (1.0, 1),
+    }
+    assert [(cell.split, cell.documents) for cell in by_day] == [(None, 6)]
+
+
 def test_days_end_at_midnight_in_utc(begin: Begin) -> None:
     midnight = datetime(2026, 3, 1, tzinfo=UTC)
     just_before = midnight - timedelta(microseconds=1)

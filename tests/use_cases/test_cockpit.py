@@ -144,6 +144,22 @@ def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
     assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 101
 
 
+@pytest.mark.parametrize("threshold", [0.873, 0.8749, 0.875, 0.0])
+def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
+    begin: Begin, threshold: float
+) -> None:
+    confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
+    store(begin, *(made(one) for one in confidences))
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=threshold), None)
+    seen = read(begin, what_if=WhatIf(threshold=0.874))
+    assert seen.now.sent == sum(one >= threshold for one in confidences)
+    assert seen.then is not None
+    assert seen.then.sent == sum(one >= 0.874 for one in confidences)
+    assert [one.sent for one in seen.curve] == [
+        sum(one >= step / 100 for one in confidences) for step in range(101)
+    ]
+
+
 def test_days_and_weeks_hold_the_same_documents(filled: Begin) -> None:
     days, weeks = read(filled), read(filled, pace=Pace.WEEK)
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
