@@ -20,6 +20,7 @@ from models.confidence.calibrators import SetCalibrator
 from models.confidence.label_calibrator import LabelCalibrator
 from models.confidence.label_stack import LabelStack, LabelVotes
 from models.corpus.text import TextVectorizer
+from models.ranking import rank_largest
 from models.sets.candidates import CandidateSets, concatenate
 from models.sets.decider import Decider
 from models.sets.evidence import CandidateSource, Evidence
@@ -424,21 +425,9 @@ def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]
     int64 ndarray of shape (n_documents, min(limit, n_labels))
     """
     n, n_labels = marginals.shape
-    k = min(limit, n_labels)
-    out = np.empty((n, k), dtype=np.int64)
+    out = np.empty((n, min(limit, n_labels)), dtype=np.int64)
     for i in range(n):
-        row, best = marginals[i], out[i]
-        held = 0
-        for label in range(n_labels):
-            value = row[label]
-            if held == k and (k == 0 or value <= row[best[k - 1]]):
-                continue
-            held = min(held + 1, k)
-            slot = held - 1
-            while slot > 0 and row[best[slot - 1]] < value:
-                best[slot] = best[slot - 1]
-                slot -= 1
-            best[slot] = label
+        rank_largest(marginals[i], out[i])
     return out
 
 

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from models.confidence.calibrators import BoostedSets
+from models.ranking import rank_largest
 from models.sets.features import SetFeatureTable
 from models.sets.votes import SeenSets, SetVotes
 
@@ -166,24 +167,6 @@ def sum_by_label(
 
 
 @njit(cache=True, nogil=True)
-def _rank_labels(
-    values: NDArray[np.float32], room: int, place: NDArray[np.int64]
-) -> None:  # pragma: no cover - compiled
-    """Write the labels with the ``room`` largest values to ``place``, falling."""
-    held = 0
-    for label in range(len(values)):
-        if held == room and values[label] <= values[place[held - 1]]:
-            continue
-        if held < room:
-            held += 1
-        slot = held - 1
-        while slot > 0 and values[place[slot - 1]] < values[label]:
-            place[slot] = place[slot - 1]
-            slot -= 1
-        place[slot] = label
-
-
-@njit(cache=True, nogil=True)
 def describe_pairs(
     logits: NDArray[np.float64], votes: NDArray[np.float32], n_likely: int, n_voted: int
 ) -> tuple[
@@ -210,7 +193,7 @@ def describe_pairs(
         start = end
         for g in range(1 + n_voters):
             room = n_likely if g == 0 else n_voted
-            _rank_labels(own if g == 0 else votes[g - 1, i], room, place[g])
+            rank_largest(own if g == 0 else votes[g - 1, i], place[g, :room])
             rank[g, :] = room
             for slot in range(room):
                 label = place[g, slot]

@@ -8,6 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from models.ranking import rank_largest
 from models.sets.candidates import CandidateSets, RaggedSets
 from models.sets.evidence import Evidence
 from models.sets.votes import tally
@@ -119,43 +120,25 @@ def fill_margins(
     """Fill the columns of `MarginFeatures`."""
     n_labels = P.shape[1]
     inside = np.zeros(n_labels, dtype=np.bool_)
-    likely = np.empty(n_labels, dtype=np.int64)
+    place = np.empty(n_labels, dtype=np.int64)
     for i in range(len(P)):
         sizes = np.diff(sets.indptr[doc_indptr[i] : doc_indptr[i + 1] + 1])
         # The likeliest label outside a set is among one more labels than the largest set holds.
-        held = _find_likely(P[i], likely[: min(sizes.max() + 1, n_labels)])
+        likely = place[: min(sizes.max() + 1, n_labels)]
+        rank_largest(P[i], likely)
         expected = P[i].sum()
         best = log_score[doc_indptr[i] : doc_indptr[i + 1]].max()
         for s in range(doc_indptr[i], doc_indptr[i + 1]):
             members = sets.labels[sets.indptr[s] : sets.indptr[s + 1]]
             inside[members] = True
             outside = 0
-            while outside < held and inside[likely[outside]]:
+            while outside < len(likely) and inside[likely[outside]]:
                 outside += 1
             inside[members] = False
             out[s, 0] = log_score[s] - best
             out[s, 1] = _log_odds(P[i][members].min()) if len(members) else 0.0
-            out[s, 2] = _log_odds(P[i, likely[outside]]) if outside < held else 0.0
+            out[s, 2] = _log_odds(P[i, likely[outside]]) if outside < len(likely) else 0.0
             out[s, 3] = len(members) - expected
-
-
-@njit(cache=True, nogil=True)
-def _find_likely(
-    p: NDArray[np.float64], likely: NDArray[np.int64]
-) -> int:  # pragma: no cover - compiled
-    """Fill ``likely`` with the most probable labels, falling; return how many there are."""
-    held = 0
-    for label in range(len(p)):
-        if held == len(likely) and p[label] <= p[likely[held - 1]]:
-            continue
-        if held < len(likely):
-            held += 1
-        slot = held - 1
-        while slot > 0 and p[likely[slot - 1]] < p[label]:
-            likely[slot] = likely[slot - 1]
-            slot -= 1
-        likely[slot] = label
-    return held
 
 
 @njit(cache=True, nogil=True)

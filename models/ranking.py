@@ -1,0 +1,39 @@
+"""The few largest of many values."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def rank_largest(
+    values: NDArray[Any],  # Any: float32 or float64
+    place: NDArray[np.int64],
+) -> None:  # pragma: no cover - compiled
+    """Write to ``place`` where the largest values are, falling, and equal ones in order.
+
+    For few of them: it costs a comparison for each value, and moves for each new one.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Finite.
+    place : int64 ndarray of shape (k,), k <= n
+    """
+    room = len(place)
+    if room == 0:
+        return
+    held = 0
+    for j in range(len(values)):
+        value = values[j]
+        if held == room and value <= values[place[room - 1]]:
+            continue
+        if held < room:
+            held += 1
+        slot = held - 1
+        while slot > 0 and values[place[slot - 1]] < value:
+            place[slot] = place[slot - 1]
+            slot -= 1
+        place[slot] = j
