@@ -7,11 +7,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from service import tracing, wiring
+from service import tracing
 from service.main import create_app
 from service.settings import BadSetting, Settings
 from service.telemetry import Metrics
 from service.tracing import Tracing
+from service.wiring import watching
 from tests.edge import Service
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -24,7 +25,7 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     made = Tracing(exporter)
     edge = service.app.state.edge
     object.__setattr__(edge, "spans", made)
-    stages = wiring._Stages(Metrics(), made)
+    stages = watching.Stages(Metrics(), made)
     object.__setattr__(service.verbs.predict, "stage", stages)
     service.app = create_app(edge)
     try:
@@ -82,5 +83,5 @@ def test_without_the_packages_the_setting_is_refused(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(tracing, "start", missing)
     with pytest.raises(BadSetting, match=r"SETWISE_OTLP_ENDPOINT: needs .*setwise\[telemetry\]"):
-        wiring._tracing(Settings(otlp_endpoint="http://collector:4318"))
-    assert wiring._tracing(Settings()) is None
+        watching.start_tracing(Settings(otlp_endpoint="http://collector:4318"))
+    assert watching.start_tracing(Settings()) is None

@@ -1,0 +1,268 @@
+"""Ports in, all verbs out."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from service.db.clock import utc_now
+from service.db.identity import new_id
+from service.domain.accounts import SessionRule
+from service.domain.audits import Lottery
+from service.domain.breaker import Freshness
+from service.domain.delivery import signing_secret
+from service.domain.people import KeyDigest
+from service.domain.predictions import Prediction
+from service.security.passwords import Argon2Passwords
+from service.settings import Settings
+from service.use_cases import (
+    administer,
+    annotators,
+    audit,
+    breaker,
+    breaker_reset,
+    calibrations,
+    candidates,
+    certify,
+    check,
+    cockpit,
+    decide,
+    deliver,
+    derive,
+    explain,
+    export,
+    forecast,
+    labels,
+    outcomes,
+    oversee,
+    people,
+    predict,
+    preview,
+    privacy,
+    recalibrate,
+    reliability,
+    report,
+    results,
+    review,
+    score,
+    webhooks,
+)
+from service.use_cases.calibration_ports import CalibratorLoader, CalibratorStore
+from service.use_cases.files import Files
+from service.use_cases.model_ports import ArtifactStore, ModelLoader, PredictorSource
+from service.use_cases.people_ports import Passwords
+from service.use_cases.ports import Begin, Clock, NewId, Stage, unwatched
+from service.use_cases.rates import ReportedRates
+from service.use_cases.verbs import Verbs
+from service.wiring.keys import derived
+
+
+def verbs(
+    settings: Settings,
+    begin: Begin,
+    *,
+    predictors: PredictorSource,
+    loader: ModelLoader,
+    calibrator_loader: CalibratorLoader,
+    shadow: Callable[[Sequence[Prediction]], None] = predict.nobody,
+    store: ArtifactStore,
+    calibrators: CalibratorStore,
+    files: Files,
+    pepper: bytes,
+    lease_clock: Clock,
+    clock: Clock = utc_now,
+    ids: NewId = new_id,
+    passwords: Passwords | None = None,
+    stage: Stage = unwatched,
+) -> Verbs:
+    """Return all verbs over the given ports.
+
+    Parameters
+    ----------
+    lease_clock : callable
+        The clock that every server with this database shares; leases are measured with it.
+    passwords : Passwords or None
+        Argon2id with sound parameters unless given.
+    """
+    desk: dict[str, Any] = {  # Any: three arguments that every verb on reviews takes
+        "begin": begin,
+        "now": lease_clock,
+        "new_id": ids,
+    }
+    office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
+    lease = timedelta(seconds=settings.lease_s)
+    digest, tokens = KeyDigest(pepper), KeyDigest(derived(pepper, "sessions"))
+    passwords = passwords or Argon2Passwords()
+    sessions = SessionRule(
+        idle=timedelta(seconds=settings.session_idle_s),
+        longest=timedelta(seconds=settings.session_longest_s),
+    )
+    # Deliveries fall due by the clock that leases are measured with.
+    addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
+    signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
+    activate = administer.ActivateModel(loader=loader, **office)
+    switching: dict[str, Any] = {  # Any: as above
+        "loader": loader,
+        "calibrators": calibrator_loader,
+        **office,
+    }
+    record = candidates.RecordComparisons(begin, clock, ids)
+    exporting = export.Export(**office)
+    lottery = Lottery(derived(pepper, "audits"))
+    certifying = certify.Certify(lottery=lottery, **office)
+    rule = breaker.BreakerRule(
+        settings.breaker_run_length,
+        Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
+    )
+    watch = breaker.WatchAudits(rule=rule, **office)
+    complete = review.CompleteReview(
+        predictors=predictors, lottery=lottery, answered=watch.answered, **desk
+    )
+    settle = decide.SettleDecisions(begin, lease_clock, complete)
+    one = predict.Predict(
+        predictors=predictors,
+        lottery=lottery,
+        max_text_bytes=settings.max_text_bytes,
+        shadow=shadow,
+        stage=stage,
+        **office,
+    )
+    return Verbs(
+        predict=one,
+        predict_batch=predict.PredictBatch(one),
+        get_prediction=predict.GetPrediction(begin),
+        derive_decision=derive.DeriveDecision(begin, lottery),
+        list_predictions=predict.ListPredictions(begin),
+        report_outcome=outcomes.ReportOutcome(**office),
+        list_outcomes=outcomes.ListOutcomes(begin),
+        claim_review=review.ClaimReview(
+            lease=lease, most_leases=settings.leases_per_reviewer, **desk
+        ),
+        extend_lease=review.ExtendLease(lease=lease, **desk),
+        release_review=review.ReleaseReview(**desk),
+        skip_review=review.SkipReview(**desk),
+        complete_review=complete,
+        decide_review=decide.DecideReview(
+            complete=complete,
+            settle=settle,
+            window=timedelta(seconds=settings.undo_s),
+            lease=lease,
+            **desk,
+        ),
+        undo_decision=decide.UndoDecision(lease=lease, **desk),
+        settle_decisions=settle,
+        my_reviews=decide.MyReviews(begin, lease_clock),
+        check_sets=check.CheckSets(begin, predictors),
+        explain_labels=explain.ExplainLabels(predictors),
+        get_review=review.GetReview(begin),
+        list_reviews=review.ListReviews(begin),
+        expire_leases=review.ExpireLeases(**desk),
+        search_labels=labels.SearchLabels(predictors),
+        summary=report.Summary(begin),
+        get_job=oversee.GetJob(begin),
+        list_jobs=oversee.ListJobs(begin),
+        cancel_job=oversee.CancelJob(**desk),
+        retry_job=oversee.RetryJob(**desk),
+        receive_upload=score.ReceiveUpload(files, ids, settings.max_upload_bytes),
+        submit_scoring=score.SubmitScoring(**desk, files=files),
+        score_file=score.ScoreFile(one, files, longest_line=settings.max_body_bytes),
+        read_result=results.ReadResult(begin, files),
+        export=exporting,
+        submit_export=export.SubmitExport(exporting),
+        run_export=export.RunExport(exporting, files),
+        sweep_files=results.SweepFiles(
+            begin, clock, files, keep=timedelta(days=settings.job_files_days)
+        ),
+        get_policy=administer.GetPolicy(begin),
+        preview_policy=forecast.PreviewPolicy(begin),
+        preview_change=preview.PreviewChange(begin, clock),
+        report_reliability=reliability.ReportReliability(begin),
+        report_automation=forecast.ReportAutomation(begin),
+        read_cockpit=cockpit.ReadCockpit(begin, clock),
+        change_policy=administer.ChangePolicy(**office),
+        request_certification=certify.RequestCertification(**desk),
+        certify=certifying,
+        list_annotators=annotators.ListAnnotators(begin),
+        get_annotator=annotators.GetAnnotator(begin),
+        place_annotator=annotators.PlaceAnnotator(**office),
+        list_groups=annotators.ListGroups(begin),
+        get_group=annotators.GetGroup(begin),
+        change_group=annotators.ChangeGroup(**office),
+        watch_audits=watch,
+        get_breaker=breaker.GetBreaker(begin, rule),
+        reset_breaker=breaker_reset.ResetBreaker(outlook=certifying.outlook, **office),
+        get_certification=certify.GetCertification(begin),
+        list_certifications=certify.ListCertifications(begin),
+        request_calibration=recalibrate.RequestCalibration(**desk),
+        recalibrate=recalibrate.Recalibrate(
+            loader=loader, calibrators=calibrators, group_rates=ReportedRates(), **office
+        ),
+        get_calibration=calibrations.GetCalibration(begin),
+        list_calibrations=calibrations.ListCalibrations(begin),
+        activate_calibration=calibrations.ActivateCalibration(**switching),
+        roll_back_calibration=calibrations.RollBackCalibration(**switching),
+        add_model=administer.AddModel(store=store, **office),
+        list_models=administer.ListModels(begin),
+        activate_model=activate,
+        roll_back_model=candidates.RollBackModel(activate=activate, **office),
+        verify_model=candidates.VerifyModel(begin, loader),
+        begin_shadow=candidates.BeginShadow(loader=loader, **office),
+        end_shadow=candidates.EndShadow(loader=loader, **office),
+        get_comparison=candidates.GetComparison(begin),
+        submit_compare=candidates.SubmitCompare(**desk),
+        compare_recent=candidates.CompareRecent(begin, loader, record),
+        create_key=administer.CreateKey(
+            digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office
+        ),
+        list_keys=administer.ListKeys(begin),
+        revoke_key=administer.RevokeKey(**office),
+        authenticate=administer.Authenticate(begin, digest, clock),
+        create_person=people.CreatePerson(passwords=passwords, **office),
+        list_people=people.ListPeople(begin),
+        change_person=people.ChangePerson(**office),
+        set_password=people.SetPassword(passwords=passwords, **office),
+        change_own_password=people.ChangeOwnPassword(passwords=passwords, **office),
+        sign_in=people.SignIn(
+            passwords=passwords,
+            digest=tokens,
+            new_token=lambda: secrets.token_urlsafe(32),
+            rule=sessions,
+            **office,
+        ),
+        sign_in_externally=people.SignInExternally(
+            digest=tokens,
+            new_token=lambda: secrets.token_urlsafe(32),
+            rule=sessions,
+            **office,
+        ),
+        open_session=people.OpenSession(begin, clock, tokens, sessions),
+        sign_out=people.SignOut(digest=tokens, **office),
+        list_events=audit.ListEvents(begin),
+        purge_texts=privacy.PurgeTexts(
+            auto=_days(settings.retain_auto_days),
+            reviewed=_days(settings.retain_reviewed_days),
+            **office,
+        ),
+        erase_document=privacy.EraseDocument(**office),
+        erase_person=privacy.ErasePerson(**office),
+        read_outbox=deliver.ReadOutbox(begin),
+        acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
+        read_backlog=report.ReadBacklog(begin, lease_clock),
+        add_webhook=webhooks.AddWebhook(**addressing, **signing),
+        change_webhook=webhooks.ChangeWebhook(**addressing),
+        delete_webhook=webhooks.DeleteWebhook(**desk),
+        get_webhook=webhooks.GetWebhook(begin),
+        list_webhooks=webhooks.ListWebhooks(begin),
+        rotate_secret=webhooks.RotateSecret(
+            grace=timedelta(seconds=settings.webhook_secret_grace_s), **signing, **desk
+        ),
+        try_webhook=webhooks.TryWebhook(**desk),
+        list_deliveries=webhooks.ListDeliveries(begin),
+        get_delivery=webhooks.GetDelivery(begin),
+        replay_delivery=webhooks.ReplayDelivery(**desk),
+        replay_dead=webhooks.ReplayDead(**desk),
+    )
+
+
+def _days(count: float) -> timedelta | None:
+    return timedelta(days=count) if count else None

@@ -1,0 +1,234 @@
+"""The finished service: its verbs, its edge, and what works in the background."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import Engine
+
+from service.api.dependencies import Edge
+from service.db import encryption
+from service.db import engine as engines
+from service.db.checkpoints import Checkpoints
+from service.db.clock import database_clock, utc_now
+from service.db.identity import new_id
+from service.db.unit_of_work import Transactions
+from service.inference.registry import ModelRegistry
+from service.inference.shadow import ShadowScorer
+from service.inference.store import FolderOrObjectStore
+from service.jobs.courier import Courier, DeliveryVerbs
+from service.jobs.files import FolderOrObjectFiles
+from service.jobs.handlers import tasks
+from service.jobs.sealed_files import SealedFiles
+from service.jobs.sender import HttpSender
+from service.jobs.worker import JobVerbs, Worker
+from service.settings import PREFIX, BadSetting, Settings
+from service.telemetry import Metrics
+from service.use_cases import (
+    candidates,
+    deliver,
+    work,
+)
+from service.use_cases.model_ports import PredictorSource
+from service.use_cases.ports import Begin, Clock, NewId
+from service.use_cases.verbs import Verbs
+from service.wiring.all_verbs import verbs
+from service.wiring.checks import database_check, encryption_check, model_check
+from service.wiring.http_edge import edge
+from service.wiring.keys import find_cipher, find_pepper
+from service.wiring.watching import Stages, start_tracing
+
+
+@dataclass(frozen=True)
+class Application:
+    """A whole service in one process, not yet started.
+
+    Attributes
+    ----------
+    impatient : Engine or None
+        For what must not wait for a lock; there is one for SQLite.
+    """
+
+    settings: Settings
+    engine: Engine
+    impatient: Engine | None
+    verbs: Verbs
+    edge: Edge
+    registry: ModelRegistry
+    worker: Worker
+    courier: Courier
+    shadow: ShadowScorer
+    checkpoints: Checkpoints
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
+        await run_in_threadpool(self.registry.start)
+        self.shadow.start()
+        self.checkpoints.start()
+        if self.settings.embedded_worker:
+            self.worker.start()
+            self.courier.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(self.edge.predict.close)
+            if self.settings.embedded_worker:
+                await run_in_threadpool(self.courier.stop)
+                await run_in_threadpool(self.worker.stop)
+            await run_in_threadpool(self.shadow.stop)
+            await run_in_threadpool(self.registry.stop)
+            await run_in_threadpool(self.checkpoints.stop)
+            if self.edge.spans is not None:
+                await run_in_threadpool(self.edge.spans.close)
+            self.close()
+
+    def unseal(self) -> None:
+        """See to it that this server can read what is stored, before it writes.
+
+        Raises
+        ------
+        BadSetting
+            If it lacks an encryption key.
+        """
+        fault = encryption.missing_keys(self.engine)
+        if fault is not None:
+            raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
+        encryption.note_key(self.engine, utc_now())
+
+    def close(self) -> None:
+        """Close every connection to the database."""
+        self.engine.dispose()
+        if self.impatient is not None:
+            self.impatient.dispose()
+
+
+def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
+    """Return the database and the store of artifacts; nothing is opened, and nothing is made.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address cannot be used.
+    """
+    try:
+        engine = engines.create(settings.database_url, cipher=find_cipher(settings))
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
+    store = FolderOrObjectStore(
+        settings.artifact_url,
+        cache=settings.data_dir / "artifact-cache",
+        new_id=new_id,
+        now=utc_now,
+    )
+    return engine, Transactions(engine), store
+
+
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ids: NewId = new_id,
+    predictors: PredictorSource | None = None,
+) -> Application:
+    """Put the service together. Nothing is opened yet, except the file that holds the pepper.
+
+    Parameters
+    ----------
+    clock, ids : callable
+        The time and where ids come from, in simulations; otherwise as they are.
+    predictors : PredictorSource or None
+        What scores in the place of registered models, likewise.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address or the pepper's file cannot be used.
+    """
+    engine, begin, store = storage(settings)
+    impatient = _impatient(settings, engine)
+    pepper = find_pepper(settings)
+    registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
+    shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
+    files: FolderOrObjectFiles | SealedFiles = FolderOrObjectFiles(settings.files_url)
+    cipher = find_cipher(settings)
+    if cipher is not None:
+        files = SealedFiles(files, cipher)
+    lease_clock = clock or database_clock(engine)
+    metrics, spans = Metrics(), start_tracing(settings)
+    finished = verbs(
+        settings,
+        begin,
+        stage=Stages(metrics, spans),
+        predictors=predictors or registry,
+        loader=registry,
+        calibrator_loader=registry,
+        shadow=shadow.offer,
+        store=store,
+        calibrators=store,
+        files=files,
+        pepper=pepper,
+        lease_clock=lease_clock,
+        clock=clock or utc_now,
+        ids=ids,
+    )
+    return Application(
+        settings=settings,
+        engine=engine,
+        impatient=impatient,
+        verbs=finished,
+        edge=edge(
+            settings,
+            finished,
+            brief=None if impatient is None else begin.impatient(impatient),
+            pepper=pepper,
+            checks={
+                "database": database_check(engine),
+                "encryption": encryption_check(engine),
+                "model": model_check(registry),
+            },
+            metrics=metrics,
+            spans=spans,
+        ),
+        registry=registry,
+        worker=Worker(_job_verbs(begin, lease_clock), tasks(finished), poll_s=settings.job_poll_s),
+        courier=Courier(
+            _delivery_verbs(begin, lease_clock),
+            HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
+            utc_now,
+            poll_s=settings.job_poll_s,
+        ),
+        shadow=shadow,
+        checkpoints=Checkpoints(engine),
+    )
+
+
+def _impatient(settings: Settings, engine: Engine) -> Engine | None:
+    """Return an engine for the same database that waits for no lock; None if that is elsewhere."""
+    if engine.dialect.name != "sqlite":
+        return None
+    return engines.create(settings.database_url, patience_s=0.0, cipher=find_cipher(settings))
+
+
+def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
+    return JobVerbs(
+        enqueue=work.EnqueueJob(begin, now, new_id),
+        claim=work.ClaimJob(begin, now),
+        checkpoint=work.CheckpointJob(begin),
+        proceed=work.ContinueJob(begin, now),
+        succeed=work.SucceedJob(begin, now),
+        repeat=work.RepeatJob(begin, now),
+        fail=work.FailJob(begin, now),
+        give_back=work.ReturnJob(begin, now),
+    )
+
+
+def _delivery_verbs(begin: Begin, now: Clock) -> DeliveryVerbs:
+    return DeliveryVerbs(
+        wait=deliver.DeliveriesWait(begin, now),
+        route=deliver.RouteMessages(begin, now, new_id),
+        claim=deliver.ClaimDeliveries(begin, now),
+        record=deliver.RecordAnswers(begin, now, new_id, draw=random.random),
+    )
