@@ -372,7 +372,7 @@ def test_a_server_that_was_away_is_used_again_without_a_restart_of_ours() -> Non
     engine = None
     with run_server(find_binaries()) as server:
         url = server.make()
-        engine = create(url.render_as_string(hide_password=False), patience_s=2)
+        engine = create(url.render_as_string(hide_password=False), patience_s=30)
         migrate.upgrade(engine)
         begin = Transactions(engine)
         first = store(begin)

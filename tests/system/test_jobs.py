@@ -3,6 +3,8 @@
 import json
 import signal
 import subprocess
+import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -37,12 +39,36 @@ def workers_apart(monkeypatch: pytest.MonkeyPatch, installation: Installation) -
     installation.fix_threshold(0.7)
 
 
+STRUCK = textwrap.dedent(
+    """
+    import os, sys, threading
+    from service.cli import main
+    from service.jobs.worker import Report
+
+    number, kept, checkpoint = int(sys.argv[1]), [], Report.checkpoint
+
+    def counted(report, state):
+        checkpoint(report, state)
+        kept.append(state)
+        if len(kept) == 5:  # of two dozen
+            threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+
+    Report.checkpoint = counted
+    main(["worker"])
+    """
+)
+"""A worker that gets a signal in the middle of its first job, wherever it is then."""
+
+
 @contextmanager
-def worker(installation: Installation) -> Iterator[subprocess.Popen[bytes]]:
+def worker(
+    installation: Installation, struck_by: signal.Signals | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    command = [str(SETWISE), "worker"]
+    if struck_by is not None:
+        command = [sys.executable, "-c", STRUCK, str(struck_by.value)]
     with (installation.folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen(
-            [SETWISE, "worker"], env=installation.environment(), stdout=log, stderr=log
-        )
+        process = subprocess.Popen(command, env=installation.environment(), stdout=log, stderr=log)
     try:
         yield process
     finally:
@@ -70,10 +96,8 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
             shown: dict[str, Any] = client.get(path).json()
             return shown
 
-        with worker(installation) as first:
-            eventually(lambda: job()["progress"] > 0.2, "the first worker gets somewhere")
-            first.send_signal(signal.SIGKILL)
-            first.wait()
+        with worker(installation, signal.SIGKILL) as first:
+            assert first.wait(PATIENCE_S) == -signal.SIGKILL
         left = job()
         assert left["state"] == "running"
         expire = "UPDATE jobs SET lease_expires_at = started_at WHERE state = 'running'"
@@ -108,9 +132,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(installation: Installa
             content=content.encode(),
             headers={"Content-Type": "application/x-ndjson"},
         ).headers["location"]
-        with worker(installation) as process:
-            eventually(lambda: client.get(path).json()["progress"] > 0.1, "the job is under way")
-            process.send_signal(signal.SIGTERM)
+        with worker(installation, signal.SIGTERM) as process:
             assert process.wait(PATIENCE_S) == 0
         assert client.get(path).json()["state"] == "queued"
         cancelled = client.post(f"{path}/cancel")
