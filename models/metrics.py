@@ -218,37 +218,14 @@ def _label_matrix(name: str, Y: Labels) -> csr_array:
     return matrix
 
 
-def mean_average_precision(Y_true: Labels, marginals: ArrayLike) -> float | None:
-    r"""Average precision of each document's label ranking, averaged over documents.
-
-    The labels of a document are ranked by their marginals, as in thesis 3.8.1, which names the
-    measure but does not spell it out. Its average precision is the mean, over its true labels, of
-    the share of true labels among those ranked as high or higher; so ties count against the
-    ranking. Documents without true labels have no ranking to judge and are left out.
-
-    Parameters
-    ----------
-    Y_true : array-like or csr_array of shape (n, L)
-        0/1 matrix.
-    marginals : array-like of shape (n, M), M <= L
-        Scores of the first M labels, finite; the rest are ranked behind them.
-
-    Returns
-    -------
-    float or None
-        In (0, 1]; None when no document has a true label.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, or a score is not finite.
-    """
-    precision = _judged_rankings(_label_matrix("Y_true", Y_true), marginals)
-    return float(precision.mean()) if len(precision) else None
-
-
 def _judged_rankings(true: csr_array, marginals: ArrayLike) -> Floats:
-    """Return the average precision of each document that has a true label."""
+    """Return the average precision of each document that has a true label.
+
+    Its labels are ranked by their marginals, as in thesis 3.8.1, which names the measure but does
+    not spell it out: it is the mean, over the true labels, of the share of true labels among those
+    ranked as high or higher; so ties count against the ranking. Labels without a marginal are
+    ranked last.
+    """
     scores = np.ascontiguousarray(marginals, dtype=np.float64)
     if scores.ndim != 2 or scores.shape[0] != true.shape[0] or scores.shape[1] > true.shape[1]:
         raise ValueError(f"marginals of shape {scores.shape} do not fit labels of {true.shape}")

@@ -135,16 +135,6 @@ def fit_gate(
     return Gate(sp.csr_array(coef), intercept - intercept.max()), bool(converged)
 
 
-def gate_loss(
-    log_probabilities: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    weight: NDArray[np.float64],
-) -> float:
-    r"""Return the weighted mean of :math:`-\sum_k \gamma_{nk} \log \pi_{nk}`, in nats."""
-    own = np.where(targets > 0.0, targets * log_probabilities, 0.0).sum(axis=1)
-    return float(-(weight @ own) / weight.sum())
-
-
 class _Softmax(NamedTuple):
     """Logits of all components and their log-sum-exp, updated in place."""
 

@@ -231,45 +231,11 @@ class BettingTest:
         return float(np.clip(self._values[above].mean(), 0.0, 1.0)) if above.any() else 0.0
 
 
-def betting_p_value(values: ArrayLike, mean: float, lowest: float) -> float:
-    """Return a p-value of "the expectation of each value, given those before, is at most ``mean``".
-
-    Parameters
-    ----------
-    values : array-like of shape (n,)
-        In the order in which they came, none below ``lowest``.
-    mean : float
-    lowest : float
-        The least possible value, below ``mean``.
-
-    Returns
-    -------
-    float
-        In (0, 1]; stays valid if values are added and the p-value looked at again and again.
-
-    Raises
-    ------
-    ValueError
-        If ``mean`` is not above ``lowest``, or a value lies below it.
-
-    Examples
-    --------
-    >>> round(betting_p_value([1.0] * 30, 0.9, 0.0), 3)
-    0.34
-    >>> betting_p_value([0.0, 1.0], 0.9, 0.0)
-    1.0
-    """
-    factors = _bets(np.asarray(values, dtype=np.float64), mean, lowest)
-    return float(_inverse_capital(factors, np.ones(len(factors), dtype=bool)))
-
-
 def _bets(values: Floats, mean: float, lowest: float) -> Floats:
     """Return the factor by which each value changes each capital, shape (n, n_stakes)."""
     span = mean - lowest
     if not span > 0:
         raise ValueError(f"the mean {mean} must lie above the least possible value {lowest}")
-    if len(values) and values.min() < lowest - 1e-9:
-        raise ValueError(f"a value lies below the least possible one, {lowest}")
     return 1.0 + (values[:, None] - mean) * (_STAKES / span)
 
 

@@ -20,7 +20,7 @@ References
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -76,7 +76,7 @@ class DriftDetector:
     >>> state = detector.start()
     >>> for audits in range(1, 100):
     ...     state = detector.step(state, right=False)
-    ...     if detector.alarms(state):
+    ...     if detector.statistic(state) >= detector.run_length:
     ...         break
     >>> audits  # wrong ones in a row
     7
@@ -165,31 +165,6 @@ class DriftDetector:
         """Return the mean capital; the alarm is at ``run_length``."""
         return float(np.mean(state.capital))
 
-    def alarms(self, state: DriftState) -> bool:
-        """Tell whether the target is no longer believed."""
-        return self.statistic(state) >= self.run_length
-
     def false_alarm_bound(self, n_audits: int) -> float:
         """Return a bound of the probability of a false alarm within so many audits."""
         return min(1.0, n_audits / self.run_length)
-
-    @classmethod
-    def for_false_alarms(cls, target: float, *, probability: float, n_audits: int) -> Self:
-        """Return the quickest detector whose false alarms this bound allows.
-
-        Parameters
-        ----------
-        target : float
-        probability : float
-            Of a false alarm within ``n_audits`` audits, at most; in (0, 1).
-        n_audits : int
-            At least 1.
-
-        Examples
-        --------
-        >>> DriftDetector.for_false_alarms(0.9, probability=0.1, n_audits=500).run_length
-        5000.0
-        """
-        if not 0.0 < probability < 1.0 or n_audits < 1:
-            raise ValueError("a probability lies between 0 and 1, and there is at least one audit")
-        return cls(target, n_audits / probability)

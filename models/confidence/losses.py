@@ -102,38 +102,6 @@ def shifted_target(agreed: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floa
     return np.asarray((np.asarray(agreed, dtype=np.float64) - b) / (1.0 - a - b))
 
 
-class SquaredSurrogate:
-    r"""Unbiased square loss, of the confidence itself (4.3): :math:`(c - t)^2 + t - t^2`.
-
-    Parameters
-    ----------
-    alpha, beta : float or array-like of shape (n,)
-
-    References
-    ----------
-    .. [1] N. Natarajan, I. Dhillon, P. Ravikumar and A. Tewari, "Learning with Noisy Labels",
-       NIPS 2013, Lemma 1 (the thesis' (4.2)).
-    """
-
-    def __init__(self, alpha: ArrayLike, beta: ArrayLike) -> None:
-        self.alpha, self.beta = checked_rates(alpha, beta)
-
-    def value(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the loss; its mean estimates the clean Brier score."""
-        target = shifted_target(agreed, self.alpha, self.beta)
-        return np.asarray((_floats(confidence) - target) ** 2 + target - target**2)
-
-    def gradient(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return the derivative with respect to the confidence."""
-        return np.asarray(
-            2.0 * (_floats(confidence) - shifted_target(agreed, self.alpha, self.beta))
-        )
-
-    def hessian(self, confidence: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # constant
-        """Return the second derivative with respect to the confidence: 2."""
-        return np.full(np.shape(confidence), 2.0)
-
-
 class LogisticSurrogate:
     r"""Unbiased logistic loss (4.5): :math:`\log(1 + e^{-s}) + (1 - t) s`.
 

@@ -12,8 +12,6 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets
-
 SOURCE_SUPPORT = 4
 
 # Terms this much smaller than the largest, in nats, do not change a sum of doubles.
@@ -75,31 +73,6 @@ def support_log_probabilities(
         weights, z, support.indptr.astype(np.int64), support.indices.astype(np.int32)
     )
     return scores
-
-
-def support_candidates(log_p: NDArray[np.float64], support: csr_array, k: int) -> CandidateSets:
-    """Return each document's ``k`` most probable sets of the support, most probable first.
-
-    Parameters
-    ----------
-    log_p : ndarray of shape (n_documents, n_sets)
-    support : csr_array of shape (n_sets, n_labels)
-    k : int
-    """
-    k = min(k, log_p.shape[1])
-    top = np.argpartition(-log_p, k - 1, axis=1)[:, :k]
-    order = np.argsort(-np.take_along_axis(log_p, top, axis=1), axis=1, kind="stable")
-    chosen = np.take_along_axis(top, order, axis=1).ravel()
-    n = log_p.shape[0]
-    sets = support[chosen]
-    return CandidateSets(
-        np.arange(n + 1, dtype=np.int64) * k,
-        sets.indptr.astype(np.int64),
-        sets.indices.astype(np.int32),
-        log_p[np.repeat(np.arange(n), k), chosen],
-        np.full(n * k, SOURCE_SUPPORT, dtype=np.uint8),
-        support.shape[1],
-    )
 
 
 @njit(cache=True, nogil=True)

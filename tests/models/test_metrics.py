@@ -16,7 +16,6 @@ from models.metrics import (
     RunningMetrics,
     count_agreement,
     evaluate_predictions,
-    mean_average_precision,
 )
 from models.sets.search import k_best_sets
 
@@ -82,9 +81,9 @@ def test_instance_metrics_equal_their_definitions_set_by_set(case):
 @given(judged())
 @settings(deadline=None)  # the first call compiles
 def test_average_precision_equals_scikit_learns_label_ranking(case):
-    true, _, marginals = case
+    true, predicted, marginals = case
     judged_rows = true.any(axis=1)
-    ours = mean_average_precision(true, marginals)
+    ours = evaluate(true, predicted, marginals=marginals).map
     if not judged_rows.any():
         assert ours is None
         return
@@ -220,7 +219,7 @@ def test_impossible_labels_are_refused(true, predicted, message):
 @pytest.mark.parametrize("marginals", [[[0.1]], [[0.1, 0.2, 0.3]], [[np.nan, 0.1], [0.2, 0.3]]])
 def test_impossible_marginals_are_refused(marginals):
     with pytest.raises(ValueError, match="marginals"):
-        mean_average_precision([[1, 0], [0, 1]], marginals)
+        evaluate([[1, 0], [0, 1]], [[1, 0], [0, 1]], marginals=marginals)
 
 
 def test_matrices_stored_oddly_are_counted_right():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from models.base.gating import constant_gate, fit_gate, gate_loss
+from models.base.gating import constant_gate, fit_gate
 
 
 def problem(seed: int, n: int = 80, d: int = 6, n_components: int = 4) -> tuple:
@@ -15,6 +15,12 @@ def problem(seed: int, n: int = 80, d: int = 6, n_components: int = 4) -> tuple:
     )
     targets = rng.dirichlet(np.full(n_components, 0.4), size=n)
     return X, targets, rng.uniform(0.2, 2.0, size=n)
+
+
+def gate_loss(log_p, targets, weight) -> float:
+    """Return the weighted mean of the cross-entropy between memberships and the gate."""
+    own = np.where(targets > 0.0, targets * log_p, 0.0).sum(axis=1)
+    return float(-(weight @ own) / weight.sum())
 
 
 def objective(gate, X, targets, weight, alpha: float, l1_ratio: float) -> float:

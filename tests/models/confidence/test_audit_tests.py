@@ -11,7 +11,6 @@ from models.confidence.audit_tests import (
     BinomialTest,
     MixtureTest,
     Rate,
-    betting_p_value,
     binomial_sum_tail,
 )
 from models.confidence.noise import NoiseRates
@@ -97,19 +96,30 @@ def test_only_betting_keeps_its_size_when_experts_get_the_easy_documents():
     assert betting <= 0.1 + 3 * np.sqrt(0.09 / 300) < mixture
 
 
+def bet(agreed, mean):
+    """Return the p-value of answers without errors."""
+    n = len(agreed)
+    exact = [NoiseRates(0.0, 0.0)]
+    test = BettingTest(np.array([0.5]), np.full(n, 0.7), agreed, np.zeros(n, dtype=int), exact)
+    return test.p_values(np.array([0]), mean)[0]
+
+
 def test_the_capital_of_a_bettor_keeps_its_expectation():
     # E of the capital is 1 at the null mean: enumerate all outcomes of four bets.
     mean, n = 0.7, 4
     least = []
     for outcome in product([0.0, 1.0], repeat=n):
         chance = np.prod(np.where(outcome, mean, 1 - mean))
-        least.append((chance, betting_p_value(outcome, mean, 0.0)))
+        least.append((chance, bet(np.array(outcome) == 1, mean)))
     for risk in (0.05, 0.2, 0.5, 0.9):
         assert sum(chance for chance, p in least if p <= risk) <= risk
 
 
-def test_betting_refuses_values_below_the_least_possible():
-    with pytest.raises(ValueError, match="least possible"):
-        betting_p_value([-1.0], 0.9, 0.0)
-    with pytest.raises(ValueError, match="above"):
-        betting_p_value([1.0], 0.0, 0.0)
+def test_a_bettor_who_only_sees_right_sets_gains_slowly():
+    assert bet(np.ones(30, dtype=bool), 0.9) == pytest.approx(0.34, abs=0.005)
+    assert bet(np.array([False, True]), 0.9) == 1.0
+
+
+def test_betting_needs_an_accuracy_that_could_be_missed():
+    with pytest.raises(ValueError, match="above the least possible"):
+        bet(np.ones(1, dtype=bool), 0.0)

@@ -83,7 +83,7 @@ def test_stakes_never_ruin():
 def test_thousands_of_wrong_audits_stay_finite_and_alarm():
     detector = DriftDetector(0.9)
     state, statistic = detector.run(detector.start(), np.zeros(400))
-    assert detector.alarms(state)
+    assert detector.statistic(state) >= detector.run_length
     assert np.isfinite(state.capital).all()
     assert (np.diff(statistic) > 0).all()
 
@@ -116,8 +116,6 @@ def test_bad_arguments_are_refused():
         DriftDetector(0.9).run(DriftDetector(0.9).start(), [2])
     with pytest.raises(ValueError, match="another target"):
         DriftDetector(0.9).run(DriftDetector(0.3).start(), [1])
-    with pytest.raises(ValueError, match="probability"):
-        DriftDetector.for_false_alarms(0.9, probability=0.0, n_audits=10)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from scipy.special import logsumexp
 
 from models.sets.mixture_support import (
     distinct_sets,
-    support_candidates,
     support_log_probabilities,
 )
 
@@ -29,13 +28,6 @@ def test_scores_equal_the_definition(scale: float) -> None:
     expected = logsumexp(inside + log_weights[:, :, None], axis=1)
     found = support_log_probabilities(log_weights, logits, support)
     np.testing.assert_allclose(found, expected, atol=1e-9)
-    best = support_candidates(found, support, 3)
-    np.testing.assert_allclose(
-        best.log_score.reshape(6, 3), -np.sort(-expected, axis=1)[:, :3], atol=1e-9
-    )
-    for document in range(6):
-        chosen = best.labels_of(3 * document)
-        assert np.flatnonzero(y[expected[document].argmax()]).tolist() == chosen.tolist()
 
 
 def test_shapes_that_disagree_are_refused() -> None:
