@@ -12,7 +12,7 @@ from service.api.bodies import StrictRoute
 from service.api.dependencies import CallerOf, EdgeOf, RequestId, answer
 from service.api.openapi import documented
 from service.api.problems import Problem, problem_of
-from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, written_prediction
+from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, prediction_parts
 from service.domain import predictions
 from service.domain.errors import (
     ModelUnavailable,
@@ -145,16 +145,19 @@ def predict_batch(
         idempotency=_idempotency(idempotency_key, body),
         request_id=request_id,
     )
-    items: list[bytes] = []
+    parts = ['{"items":[']
     for number, outcome in enumerate(outcomes):
+        if number:
+            parts.append(",")
         if isinstance(outcome, Exception):
             place = partial(_in_batch, number)
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
-            items.append(problem.model_dump_json(exclude_defaults=True).encode())
+            parts.append(problem.model_dump_json(exclude_defaults=True))
         else:
             edge.metrics.decided(outcome.decision, outcome.reason)
-            items.append(written_prediction(outcome))
-    return answer(b'{"items":[%b]}' % b",".join(items))
+            parts.extend(prediction_parts(outcome))
+    parts.append("]}")
+    return answer("".join(parts).encode())
 
 
 def _in_batch(number: int, pointer: str) -> str:

@@ -171,28 +171,38 @@ class Prediction(AnswerBody):
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:
     """Return the body `Prediction`, with the part that was written to be stored."""
+    return "".join(prediction_parts(prediction)).encode()
+
+
+def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
+    """Return that body in parts; who joins those of many predictions copies them only once."""
     scored = prediction.scored
     candidates, marginals = written(scored)
     # The first candidate is the prediction: its labels and confidence stand there already. Quotes
     # within a label are escaped, so that these marks are none of its.
     labels_and_confidence = candidates[2 : candidates.index(',"score":')]
     named = {"id": prediction.id, "document_id": prediction.document.id}
-    decided = _written_route(prediction.decision, prediction.reason, prediction.threshold)
-    versions = _written_versions(
-        scored.model_version,
-        scored.calibrator_version,
-        prediction.policy_version,
-        prediction.created_at,
-    )
     return (
-        f"{to_json(named)[:-1].decode()},{labels_and_confidence},{decided},"
-        f'"candidates":{candidates},"marginals":{marginals},{versions}'
-    ).encode()
+        to_json(named)[:-1].decode(),
+        ",",
+        labels_and_confidence,
+        _written_route(prediction.decision, prediction.reason, prediction.threshold),
+        candidates,
+        ',"marginals":',
+        marginals,
+        _written_versions(
+            scored.model_version,
+            scored.calibrator_version,
+            prediction.policy_version,
+            prediction.created_at,
+        ),
+    )
 
 
 @lru_cache(maxsize=64)
 def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> str:
-    return to_json({"decision": decision, "reason": reason, "threshold": threshold})[1:-1].decode()
+    route = to_json({"decision": decision, "reason": reason, "threshold": threshold})
+    return f',{route[1:-1].decode()},"candidates":'
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +214,7 @@ def _written_versions(model: str, calibrator: str, policy: str, created_at: date
         "policy_version": policy,
         "created_at": created_at,
     }
-    return to_json(versions)[1:].decode()
+    return f",{to_json(versions)[1:].decode()}"
 
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
 from typing import NamedTuple
 
 from service.domain.audits import NOT_DRAWN, Selection
@@ -169,12 +168,12 @@ class ScoredSet:
             return self.replaced
         return tuple(candidate.confidence for candidate in self.candidates)
 
-    @cached_property
+    @property
     def labels(self) -> tuple[str, ...]:
         """The label set that the model prefers."""
         return self.candidates[0].labels
 
-    @cached_property
+    @property
     def confidence(self) -> float:
         """The calibrated probability that ``labels`` is right as a whole."""
         return self.candidates[0].confidence

@@ -142,15 +142,16 @@ class Answers:
 class Deferred(Sequence[_Member], Generic[_Member]):
     """What stands at some places of arrays; a member is made when it is asked for.
 
-    It equals the tuple of its members.
+    The first one, which everybody asks for, is kept. It equals the tuple of its members.
     """
 
-    __slots__ = ("_first", "_last", "_make")
+    __slots__ = ("_first", "_kept", "_last", "_make")
 
     def __init__(self, make: Callable[[int], _Member], first: int, last: int) -> None:
         self._make = make
         self._first = first
         self._last = last
+        self._kept: _Member | None = None
 
     def __len__(self) -> int:
         return self._last - self._first
@@ -160,8 +161,15 @@ class Deferred(Sequence[_Member], Generic[_Member]):
     @overload
     def __getitem__(self, place: slice) -> tuple[_Member, ...]: ...
     def __getitem__(self, place: int | slice) -> _Member | tuple[_Member, ...]:
+        if place == 0 and self._kept is not None:
+            return self._kept
         places = range(self._first, self._last)[place]
-        return self._make(places) if isinstance(places, int) else tuple(map(self._make, places))
+        if not isinstance(places, int):
+            return tuple(map(self._make, places))
+        made = self._make(places)
+        if place == 0:
+            self._kept = made
+        return made
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == (tuple(other) if isinstance(other, Deferred) else other)
