@@ -1,9 +1,11 @@
 """Predicting many documents in one transaction: what one of them may cost the others."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from service.domain.audits import Draws, Lottery
 from service.domain.errors import (
     Forbidden,
     IdempotencyMismatch,
@@ -11,12 +13,14 @@ from service.domain.errors import (
     StorageUnavailable,
 )
 from service.domain.people import Caller
-from service.domain.predictions import Document, Prediction
+from service.domain.predictions import Decision, Document, Prediction
+from service.domain.routing import PolicyChange, ThresholdMode
 from service.use_cases.ports import Begin
 from service.use_cases.predict import Predict, Submission
 from service.use_cases.prediction_ports import IdempotencyKey, NewPrediction
 from tests.fakes import (
     LOTTERY,
+    START,
     FakeClock,
     FakeDatabase,
     FakeIds,
@@ -152,3 +156,36 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
     assert isinstance(last, Prediction)
     assert list(database.contents.predictions.values()) == [first, last]
     assert len(database.contents.events) == 2
+
+
+def test_a_policy_that_changes_before_the_transaction_decides_again(begin: Begin) -> None:
+    predict = verb(begin)
+    predict(CLIENT, Document(text="0.9"))  # from here on it knows a policy
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.8)
+    with begin() as transaction:
+        before = transaction.policies.current().version
+        changed = change.as_policy(FakeIds()(), START, "lead")
+        transaction.policies.add(changed, replacing=before)
+        transaction.commit()
+    sent, held = predict.together([wish("0.9"), wish("0.7")])
+    assert isinstance(sent, Prediction)
+    assert isinstance(held, Prediction)
+    assert {sent.policy_version, held.policy_version} == {changed.version}
+    assert (sent.decision, held.decision) == (Decision.AUTO, Decision.REVIEW)
+    assert sent.threshold == 0.8
+
+
+def test_others_may_write_while_it_decides() -> None:
+    database = FakeDatabase()
+    free: list[bool] = []
+
+    class Watched(Lottery):
+        def __call__(self, client_id: str, name: str) -> Draws:
+            free.append(not database.writer.locked())
+            return super().__call__(client_id, name)
+
+    predict = replace(verb(database), lottery=Watched(b"key"))
+    for text in ("0.9", "0.8", "0.7"):
+        predict(CLIENT, Document(text=text))
+    # Only the first one does not know a policy yet.
+    assert free == [False, True, True]
