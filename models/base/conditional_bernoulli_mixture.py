@@ -23,6 +23,7 @@ from models.base.mixture_inference import MixtureInference
 from models.base.mixture_scoring import SeparateExperts, SharedExperts, as_mixture
 from models.base.mixture_search import Found, MixtureSearch
 from models.base.mixture_storage import pack_mixture, unpack_mixture
+from models.base.mode_fitting import fit_for_modes
 from models.base.scaling import FeatureWeighting, Scheme
 from models.base.separate_experts import component_rates
 from models.sets.mixture_support import distinct_sets
@@ -45,6 +46,13 @@ _MOST_LANDMARKS = 1000
 _LEAST_LANDMARKS = 100
 
 
+_CHOICES = {
+    "objective": ("likelihood", "mode"),
+    "experts": ("shared", "separate"),
+    "features": ("auto", "linear", "kernel"),
+}
+
+
 class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
     r"""Mixture of independent label classifiers, weighted by a gate that sees the document.
 
@@ -54,6 +62,11 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     ----------
     n_components : int, default 50
         Fewer are fitted, with a warning, where there are fewer distinct label sets.
+    objective : {"likelihood", "mode"}, default "likelihood"
+        What the mixture is fitted for: the probability of the label sets, or that the most
+        probable set is the true one. ``"mode"`` goes on from EM, see `models.base.mode_fitting`,
+        as far as rows set aside have more sets right by more than two standard errors. Its
+        probabilities are flatter than the frequencies of what they announce.
     experts : {"shared", "separate"}, default "shared"
         Whether components share one classifier per label and have biases of their own, or have
         classifiers of their own.
@@ -98,7 +111,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     smoothing : float
         Separate experts: documents' worth of the overall label rates in each constant.
     per_component : bool
-        Separate experts: normalise each component's weights before the penalty.
+        Separate experts: normalise each component's weights before the penalty of EM.
     n_init : int
         Starts of the Bernoulli mixture of the label sets that initialises the components.
     n_jobs : int, optional
@@ -128,6 +141,8 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     l1_ratio_ : float
     alpha_, gate_alpha_ : ndarray, float
         Penalty strengths used.
+    sharpness_ : float
+        Power of the probabilities that the modes were fitted with; 1 is the likelihood.
     n_iter_ : int
         EM steps behind the parameters.
     reports_ : tuple of StepReport
@@ -159,6 +174,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
     l1_ratio_: float
     alpha_: NDArray[np.float64]
     gate_alpha_: float
+    sharpness_: float
     n_iter_: int
     reports_: tuple[StepReport, ...]
     n_features_in_: int
@@ -168,6 +184,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         self,
         n_components: int = 50,
         *,
+        objective: Literal["likelihood", "mode"] = "likelihood",
         experts: Literal["shared", "separate"] = "shared",
         alpha: Literal["auto"] | float | ArrayLike = "auto",
         gate_alpha: Literal["auto"] | float = "auto",
@@ -191,6 +208,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.n_components = n_components
+        self.objective = objective
         self.experts = experts
         self.alpha = alpha
         self.gate_alpha = gate_alpha
@@ -257,12 +275,18 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             rows = self.weighting_.transform(validation[0])
             held_out = self._describe(Documents.of(rows, as_labels(validation[1])))
         params = {**self.get_params(deep=False), "l1_ratio": self.l1_ratio_}
-        for name in ("weighting", "features", "random_state"):
+        for name in ("objective", "weighting", "features", "random_state"):
             del params[name]
         with warnings.catch_warnings():
             # Every trial says how many components it was left with; `_keep` says it once.
             warnings.simplefilter("ignore", ComponentWarning)
-            found = MixtureSearch(**params).find(everything, held_out, seed, rng)
+            search = MixtureSearch(**params)
+            found = search.find(everything, held_out, seed, rng)
+            self.sharpness_ = 1.0
+            if self.objective == "mode":
+                found, self.sharpness_ = fit_for_modes(
+                    search, found, everything, held_out, seed=seed, rng=rng
+                )
         if not found.run.converged and self.tol > 0.0:
             warnings.warn(
                 f"EM was still moving after {self.max_iter} steps: raise max_iter or tol",
@@ -314,10 +338,10 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         return _L1_RATIO_DENSE if _is_dense(X) else _L1_RATIO_SPARSE
 
     def _check_parameters(self) -> None:
-        if self.experts not in {"shared", "separate"}:
-            raise ValueError(f"experts must be shared or separate, got {self.experts!r}")
-        if self.features not in {"auto", "linear", "kernel"}:
-            raise ValueError(f"features must be auto, linear or kernel, got {self.features!r}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+                raise ValueError(f"{name} must be {known}, got {getattr(self, name)!r}")
         for name in ("alpha", "gate_alpha", "l1_ratio"):
             value = getattr(self, name)
             if isinstance(value, str) and value != "auto":
@@ -331,8 +355,14 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             raise ValueError(
                 f"validation_fraction must lie in (0, 1); it is {self.validation_fraction}"
             )
-        if self.experts == "separate" and not self.smoothing > 0.0:
+        if self.experts == "separate":
+            self._check_separate()
+
+    def _check_separate(self) -> None:
+        if not self.smoothing > 0.0:
             raise ValueError(f"smoothing must be positive; it is {self.smoothing}")
+        if self.objective == "mode" and self.per_component:
+            raise ValueError('per_component scales penalties by component: objective="mode" cannot')
 
     def describe_components(
         self, n_labels: int = 5, n_features: int = 10
@@ -397,6 +427,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
             "allow_empty": self.allow_empty_,
             "l1_ratio": self.l1_ratio_,
             "gate_alpha": self.gate_alpha_,
+            "sharpness": self.sharpness_,
             "n_iter": self.n_iter_,
             "reports": [report.to_json() for report in self.reports_],
         }
@@ -432,6 +463,7 @@ class ConditionalBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimat
         model.alpha_ = checked_array(arrays, "alpha", np.float64, (n_labels,))
         model.l1_ratio_ = float(settings["l1_ratio"])
         model.gate_alpha_ = float(settings["gate_alpha"])
+        model.sharpness_ = float(settings.get("sharpness", 1.0))
         model.n_iter_ = int(settings["n_iter"])
         model.reports_ = tuple(StepReport.from_json(stored) for stored in settings["reports"])
         model.allow_empty_ = bool(settings["allow_empty"])
