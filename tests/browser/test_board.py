@@ -52,7 +52,7 @@ def learnt(site: Site) -> str:
 
 def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, site: Site) -> None:
     page = sign_in("admin", f"/board/calibrators/{learnt(site)}")
-    figure = page.get_by_role("region", name="Is confidence honest?")
+    figure = page.get_by_role("region", name="Is confidence honest?", exact=True)
     expect(figure).to_contain_text("Before, the curve strays further")
     expect(figure.get_by_role("img")).to_be_visible()
     figure.get_by_text("Numbers of Is confidence honest?").click()
