@@ -18,10 +18,6 @@ References
    the Shiryaev-Roberts e-detector.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -31,140 +27,56 @@ STAKES = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
 """Stakes; a right set must not cost more than nearly all of the capital."""
 
 _LARGEST_LOSS = 0.95  # of a capital, by one right set
+_MOST_CAPITAL = 1e300  # far behind any alarm nothing is to be learnt; finite numbers can be stored
 
 
-@dataclass(frozen=True)
-class DriftState:
-    """Where the detector stands; immutable, and small enough for a database.
-
-    Attributes
-    ----------
-    capital : tuple of float
-        One for each stake, not negative.
-    n_audits : int
-        Audits seen since the start.
-    """
-
-    capital: tuple[float, ...]
-    n_audits: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain numbers."""
-        return {"capital": list(self.capital), "n_audits": self.n_audits}
+def usable_stakes(target: float) -> Floats:
+    """Return the stakes that a target in (0, 1) allows, shape (n_stakes,), rising."""
+    most = _LARGEST_LOSS * target / (1.0 - target)
+    return np.unique(np.minimum(STAKES, most))
 
 
-@dataclass(frozen=True)
-class DriftDetector:
-    """Watches audits of what was sent, one after the other.
+def drift_statistic(right: ArrayLike, target: float) -> Floats:
+    """Return how strongly audits speak against the target, after each of them.
 
     Parameters
     ----------
+    right : array-like of shape (n,)
+        Audits of what was sent, oldest first: 1 where the set was right, else 0.
     target : float
         Least probability with which a set is right, in (0, 1). For answers that are not
         adjudicated, what it maps to: ``NoiseRates.agreement(target)``.
-    run_length : float, default=5000
-        Audits until a false alarm, on average at least; above 1. A longer run finds drift later.
+
+    Returns
+    -------
+    float64 ndarray of shape (n,)
+        The mean capital, not negative. With an alarm where it reaches A, at least A audits go by on
+        average until a false alarm.
 
     Raises
     ------
     ValueError
-        If an argument is out of range.
+        If an outcome is neither 0 nor 1, or the target is out of range.
 
     Examples
     --------
-    >>> detector = DriftDetector(0.9, run_length=1000)
-    >>> state = detector.start()
-    >>> for audits in range(1, 100):
-    ...     state = detector.step(state, right=False)
-    ...     if detector.statistic(state) >= detector.run_length:
-    ...         break
-    >>> audits  # wrong ones in a row
+    >>> statistic = drift_statistic([0] * 10, 0.9)
+    >>> int(np.argmax(statistic >= 1000)) + 1  # wrong ones in a row until an alarm at 1000
     7
     """
-
-    target: float
-    run_length: float = 5000.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.target < 1.0:
-            raise ValueError(f"target is {self.target}; it must lie between 0 and 1")
-        if not self.run_length > 1.0:
-            raise ValueError(f"run_length is {self.run_length}; it must be above 1")
-
-    @property
-    def stakes(self) -> Floats:
-        """The stakes that this target allows, shape (n_stakes,)."""
-        most = _LARGEST_LOSS * self.target / (1.0 - self.target)
-        return np.unique(np.minimum(STAKES, most))
-
-    def start(self) -> DriftState:
-        """Return the state before the first audit."""
-        return DriftState((0.0,) * len(self.stakes))
-
-    def step(self, state: DriftState, *, right: bool) -> DriftState:
-        """Return the state after one more audit."""
-        return self.run(state, [right])[0]
-
-    def run(self, state: DriftState, right: ArrayLike) -> tuple[DriftState, Floats]:
-        """Take in several audits, oldest first.
-
-        Parameters
-        ----------
-        state : DriftState
-        right : array-like of shape (n,)
-            1 where the audited set was right, else 0.
-
-        Returns
-        -------
-        (DriftState, float64 ndarray of shape (n,))
-            The state after them, and the statistic after each one.
-
-        Raises
-        ------
-        ValueError
-            If an outcome is neither 0 nor 1, or the state belongs to another target.
-        """
-        outcomes = np.asarray(right)
-        if outcomes.ndim != 1 or not np.all((outcomes == 0) | (outcomes == 1)):
-            raise ValueError("the outcome of an audit is 0 or 1")
-        stakes = self.stakes
-        if len(state.capital) != len(stakes):
-            raise ValueError("the state belongs to a detector of another target")
-        good, bad = 1.0 - stakes * (1.0 - self.target) / self.target, 1.0 + stakes
-        capital = np.array(state.capital)
-        path = np.empty((len(outcomes), len(stakes)))
-        factors = np.where(outcomes[:, None] == 1, good, bad)
-        for i, factor in enumerate(factors):  # each audit needs what the last one left
-            np.add(capital, 1.0, out=capital)
-            np.multiply(capital, factor, out=capital)
-            path[i] = capital
-        statistic = path.mean(axis=1)
-        # Beyond the alarm nothing is to be learnt; finite numbers can be stored.
-        kept = np.minimum(capital, np.finfo(np.float64).max / 1e6)
-        return DriftState(tuple(kept.tolist()), state.n_audits + len(outcomes)), statistic
-
-    def restore(self, stored: Mapping[str, Any]) -> DriftState:
-        """Rebuild a state that `DriftState.to_json` made.
-
-        Raises
-        ------
-        ValueError
-            If it is no state of this detector.
-        """
-        try:
-            capital = tuple(float(value) for value in stored["capital"])
-            state = DriftState(capital, int(stored["n_audits"]))
-        except (KeyError, TypeError) as fault:
-            raise ValueError(f"not the state of a detector: {fault!r}") from fault
-        sound = all(np.isfinite(value) and value >= 0 for value in capital)
-        if not sound or len(capital) != len(self.stakes) or state.n_audits < 0:
-            raise ValueError("the state belongs to a detector of another target, or is damaged")
-        return state
-
-    def statistic(self, state: DriftState) -> float:
-        """Return the mean capital; the alarm is at ``run_length``."""
-        return float(np.mean(state.capital))
-
-    def false_alarm_bound(self, n_audits: int) -> float:
-        """Return a bound of the probability of a false alarm within so many audits."""
-        return min(1.0, n_audits / self.run_length)
+    if not 0.0 < target < 1.0:
+        raise ValueError(f"target is {target}; it must lie between 0 and 1")
+    outcomes = np.asarray(right)
+    if outcomes.ndim != 1 or not np.all((outcomes == 0) | (outcomes == 1)):
+        raise ValueError("the outcome of an audit is 0 or 1")
+    stakes = usable_stakes(target)
+    good, bad = 1.0 - stakes * (1.0 - target) / target, 1.0 + stakes
+    capital = np.zeros(len(stakes))
+    path = np.empty((len(outcomes), len(stakes)))
+    factors = np.where(outcomes[:, None] == 1, good, bad)
+    for i, factor in enumerate(factors):  # each audit needs what the last one left
+        np.add(capital, 1.0, out=capital)
+        np.multiply(capital, factor, out=capital)
+        np.minimum(capital, _MOST_CAPITAL, out=capital)
+        path[i] = capital
+    return np.asarray(path.mean(axis=1))

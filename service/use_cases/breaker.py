@@ -1,12 +1,10 @@
 """Watch the audits of what is sent, and stop sending when they speak against it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-import numpy as np
-
-from models.confidence.drift import DriftDetector
+from models.confidence.drift import drift_statistic
 from service.domain.audits import AuditRole
 from service.domain.breaker import (
     Freshness,
@@ -127,7 +125,9 @@ def look(transaction: UnitOfWork, rule: BreakerRule) -> Watch:
         scorer=scorer,
         run_length=rule.run_length,
         audits=tuple(audits),
-        path=_path(audits, policy.target_accuracy, rule.run_length),
+        path=tuple(
+            drift_statistic([one.not_wrong for one in audits], policy.target_accuracy).tolist()
+        ),
         last_finished_at=since,
         unvouched=_unvouched(transaction, rule, scorer, since)
         if policy.rests_on_audits
@@ -144,19 +144,6 @@ def _unvouched(
         since=max((one for one in (since, in_force) if one is not None), default=None),
         most=rule.freshness.most_documents + 1 if rule.freshness.most_documents else 1,
     )
-
-
-def _path(
-    audits: Sequence[WatchedAudit], target_accuracy: float, run_length: float
-) -> tuple[float, ...]:
-    detector = DriftDetector(target_accuracy, run_length)
-    # Hundreds of faults in a row lead beyond the numbers that there are, far behind the alarm.
-    with np.errstate(over="ignore"):
-        _, path = detector.run(detector.start(), [audit.not_wrong for audit in audits])
-    return tuple(np.minimum(path, _LARGEST).tolist())
-
-
-_LARGEST = 1e300  # JSON has no infinity
 
 
 @dataclass(frozen=True)
