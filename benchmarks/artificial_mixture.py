@@ -15,7 +15,6 @@ One row is ours, not the paper's: ``CBM, K=3, for modes`` is fitted with ``objec
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
@@ -369,11 +368,10 @@ def main() -> None:
         return
     print(f"{'':19}" + "".join(f"{s:>22}" for s in SCENARIOS) + "   (mean of seeds, paper)")
     for name, row in found.items():
-        cells = (
-            f"{np.mean(row[s]):14.1f} ({paper:5.1f})"
-            for s, paper in zip(SCENARIOS, PAPER.get(name, [math.nan] * 4), strict=True)
-        )
-        print(f"{name:19}" + "".join(cells))
+        cells = (f"{np.mean(row[scenario]):14.1f}" for scenario in SCENARIOS)
+        of_paper = (f" ({value:5.1f})" for value in PAPER[name]) if name in PAPER else [" " * 8] * 4
+        pairs = zip(cells, of_paper, strict=True)
+        print(f"{name:19}" + "".join(cell + beside for cell, beside in pairs))
 
 
 if __name__ == "__main__":

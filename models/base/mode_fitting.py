@@ -13,7 +13,9 @@ with the penalty :math:`\Omega` of EM; :math:`F_1` over all sets is EM's own obj
 :math:`\beta` grows, a document whose set is ahead counts ever less, and :math:`F_\beta / \beta`
 goes to the lead that the best other set has over the true one. :math:`S_n` holds the true set and
 those that have been among the most probable so far, a working set as in the training of structured
-support vector machines [3]_: all sets where labels are few, otherwise those that could win.
+support vector machines [3]_: all sets where labels are few. Where they are many, probability can
+flee to sets that are not listed yet, and a stage may end with worse modes than it began with: then
+the rows set aside keep the likelihood.
 
 With :math:`q_{ny}` the normalised :math:`p^\beta` and memberships :math:`\gamma_{nk}(y)`, the
 slopes of a document's term in the gate's scores and in the labels' log-odds are those of EM's M
@@ -68,8 +70,7 @@ STAGES = (4.0, 16.0, 64.0)
 # In each round, this many of the most probable sets join the competitors of the true one.
 N_COMPETITORS = 16
 
-# Rounds of a stage: each adds what has become probable meanwhile to the competitors, so that no
-# probability hides in sets that nobody counts.
+# Rounds of a stage: each adds what has become probable meanwhile to the competitors.
 _ROUNDS = 5
 
 # L-BFGS-B: steps of a round at most, and steps that its model of the curvature remembers.
