@@ -79,7 +79,7 @@ class UnitOfWork(Protocol):
     ) -> None: ...
 
     def adding(self, recording: Recording) -> Callable[[], None]:
-        """Return what adds all of it to the transaction; raises then as `Predictions.add` does.
+        """Return what adds all of it to the transaction; raises then as `Predictions.add_all` does.
 
         To be asked for before the transaction is entered, so that others who want to write do not
         wait while it is made ready.
