@@ -1,9 +1,7 @@
 """The HTTP application: routes, middleware and error handlers put together, and its server."""
 
-import gc
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
@@ -14,6 +12,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service import process
 from service.api import (
     access,
     admin,
@@ -55,14 +54,6 @@ LONGEST_FAREWELL_S = 30
 LONGEST_IDLE_S = 125
 """How long an idle connection stays open. Proxies and clients keep theirs for two minutes at most
 by default; a server that closed first would do so now and then under a request on its way."""
-
-OBJECTS_BETWEEN_COLLECTIONS = 20_000
-"""How many more objects there must be than after the last collection of garbage. A batch has nearly
-ten thousand, which all go by themselves; walking through them took a tenth of its time."""
-
-LONGEST_TURN_S = 0.001
-"""How long a thread keeps the interpreter from the others; Python's own 5 ms came after each commit
-and each statement of a batch, and before each answer of the event loop."""
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -186,6 +177,7 @@ def serve(
     OSError
         If the address cannot be listened on.
     """
+    process.share_memory_pools()
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -217,12 +209,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # What is loaded by now stays: full collections need not walk through it each time,
-            # which took half of the time of a batch.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-            sys.setswitchinterval(LONGEST_TURN_S)
+            process.settle()
             self._started_up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
