@@ -2,7 +2,8 @@
 
     python benchmarks/bench_mixture.py [FOLDER] [--part PART] [--seed 0]
 
-PART is ``rules``, ``components``, ``sparsity``, ``means``, ``scores`` or ``all`` (the first three).
+PART is ``rules``, ``components``, ``sparsity``, ``means``, ``scores``, ``modes`` or ``all`` (the
+first three).
 
 FOLDER holds ``train`` and ``test`` parts; by default it is BIBTEX in ``SETWISE_TEST_DATA``.
 ``rules`` fits one model and applies every decision rule to the test part (thesis, Tables 3.4 to
@@ -11,7 +12,8 @@ peak memory and microseconds per document of each inference; ``--plot FILE`` dra
 With ``--experts mean`` it takes the mean of two fits with K components each.
 ``sparsity`` compares separate experts with and without the two shortcuts of section 3.5 on
 validation rows of the training part. ``means`` cross-validates on the training part what more
-components, weaker penalties and the mean of several fits are worth.
+components, weaker penalties and the mean of several fits are worth, ``scores`` what label scores
+are, ``modes`` what fitting for the modes is.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -299,8 +301,6 @@ def compare_means(folder: Path, sizes: list[int], seed: int, n_folds: int) -> No
 
 def compare_scores(folder: Path, n_components: int, seed: int, n_folds: int) -> None:
     """Cross-validate mixtures over the features and over label scores."""
-    X, Y, _, _ = read(folder)
-    folds = fold_ids(Y, 5, seed)
     plain = ConditionalBernoulliMixture(n_components, random_state=seed)
     over = clone(plain).set_params(features="linear", weighting="none")
     models = {
@@ -309,6 +309,28 @@ def compare_scores(folder: Path, n_components: int, seed: int, n_folds: int) -> 
         "over label scores": StackedMixture(over),
         "two fits over them": StackedMixture(AveragedMixture(over, random_state=seed)),
     }
+    cross_validate(folder, models, seed, n_folds)
+
+
+def compare_modes(folder: Path, n_components: int, seed: int, n_folds: int) -> None:
+    """Cross-validate mixtures fitted for the likelihood and for their most probable sets."""
+    plain = ConditionalBernoulliMixture(n_components, random_state=seed)
+    models = {
+        "for the likelihood": plain,
+        "for the modes": clone(plain).set_params(objective="mode"),
+    }
+    cross_validate(folder, models, seed, n_folds)
+
+
+def cross_validate(
+    folder: Path,
+    models: Mapping[str, ConditionalBernoulliMixture | StackedMixture],
+    seed: int,
+    n_folds: int,
+) -> None:
+    """Print means over the folds, of each model fitted without them."""
+    X, Y, _, _ = read(folder)
+    folds = fold_ids(Y, 5, seed)
     print(f"{folder.name}: training part, {n_folds} of 5 folds, seed {seed}")
     for name, model in models.items():
         rows: list[dict[str, float]] = []
@@ -329,13 +351,13 @@ def main() -> None:
     """Run the parts asked for."""
     parser = argparse.ArgumentParser(description="Conditional Bernoulli mixtures, measured.")
     parser.add_argument("folder", type=Path, nargs="?", default=default_folder())
-    parts = ["rules", "components", "sparsity", "means", "scores", "all"]
+    parts = ["rules", "components", "sparsity", "means", "scores", "modes", "all"]
     parser.add_argument("--part", choices=parts, default="all")
     parser.add_argument("--components", type=int, default=50)
     parser.add_argument("--experts", choices=EXPERTS, default="shared")
     parser.add_argument("--plot", type=Path, help="file for the plot of `components`")
     parser.add_argument(
-        "--folds", type=int, default=5, help="folds of `means`, `scores` to look at"
+        "--folds", type=int, default=5, help="folds of `means`, `scores`, `modes` to look at"
     )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -355,6 +377,8 @@ def main() -> None:
         compare_means(given.folder, [50, 100, 200], given.seed, given.folds)
     if given.part == "scores":
         compare_scores(given.folder, given.components, given.seed, given.folds)
+    if given.part == "modes":
+        compare_modes(given.folder, given.components, given.seed, given.folds)
 
 
 if __name__ == "__main__":
