@@ -346,17 +346,19 @@ def main() -> None:
     """Print the table beside the paper's, or write it as JSON."""
     parser = argparse.ArgumentParser(description="The artificial experiment of the ICML paper.")
     parser.add_argument("--documents", type=int, default=15_000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3, help="number of draws")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw")
     parser.add_argument("--methods", default=";".join(ROWS), help="rows, with semicolons")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--limits", action="store_true")
     given = parser.parse_args()
+    seeds = range(given.first, given.first + given.seeds)
     if given.limits:
-        for seed in range(given.seeds):
+        for seed in seeds:
             compare_limits(given.documents, seed)
         return
     found: dict[str, dict[str, list[float]]] = {}
-    for seed in range(given.seeds):
+    for seed in seeds:
         wanted = given.methods.split(";")
         for scenario, name, accuracy in run(given.documents, seed, wanted=wanted):
             found.setdefault(name, {}).setdefault(scenario, []).append(accuracy)
