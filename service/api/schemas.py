@@ -177,7 +177,7 @@ def written_prediction(prediction: predictions.Prediction) -> bytes:
 def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
     """Return that body in parts; who joins those of many predictions copies them only once."""
     scored = prediction.scored
-    candidates, marginals = written(scored)
+    candidates, marginals, _, _ = written(scored)
     # The first candidate is the prediction: its labels and confidence stand there already. Quotes
     # within a label are escaped, so that these marks are none of its.
     labels_and_confidence = candidates[2 : candidates.index(',"score":')]

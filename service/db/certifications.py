@@ -12,6 +12,7 @@ from service.domain.certification import AuditedPrediction, Certification, Score
 from service.domain.identity import is_id
 from service.domain.predictions import Reason
 from service.use_cases.paging import Page
+from service.use_cases.written import labels_of_first
 
 
 class SqlCertifications:
@@ -92,7 +93,7 @@ class SqlCertifications:
                 column.confidence,
                 column.draw,
                 column.policy_version,
-                column.candidates,
+                column.candidates[0].label("first"),
             )
             .where(chosen)
             .order_by(column.id)
@@ -105,7 +106,7 @@ class SqlCertifications:
                 confidence=row["confidence"],
                 draw=row["draw"],
                 policy_version=row["policy_version"],
-                labels=tuple(row["candidates"][0]["labels"]),
+                labels=labels_of_first(row["first"]),
                 annotations=tuple(given[row["id"]]),
             )
             for row in rows

@@ -17,6 +17,7 @@ from service.domain.reviews import Annotation
 from service.domain.verdicts import Evidence
 from service.use_cases.people_ports import EventFilter
 from service.use_cases.report_ports import Span
+from service.use_cases.written import labels_of_first
 
 Query = Select[Any]  # Any: rows of whatever columns
 
@@ -62,7 +63,7 @@ class SqlHistory:
             told_of(column.id).label("told"),
         ]
         if with_labels:
-            wanted += [column.candidates[(0, "labels")].label("labels"), column.metadata]
+            wanted += [column.candidates[0].label("first"), column.metadata]
         rows = self._connection.execute(
             select(*wanted).order_by(column.id.desc()).limit(limit)
         ).mappings()
@@ -75,7 +76,7 @@ class SqlHistory:
                 inclusion_probability=row["inclusion_probability"],
                 said=flag(row["said"]),
                 told=flag(row["told"]),
-                labels=row["labels"] if with_labels else (),
+                labels=labels_of_first(row["first"]) if with_labels else (),
                 metadata=row["metadata"] if with_labels else {},
             )
             for row in rows

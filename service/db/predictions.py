@@ -9,22 +9,14 @@ from service.db.bulk import Columns, RowInsert, Write, nothing
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
 from service.domain.identity import is_id
-from service.domain.predictions import (
-    Candidate,
-    Decision,
-    Document,
-    Marginal,
-    Prediction,
-    Reason,
-    ScoredSet,
-)
+from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from service.use_cases.paging import Page
 from service.use_cases.prediction_ports import (
     IdempotencyKeyTaken,
     NewPrediction,
     PredictionFilter,
 )
-from service.use_cases.written import written
+from service.use_cases.written import read_scores, written
 
 _INSERT = RowInsert(predictions, written={"candidates", "marginals"})
 _INSERT_KEY = RowInsert(idempotency_keys)
@@ -136,8 +128,8 @@ def _columns(new: Sequence[NewPrediction]) -> Columns:
         "text": [one.text for one in documents],
         "features": [None if one.features is None else dict(one.features) for one in documents],
         "metadata": [dict(one.metadata) for one in documents],
-        "candidates": [one.candidates for one in texts],
-        "marginals": [one.marginals for one in texts],
+        "candidates": [one.stored_candidates for one in texts],
+        "marginals": [one.stored_marginals for one in texts],
         "own_confidences": [None if one.replaced is None else [*one.replaced] for one in scored],
         "confidence": [one.confidence for one in scored],
         "out_of_domain": [one.out_of_domain for one in scored],
@@ -166,6 +158,7 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row that selects, among others, the columns of its table."""
     column = predictions.c
+    candidates, marginals = read_scores(row[column.candidates], row[column.marginals])
     return Prediction(
         id=row[column.id],
         client_id=row[column.client_id],
@@ -176,14 +169,8 @@ def to_prediction(row: RowMapping) -> Prediction:
             metadata=row[column.metadata],
         ),
         scored=ScoredSet(
-            candidates=tuple(
-                Candidate(tuple(shown["labels"]), shown["confidence"], shown["score"])
-                for shown in row[column.candidates]
-            ),
-            marginals=tuple(
-                Marginal(marginal["label"], marginal["probability"])
-                for marginal in row[column.marginals]
-            ),
+            candidates=candidates,
+            marginals=marginals,
             out_of_domain=row[column.out_of_domain],
             model_version=row[column.model_version],
             calibrator_version=row[column.calibrator_version],

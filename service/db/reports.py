@@ -35,6 +35,7 @@ from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind
 from service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
+from service.use_cases.written import labels_of_first
 
 LONGEST_READING_S = 900.0
 """Whoever is silent for longer has gone for lunch; it is not counted as work."""
@@ -167,7 +168,7 @@ class SqlReports:
             column.reason,
             column.inclusion_probability,
             # Only the first candidate: the others make up most of the row.
-            column.candidates[(0, "labels")].label("labels"),
+            column.candidates[0].label("first"),
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
         for (
@@ -177,7 +178,7 @@ class SqlReports:
             confidence,
             reason,
             probability,
-            labels,
+            first,
         ) in self._connection.execute(query.order_by(column.id)):
             person, program = said.get(prediction_id), told.get(prediction_id)
             answer = program or person
@@ -192,7 +193,7 @@ class SqlReports:
                         probability,
                         person.agreed if person else None,
                         program.agreed if program else None,
-                        labels=tuple(labels),
+                        labels=labels_of_first(first),
                         truth=answer.labels,
                     )
                 )

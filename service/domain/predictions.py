@@ -126,10 +126,20 @@ class TermWeight(NamedTuple):
 
 
 class WrittenScores(NamedTuple):
-    """A model's answer as JSON: two arrays of objects named like the classes' attributes."""
+    """A model's answer as JSON.
+
+    Attributes
+    ----------
+    candidates, marginals : str
+        As callers are told: arrays of objects named like the classes' attributes.
+    stored_candidates, stored_marginals : str
+        The same without what repeats, see `service.use_cases.written`.
+    """
 
     candidates: str
     marginals: str
+    stored_candidates: str
+    stored_marginals: str
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """From a model's arrays to what the service says of each document, as JSON and as objects.
 
 Each document has dozens of numbers and names, so that this can take longer than their computation.
-The JSON, which is stored and sent, is written for all documents in one compiled pass. The objects
+The JSON, which is stored and sent, is written for all documents in compiled passes. The objects
 say the same; hardly anybody asks for more than the first, and the others are made only then.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, overload
 
 from pydantic_core import to_json
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from models.predictor import SetPredictions
+    from models.sets.candidates import CandidateSets
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
@@ -64,79 +65,92 @@ class Answers:
         ValueError
             If a number is not finite, which JSON could not hold.
         """
+        import numpy as np  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
         own = predictions.confidence
         said = None if own is confidences else own.tolist()
-        candidates = self._candidates(predictions, confidences)
-        marginals = self._marginals(predictions)
+        sets, shares = predictions.candidates, self._told(predictions.marginals)
+        scores = np.exp(sets.log_score)
+        confidences_told, scores_told = _finite(confidences), _finite(scores)
+        texts = self._written(sets, confidences_told, scores_told, shares)
+        names, labels, bounds = self._names, sets.labels, sets.set_indptr
+
+        def candidate(place: int) -> Candidate:
+            own = labels[bounds[place] : bounds[place + 1]].tolist()
+            named = tuple([names[label] for label in own])
+            return Candidate(named, confidences_told[place], scores_told[place])
+
+        def marginal(place: int) -> Marginal:
+            return Marginal(names[shares.labels[place]], shares.probabilities[place])
+
         known = (predictions.known_features > 0).tolist()
-        ends = predictions.candidates.doc_indptr.tolist()
+        ends, share_ends = sets.doc_indptr.tolist(), shares.indptr.tolist()
         return [
             ScoredSet(
-                candidates=sets,
-                marginals=shares,
+                candidates=Deferred(candidate, first, last),
+                marginals=Deferred(marginal, first_share, last_share),
                 out_of_domain=not is_known,
                 model_version=model_version,
                 calibrator_version=calibrator_version,
                 replaced=None if said is None else tuple(said[first:last]),
-                written=WrittenScores(sets_json.decode(), shares_json.decode()),
+                written=text,
             )
-            for (first, last), (sets, sets_json), (shares, shares_json), is_known in zip(
-                pairwise(ends), candidates, marginals, known, strict=True
+            for (first, last), (first_share, last_share), is_known, text in zip(
+                pairwise(ends), pairwise(share_ends), known, texts, strict=True
             )
         ]
 
-    def _candidates(
-        self, predictions: "SetPredictions", confidences: "NDArray[np.float64]"
-    ) -> list[tuple["Deferred[Candidate]", bytes]]:
-        """Return each document's candidates."""
-        import numpy as np  # noqa: PLC0415 -- see `FolderOrObjectStore`
-
-        from service.inference.compiled_json import write_sets  # noqa: PLC0415 -- as above
-
-        sets = predictions.candidates
-        scores = np.exp(sets.log_score)
-        said, weighed = _finite(confidences), _finite(scores)
-        written = write_sets(
-            self._words,
-            sets.doc_indptr.astype(np.int64),
-            sets.set_indptr.astype(np.int64),
-            sets.labels.astype(np.int64),
-            to_json(said),
-            to_json(weighed),
-        )
-        names, bounds = self._names, sets.set_indptr
-
-        def candidate(place: int) -> Candidate:
-            labels = sets.labels[bounds[place] : bounds[place + 1]].tolist()
-            return Candidate(tuple([names[label] for label in labels]), said[place], weighed[place])
-
-        return [
-            (Deferred(candidate, first, last), text)
-            for (first, last), text in zip(pairwise(sets.doc_indptr.tolist()), written, strict=True)
-        ]
-
-    def _marginals(self, predictions: "SetPredictions") -> list[tuple["Deferred[Marginal]", bytes]]:
+    @staticmethod
+    def _told(marginals: "NDArray[np.float64]") -> "_Shares":
         """Return each document's marginals that are worth telling."""
         import numpy as np  # noqa: PLC0415 -- as above
 
         from models.predictor import most_likely  # noqa: PLC0415 -- as above
-        from service.inference.compiled_json import write_shares  # noqa: PLC0415 -- as above
 
-        order = most_likely(predictions.marginals, MOST_MARGINALS)
-        likely = np.take_along_axis(predictions.marginals, order, axis=1)
+        order = most_likely(marginals, MOST_MARGINALS)
+        likely = np.take_along_axis(marginals, order, axis=1)
         told = likely >= NEGLIGIBLE
-        columns, probabilities = order[told], _finite(likely[told])
         ends = np.concatenate([[0], np.cumsum(told.sum(axis=1))]).astype(np.int64)
-        written = write_shares(self._words, ends, columns, to_json(probabilities))
-        names = self._names
+        return _Shares(ends, order[told].astype(np.int64), _finite(likely[told]))
 
-        def marginal(place: int) -> Marginal:
-            return Marginal(names[columns[place]], probabilities[place])
+    def _written(
+        self,
+        sets: "CandidateSets",
+        confidences: list[float],
+        scores: list[float],
+        shares: "_Shares",
+    ) -> list[WrittenScores]:
+        """Return each document's answer as JSON."""
+        import numpy as np  # noqa: PLC0415 -- as above
 
+        from service.inference.compiled_json import (  # noqa: PLC0415 -- as above
+            write_sets,
+            write_shares,
+            write_stored,
+        )
+
+        indptrs = sets.doc_indptr.astype(np.int64), sets.set_indptr.astype(np.int64)
+        of_sets = *indptrs, sets.labels.astype(np.int64), to_json(confidences), to_json(scores)
+        of_shares = shares.indptr, shares.labels, to_json(shares.probabilities)
+        stored_sets, stored_shares = write_stored(self._words, *of_sets, *of_shares)
         return [
-            (Deferred(marginal, first, last), text)
-            for (first, last), text in zip(pairwise(ends.tolist()), written, strict=True)
+            WrittenScores(a.decode(), b.decode(), c.decode(), d.decode())
+            for a, b, c, d in zip(
+                write_sets(self._words, *of_sets),
+                write_shares(self._words, *of_shares),
+                stored_sets,
+                stored_shares,
+                strict=True,
+            )
         ]
+
+
+class _Shares(NamedTuple):
+    """Marginals that are told: where each document's begin, and their labels and probabilities."""
+
+    indptr: "NDArray[np.int64]"
+    labels: "NDArray[np.int64]"
+    probabilities: list[float]
 
 
 class Deferred(Sequence[_Member], Generic[_Member]):

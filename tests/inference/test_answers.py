@@ -9,6 +9,7 @@ from models.predictor import SetPredictions
 from models.sets.candidates import CandidateSets
 from service.domain.predictions import Candidate, Marginal, ScoredSet
 from service.inference.answers import MOST_MARGINALS, Answers
+from service.use_cases.written import write_scores
 
 NAMES = ('say "a"', "b\\", "é€\n", *(f"label {n}" for n in range(60)))
 
@@ -72,6 +73,7 @@ def test_the_json_says_the_same_to_the_last_bit(marginals: np.ndarray) -> None:
         assert json.loads(scored.written.marginals) == [
             marginal._asdict() for marginal in scored.marginals
         ]
+        assert scored.written == write_scores(scored.candidates, scored.marginals)
 
 
 def test_where_others_replace_them_the_models_own_confidences_are_kept(
@@ -84,7 +86,9 @@ def test_where_others_replace_them_the_models_own_confidences_are_kept(
 
 def test_labels_that_are_all_negligible_are_not_told() -> None:
     for scored in _answers(_predictions(np.full((2, len(NAMES)), 0.001))):
-        assert (scored.marginals, scored.written and scored.written.marginals) == ((), "[]")
+        assert scored.marginals == ()
+        assert scored.written is not None
+        assert (scored.written.marginals, scored.written.stored_marginals) == ("[]", "[]")
 
 
 def test_a_number_that_json_lacks_is_refused(marginals: np.ndarray) -> None:
