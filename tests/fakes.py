@@ -382,11 +382,14 @@ class FakeReviews(_Repository):
     def lock(self, prediction_id: str) -> None:
         """Writers come one at a time as it is."""
 
-    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+    def next_for(
+        self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
+    ) -> ReviewTask | None:
         claimable = [
             task
             for task in self.contents.reviews.values()
-            if task.claimable_by(reviewer, now, escalated=escalated)
+            if only in {None, task.id}
+            and task.claimable_by(reviewer, now, escalated=escalated)
             and not self._reads(reviewer, task.prediction.id, now)
         ]
         return min(claimable, key=lambda task: (not task.escalated, task.id), default=None)

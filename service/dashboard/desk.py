@@ -14,7 +14,9 @@ from service.dashboard.desk_plain import plain_desk
 from service.dashboard.doors import request_id_of
 from service.dashboard.rendering import Page, page
 from service.dashboard.sessions import Visitors
+from service.domain.errors import LeaseLost
 from service.domain.people import Permission
+from service.domain.reviews import ReviewTask
 from service.security.cookies import Visit
 from service.use_cases.verbs import Verbs
 
@@ -122,11 +124,28 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes on a task that stays undecided."""
     router = APIRouter(route_class=Page)
 
+    def held(task: ReviewTask) -> Response:
+        return _json({"version": task.version, "expires_in_s": verbs.my_reviews.left_s(task)})
+
     @router.post(TASK + "/heartbeat")
     def extend(task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Keep a task for longer."""
-        task = verbs.extend_lease(visit.caller, task_id)
-        return _json({"version": task.version, "expires_in_s": verbs.my_reviews.left_s(task)})
+        return held(verbs.extend_lease(visit.caller, task_id))
+
+    @router.post(TASK + "/take-back")
+    def take_back(
+        request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
+    ) -> Response:
+        """Keep a task after all, even if it went back to the queue meanwhile."""
+        try:
+            return held(verbs.extend_lease(visit.caller, task_id))
+        except LeaseLost as lost:
+            task = verbs.claim_review(visit.caller, only=task_id, request_id=request_id_of(request))
+            if task is None:
+                raise LeaseLost(
+                    "Somebody else has this task now, or it waits for a lead."
+                ) from lost
+            return held(task)
 
     @router.post(TASK + "/release")
     def release(

@@ -112,14 +112,20 @@ class SqlReviews:
             .with_for_update()
         ).all()
 
-    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+    def next_for(
+        self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
+    ) -> ReviewTask | None:
+        if only is not None and not is_id(only):
+            return None
         if escalated:
-            task = self._next(reviewer, now, among_escalated=True)
+            task = self._next(reviewer, now, among_escalated=True, only=only)
             if task is not None:
                 return task
-        return self._next(reviewer, now, among_escalated=False)
+        return self._next(reviewer, now, among_escalated=False, only=only)
 
-    def _next(self, reviewer: str, now: datetime, *, among_escalated: bool) -> ReviewTask | None:
+    def _next(
+        self, reviewer: str, now: datetime, *, among_escalated: bool, only: str | None
+    ) -> ReviewTask | None:
         column, siblings = review_tasks.c, review_tasks.alias()
         query = (
             select(column.id)
@@ -147,6 +153,8 @@ class SqlReviews:
             .limit(1)
             .with_for_update(skip_locked=True)
         )
+        if only is not None:
+            query = query.where(column.id == only)
         while True:
             task_id = self._connection.execute(query).scalar_one_or_none()
             if task_id is None:

@@ -91,11 +91,18 @@ class ClaimReview(Desk):
     lease: timedelta = LEASE
     most_leases: int = MOST_LEASES
 
-    def __call__(self, caller: Caller, *, request_id: str | None = None) -> ReviewTask | None:
+    def __call__(
+        self, caller: Caller, *, only: str | None = None, request_id: str | None = None
+    ) -> ReviewTask | None:
         """Return the oldest task that the caller may claim, None when there is none.
 
         Leads and administrators get adjudications and tasks that were skipped twice first, others
         never. Nobody gets two tasks of one prediction.
+
+        Parameters
+        ----------
+        only : str, optional
+            The id of the one task that is wanted: somebody who was away goes on with it.
 
         Raises
         ------
@@ -112,7 +119,7 @@ class ClaimReview(Desk):
                     "complete, skip or release one first."
                 )
             task = transaction.reviews.next_for(
-                caller.id, now, escalated=caller.may(Permission.REPORT)
+                caller.id, now, escalated=caller.may(Permission.REPORT), only=only
             )
             if task is None:
                 return None

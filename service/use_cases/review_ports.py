@@ -24,13 +24,15 @@ class Reviews(Protocol):
     def lock(self, prediction_id: str) -> None:
         """Let whoever settles a task of this prediction wait until this transaction ends."""
 
-    def next_for(self, reviewer: str, now: datetime, *, escalated: bool) -> ReviewTask | None:
+    def next_for(
+        self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
+    ) -> ReviewTask | None:
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
         That is one that waits or whose lease has run out, that ``reviewer`` has not skipped, and of
         whose prediction ``reviewer`` neither holds nor has settled another task; with
         ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are passed
-        over, so no task is ever claimed twice.
+        over, so no task is ever claimed twice. With ``only``, an id, no other task will do.
         """
 
     def save(self, task: ReviewTask) -> None:

@@ -1,29 +1,27 @@
-"""Leases that run out in a few seconds: what a reviewer sees, and what is kept."""
+"""Leases that run out while a reviewer is away: what they see, and what is kept.
 
-from collections.abc import Callable, Iterator
+The page's clock is turned by the tests, so that nothing depends on how fast a machine is.
+"""
+
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from service.domain.people import SYSTEM
-from tests.browser.site import Site, copied
+from service.domain.reviews import ReviewTask
+from service.use_cases.review import LEASE
+from tests.browser.site import Site
 from tests.browser.watching import Faults
 
-LEASE_S = 10.0  # as much as a busy machine may take between two signs of life, and more
-
-
-@pytest.fixture(scope="module")
-def site(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Serve with short leases."""
-    site = Site(copied(prepared, tmp_path_factory.mktemp("leases") / "served"), lease_s=LEASE_S)
-    yield site
-    site.stop()
+BETWEEN_BEATS = timedelta(seconds=61)
+LONG_AWAY = LEASE + timedelta(minutes=1)
 
 
 @pytest.fixture
-def desk(sign_in: Callable[..., Page]) -> Page:
+def desk(context: BrowserContext, sign_in: Callable[..., Page]) -> Page:
+    context.clock.install()
     page = sign_in("reviewer", "/desk")
     expect(page.locator("#work")).to_be_visible()
     page.keyboard.press("c")
@@ -36,42 +34,108 @@ def shown(page: Page) -> str:
     return str(page.locator("#work").get_attribute("data-task"))
 
 
-def test_whoever_is_at_work_keeps_the_document(desk: Page, site: Site) -> None:
-    for _ in range(14):
-        desk.wait_for_timeout(1000)
-        desk.keyboard.press("Shift")
-    expect(desk.locator("#lease-text")).to_contain_text("Yours for")
-    expect(desk.locator("#notices")).not_to_contain_text("free for others")
-    lease = site.verbs.get_review(SYSTEM, shown(desk)).lease
+def wait_for_a_beat(page: Page) -> None:
+    with page.expect_response(f"**/desk/tasks/{shown(page)}/heartbeat") as beat:
+        page.clock.run_for(int(BETWEEN_BEATS.total_seconds() * 1000))
+    assert beat.value.ok
+
+
+def go_away(page: Page) -> None:
+    wait_for_a_beat(page)  # of what was typed
+    page.clock.fast_forward(int(LONG_AWAY.total_seconds() * 1000))
+    expect(page.locator("#notices")).to_contain_text("free for others")
+    expect(page.locator("#lease-text")).to_have_text("Not yours any more")
+
+
+def change(site: Site, task_id: str, become: Callable[[ReviewTask], ReviewTask]) -> None:
+    """Let something happen to a task while its reviewer is away."""
+    with site.verbs.get_review.begin() as transaction:
+        task = transaction.reviews.get(task_id, for_update=True)
+        assert task is not None
+        transaction.reviews.save(become(task))
+        transaction.commit()
+
+
+def assert_at_work_again(page: Page, site: Site, task_id: str) -> None:
+    expect(page.locator("#lease-text")).to_contain_text("Yours for")
+    assert shown(page) == task_id
+    expect(page.locator("#comment")).to_have_value("half a thought")
+    lease = site.verbs.get_review(SYSTEM, task_id).lease
     assert lease is not None
     assert lease.holder == site.caller("reviewer").id
 
 
+def test_whoever_is_at_work_keeps_the_document(desk: Page, site: Site) -> None:
+    task_id = shown(desk)
+    for _ in range(LONG_AWAY // BETWEEN_BEATS):
+        desk.keyboard.press("Shift")
+        wait_for_a_beat(desk)
+    expect(desk.locator("#notices")).not_to_contain_text("free for others")
+    assert_at_work_again(desk, site, task_id)
+
+
 def test_whoever_was_away_may_take_the_document_back(desk: Page, site: Site) -> None:
     task_id = shown(desk)
-    expect(desk.locator("#notices")).to_contain_text("free for others")
-    expect(desk.locator("#lease-text")).to_have_text("Not yours any more")
+    go_away(desk)
     desk.keyboard.press("Enter")
     assert site.verbs.get_review(SYSTEM, task_id).decision is None, "it is not theirs to settle"
     desk.get_by_role("button", name="Try to take it back").click()
-    expect(desk.locator("#lease-text")).to_contain_text("Yours for")
-    assert shown(desk) == task_id
-    expect(desk.locator("#comment")).to_have_value("half a thought")
+    assert_at_work_again(desk, site, task_id)
+
+
+def test_what_went_back_to_the_queue_is_taken_back_and_settled(desk: Page, site: Site) -> None:
+    task_id = shown(desk)
+    go_away(desk)
+    change(site, task_id, ReviewTask.expired)
+    desk.get_by_role("button", name="Try to take it back").click()
+    assert_at_work_again(desk, site, task_id)
+    desk.keyboard.press("Enter")
+    expect(desk.locator("#saved")).to_have_text("All saved")
+    expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)
+    decision = site.verbs.get_review(SYSTEM, task_id).decision
+    assert decision is not None
+    assert decision.comment == "half a thought"
+
+
+def test_without_a_network_it_may_be_tried_again_to_take_a_document_back(
+    desk: Page, site: Site, context: BrowserContext, faults: Faults
+) -> None:
+    faults.expect("ERR_INTERNET_DISCONNECTED")
+    task_id = shown(desk)
+    go_away(desk)
+    context.set_offline(True)
+    back = desk.get_by_role("button", name="Try to take it back")
+    back.click()
+    expect(desk.locator("#saved")).to_contain_text("No connection")
+    expect(back).to_be_visible()
+    context.set_offline(False)
+    back.click()
+    assert_at_work_again(desk, site, task_id)
 
 
 def test_what_somebody_else_took_is_left_to_them(desk: Page, site: Site, faults: Faults) -> None:
     faults.expect("status of 409")
     task_id = shown(desk)
-    expect(desk.locator("#notices")).to_contain_text("free for others")
-    with site.verbs.get_review.begin() as transaction:
-        task = transaction.reviews.get(task_id, for_update=True)
-        assert task is not None
-        lead = site.caller("lead").id
-        transaction.reviews.save(task.claimed(lead, datetime.now(UTC), timedelta(hours=1)))
-        transaction.commit()
+    go_away(desk)
+    lead = site.caller("lead").id
+    change(site, task_id, lambda task: task.claimed(lead, datetime.now(UTC), LEASE))
     desk.get_by_role("button", name="Try to take it back").click()
     expect(desk.locator("#notices")).to_contain_text("Somebody else has this document now")
     expect(desk.locator("#comment")).to_have_value("half a thought")
     desk.get_by_role("button", name="Go on with the next").click()
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)
     expect(desk.locator("#comment")).to_have_value("")
+
+
+def test_what_was_settled_meanwhile_is_not_asked_for_again(
+    desk: Page, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 409")
+    task_id = shown(desk)
+    go_away(desk)
+    change(site, task_id, ReviewTask.settled)
+    desk.get_by_role("button", name="Try to take it back").click()
+    expect(desk.locator("#notices")).to_contain_text("has been settled meanwhile")
+    expect(desk.get_by_role("button", name="Try to take it back")).to_have_count(0)
+    desk.get_by_role("button", name="Go on with the next").click()
+    expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)

@@ -91,6 +91,7 @@ def test_others_are_kept_out_of_everything(service: Service) -> None:
     bodies = {
         "/next": {},
         f"/tasks/{made.id}/heartbeat": {},
+        f"/tasks/{made.id}/take-back": {},
         f"/tasks/{made.id}/release": {},
         f"/tasks/{made.id}/undo": {},
         f"/tasks/{made.id}/skip": {"reason": "hard"},
@@ -238,6 +239,39 @@ def test_a_lost_lease_is_told(service: Service, desk: Desk) -> None:
     assert_problem(desk.decide(item, "a"), 412, "stale-version")
     assert_problem(desk.ask(f"/tasks/{item['id']}/heartbeat"), 409, "lease-lost")
     assert_problem(desk.ask(f"/tasks/{item['id']}/check", {"labels": []}), 404, "review-not-found")
+
+
+def test_a_task_that_went_back_to_the_queue_is_taken_back(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    path = f"/tasks/{item['id']}"
+    service.clock.advance(minutes=16)
+    kept = desk.ask(f"{path}/take-back")
+    assert kept.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
+    service.clock.advance(minutes=16)
+    assert service.verbs.expire_leases() == 1
+    assert_problem(desk.ask(f"{path}/heartbeat"), 409, "lease-lost")
+    assert desk.ask(f"{path}/take-back").json() == {"version": 4, "expires_in_s": 900}
+    assert desk.decide(item | {"version": 4}, "a").status_code == 200
+    claims = [
+        one for one in service.database.contents.events.values() if one.action == "review.claimed"
+    ]
+    assert [one.subject for one in claims] == [item["id"]] * 2
+
+
+def test_what_others_have_is_not_taken_back(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    path = f"/tasks/{item['id']}/take-back"
+    service.clock.advance(minutes=16)
+    other = Desk(service, "ben", Role.REVIEWER)
+    theirs = other.next()
+    assert_problem(desk.ask(path), 409, "lease-lost")
+    assert other.decide(theirs, "a").status_code == 200
+    service.clock.advance(minutes=16)
+    service.verbs.settle_decisions()
+    assert_problem(desk.ask(path), 409, "review-already-decided")
+    assert_problem(desk.ask("/tasks/nonsense/take-back"), 404, "review-not-found")
 
 
 def test_a_task_is_skipped_with_a_reason_and_given_back(service: Service, desk: Desk) -> None:

@@ -44,10 +44,15 @@ def read(begin: Begin, task_id: str) -> ReviewTask | None:
 
 
 def next_for(
-    begin: Begin, reviewer: Caller, now: datetime = START, *, escalated: bool = False
+    begin: Begin,
+    reviewer: Caller,
+    now: datetime = START,
+    *,
+    escalated: bool = False,
+    only: str | None = None,
 ) -> ReviewTask | None:
     with begin() as transaction:
-        return transaction.reviews.next_for(reviewer.id, now, escalated=escalated)
+        return transaction.reviews.next_for(reviewer.id, now, escalated=escalated, only=only)
 
 
 def annotation(of: ReviewTask) -> Annotation:
@@ -143,6 +148,22 @@ def test_a_lead_is_not_offered_what_they_have_skipped_themselves(begin: Begin) -
         claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
         hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
     assert next_for(begin, LEAD, escalated=True) is None
+
+
+def test_whoever_wants_one_task_gets_no_other(begin: Begin) -> None:
+    first, second, hard = task(), task(), task()
+    store(begin, first, second, hard)
+    assert next_for(begin, ANN, only=second.id) == second
+    held = save(begin, second.claimed(BEN.id, START, QUARTER))
+    assert next_for(begin, ANN, only=second.id) is None
+    assert next_for(begin, ANN, START + QUARTER, only=second.id) == held
+    for reviewer in (ANN, BEN):
+        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+    assert next_for(begin, CAT, only=hard.id) is None, "it waits for a lead"
+    assert next_for(begin, LEAD, only=hard.id, escalated=True) == hard
+    assert next_for(begin, LEAD, only=first.id, escalated=True) == first
+    assert next_for(begin, ANN, only="no id") is None
 
 
 def test_a_completed_task_is_nobodys_next_one(begin: Begin) -> None:

@@ -9,6 +9,8 @@ const ANSWER_OF_TABS_MS = 60;
 const LATE_RELEASE_MS = 5_000;
 const FETCH_AGAIN_MS = 1_000;
 
+const LOST_AS = { "lease-lost": "taken", "review-already-decided": "decided" };
+
 const now = () => Date.now();
 
 export class Queue extends EventTarget {
@@ -225,20 +227,23 @@ export class Queue extends EventTarget {
     }
   }
 
-  /** Extend a lease; true when it is ours. */
+  /** Extend a lease; when it is over, get the task again if nobody took it. True when it is ours. */
   async beat(item) {
+    const call = item.deadline > now() ? "heartbeat" : "take-back";
     item.beatAt = now();
     try {
-      const told = await ask(`/desk/tasks/${item.id}/heartbeat`, {});
-      if (told.version !== item.version) throw new Refused(412, {});
+      const told = await ask(`/desk/tasks/${item.id}/${call}`, {});
+      item.version = told.version;
       item.lease = 1000 * told.expires_in_s;
       item.deadline = now() + item.lease;
       item.lost = false;
       return true;
     } catch (error) {
-      if (error instanceof Unreached) this.#emit("state", { state: "offline" });
-      else if (error.signedOut) this.#emit("signed-out");
-      else this.#lose(item, "taken");
+      if (error instanceof Unreached) {
+        this.#emit("state", { state: "offline" });
+        if (item.lost) this.#lose(item, "expired"); // it was tried to take it back, and may be again
+      } else if (error.signedOut) this.#emit("signed-out");
+      else this.#lose(item, LOST_AS[error.type.split("/").at(-1)] ?? error.message);
       return false;
     }
   }

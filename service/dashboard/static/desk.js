@@ -314,13 +314,15 @@ function lost(how) {
     expired: "You were away for a while, so the document is free for others again.",
     taken: "Somebody else has this document now.",
     settled: "You settled this document in another tab.",
-  }[how];
+    decided: "This document has been settled meanwhile.",
+  };
+  const over = how === "settled" || how === "decided";
   const kept = how === "settled" ? "" : " What you chose and wrote is kept in this tab.";
   clearNotices("lease");
   notice(
     "item",
-    words + kept,
-    ...(how === "settled" ? [] : [["Try to take it back", takeBack]]),
+    (words[how] ?? how) + kept,
+    ...(over ? [] : [["Try to take it back", takeBack]]),
     ["Go on with the next", forget],
   );
   showLease();
