@@ -167,9 +167,9 @@ def test_the_quick_way_for_ascii_finds_the_same_words(text):
 
 def test_a_megabyte_of_combining_marks_takes_seconds_not_minutes():
     vectorizer = TextVectorizer().fit(TEXTS)
-    started_at = time.perf_counter()
+    started_at = time.process_time()  # what others do meanwhile does not count
     vectorizer.transform(["a" + "\u0300\u0323" * 500_000])
-    assert time.perf_counter() - started_at < 20
+    assert time.process_time() - started_at < 20
 
 
 def test_the_state_is_arrays_and_json_and_restores_the_vectorizer():
