@@ -24,13 +24,12 @@ from playwright.sync_api import (
 )
 
 from tests.browser.site import Site, copied, prepare
-from tests.browser.watching import DESKTOP, Faults
+from tests.browser.watching import DESKTOP, PATIENCE_MS, Faults
 from tests.trained import Artifacts
 
 FOLDER = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-PATIENCE_MS = 60_000  # a machine may be busy
 
 # Expectations know nothing of a context's patience; their own would end after five seconds.
 expect.set_options(timeout=PATIENCE_MS)

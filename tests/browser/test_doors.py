@@ -1,14 +1,13 @@
 """The first pages that anybody sees, in a real browser."""
 
-import time
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PATIENCE_MS, executable
+from tests.browser.conftest import executable
 from tests.browser.site import PASSWORD, PEOPLE
-from tests.browser.watching import Faults, assert_accessible, violations
+from tests.browser.watching import Faults, assert_accessible, until, violations
 
 
 @pytest.mark.parametrize("login", sorted(PEOPLE))
@@ -56,10 +55,7 @@ def test_complaints_and_violations_are_noticed(page: Page, faults: Faults) -> No
     page.evaluate("setTimeout(() => { throw new Error('thrown') })")
     assert any("image-alt" in line for line in violations(page))
     parts = ("404", "Content Security Policy", "thrown")
-    deadline = time.monotonic() + PATIENCE_MS / 1000
-    while not all(any(part in said for said in faults.seen) for part in parts):
-        assert time.monotonic() < deadline, faults.seen
-        page.wait_for_timeout(50)  # in which the browser tells
+    until(page, lambda: all(any(part in said for said in faults.seen) for part in parts))
     for part in parts:
         faults.expect(part)
 

@@ -1,5 +1,6 @@
 """Forms of the board in a real browser, with everything going wrong."""
 
+import re
 import time
 from collections.abc import Callable
 
@@ -72,7 +73,7 @@ def test_a_network_that_is_lost_over_a_form_loses_nothing(
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Make it").click(no_wait_after=True)
     # The browser's own page about it comes a moment later.
-    page.wait_for_function("location.protocol === 'chrome-error:'")
+    expect(page).to_have_url(re.compile("^chrome-error:"))
     context.set_offline(False)
     page.goto("/board/keys")
     expect(page.get_by_role("status")).to_contain_text(AGAIN)

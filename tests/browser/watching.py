@@ -1,5 +1,7 @@
 """What a real browser complains of, and what its accessibility rules find."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +16,8 @@ DESKTOP = {"width": 1280, "height": 900}
 TABLET = {"width": 820, "height": 1180}
 ZOOMED = {"width": 640, "height": 450}
 """What 200 % leaves of a desktop."""
+
+PATIENCE_MS = 60_000  # a machine may be busy
 
 LOOKS = (("light", DESKTOP), ("dark", DESKTOP), ("light", ZOOMED))
 
@@ -53,6 +57,14 @@ class Faults:
         # Leaving a page ends what it was still loading; nothing failed then.
         if request.failure != "net::ERR_ABORTED":
             self.seen.append(f"request failed: {request.method} {request.url}: {request.failure}")
+
+
+def until(page: Page, fact: Callable[[], object]) -> None:
+    """Wait for what no locator can expect."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not fact():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        page.wait_for_timeout(50)  # in which the browser goes on, and tells
 
 
 def violations(page: Page) -> list[str]:

@@ -5,6 +5,8 @@ const PAUSE_MS = 1500;
 
 async function refresh(part) {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  // A busy server, as a lost network, is waited out; whoever may not look any more has seen it all.
+  if (answer.status === 429 || answer.status >= 500) return part;
   if (!answer.ok) return null;
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);

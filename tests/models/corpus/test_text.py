@@ -167,6 +167,7 @@ def test_the_quick_way_for_ascii_finds_the_same_words(text):
 
 def test_a_megabyte_of_combining_marks_takes_seconds_not_minutes():
     vectorizer = TextVectorizer().fit(TEXTS)
+    vectorizer.transform(TEXTS)  # a first call compiles
     started_at = time.process_time()  # what others do meanwhile does not count
     vectorizer.transform(["a" + "\u0300\u0323" * 500_000])
     assert time.process_time() - started_at < 20
