@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from service.dashboard.board_frame import SECTIONS
 from service.domain.delivery import DeliveryState, EndpointChange
 from service.domain.people import SYSTEM
 from service.domain.routing import ThresholdMode
-from tests.browser.site import Site
+from tests.browser.site import PATIENCE_S, Site
 from tests.browser.watching import Faults, assert_accessible
 from tests.receiver import Receiver
 from tests.samples import calibration
@@ -68,6 +69,10 @@ def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, 
 def details(site: Site) -> dict[str, str]:
     """An address for every page that belongs to one thing."""
     verbs = site.verbs
+    deadline = time.monotonic() + PATIENCE_S
+    while not (verbs.list_jobs(SYSTEM).items and verbs.list_deliveries(SYSTEM).items):
+        assert time.monotonic() < deadline, "the service that has just started has nothing to do"
+        time.sleep(0.05)
     candidate = next(one for one in verbs.list_models(SYSTEM) if not one.active)
     webhook = verbs.list_webhooks(SYSTEM)[0].id
     return {
