@@ -187,9 +187,11 @@ def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:
     threads = [threading.Thread(target=ask, args=(versions,)) for versions in seen]
     for thread in threads:
         thread.start()
-    world.activate("new")
     deadline = time.monotonic() + 120
     new = _version(artifacts.other_text)
+    while not all(seen) and time.monotonic() < deadline:  # each has asked the old one
+        time.sleep(0.01)
+    world.activate("new")
     while not all(new in versions for versions in seen) and time.monotonic() < deadline:
         time.sleep(0.01)
     stop.set()
