@@ -15,7 +15,7 @@ from service.domain.errors import StorageUnavailable
 def test_time_is_aware_and_in_utc(engine: Engine) -> None:
     for now in (utc_now, database_clock(engine)):
         assert now().tzinfo is UTC
-        assert abs(now() - datetime.now(UTC)) < timedelta(seconds=5)
+        assert abs(now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
 def test_sqlite_needs_no_clock_but_this_machines(sqlite_url: str) -> None:
@@ -35,7 +35,7 @@ def test_the_servers_clock_does_not_jump_with_this_machines(
             return super().now(tz) + timedelta(days=365)
 
     monkeypatch.setattr(clock, "datetime", Jumped)
-    assert timedelta(0) <= now() - before < timedelta(seconds=5)
+    assert timedelta(0) <= now() - before < timedelta(days=1)
     engine.dispose()
 
 
@@ -45,21 +45,21 @@ def test_the_server_is_asked_now_and_then_and_missed_when_it_is_silent(
     engine = create(postgres_url)
     now = ServerClock(engine)
     offset = 0.0
-    counter = time.monotonic
-    monkeypatch.setattr(time, "monotonic", lambda: counter() + offset)
+    # No time passes by this machine's counter but what is added to it.
+    monkeypatch.setattr(time, "monotonic", lambda: 1_000.0 + offset)
     first = now()
     offset = 10.0  # not long enough to ask again: counted on
-    assert timedelta(seconds=9) < now() - first < timedelta(seconds=15)
-    offset = 100.0  # long enough: the server, whose time has not moved, is believed
-    assert now() - first < timedelta(seconds=5)
+    assert now() - first == timedelta(seconds=10)
+    offset = 10_000.0  # long enough: the server, whose time has hardly moved, is believed
+    assert now() - first < timedelta(seconds=1_000)
     silent = now()
 
     def no_answer() -> None:
         raise StorageUnavailable("gone")
 
     monkeypatch.setattr(engine, "connect", no_answer)
-    offset = 200.0
-    assert timedelta(seconds=99) < now() - silent < timedelta(seconds=105)
+    offset = 10_100.0
+    assert now() - silent == timedelta(seconds=100)
     with pytest.raises(StorageUnavailable):
         ServerClock(engine)()
     monkeypatch.undo()
