@@ -110,7 +110,9 @@ def test_a_refused_form_has_no_violation(sign_in: SignIn, faults: Faults) -> Non
 
 def test_pages_are_small(site: Site) -> None:
     cookies = {"setwise-session": site.token("admin")}
-    with httpx.Client(base_url=site.url, cookies=cookies, trust_env=False) as client:
+    with httpx.Client(
+        base_url=site.url, cookies=cookies, timeout=PATIENCE_S, trust_env=False
+    ) as client:
         for path in ("/board", *(one.address for one in SECTIONS), *details(site).values()):
             page = client.get(path)
             assert page.status_code == 200
@@ -155,7 +157,8 @@ def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> No
     headers = {"Authorization": f"Bearer {secret}"}
 
     def status() -> int:
-        return httpx.get(f"{site.url}/v1/predictions", headers=headers, trust_env=False).status_code
+        address = f"{site.url}/v1/predictions"
+        return httpx.get(address, headers=headers, timeout=PATIENCE_S, trust_env=False).status_code
 
     assert status() == 200
     page.get_by_role("link", name="I have copied it").click()

@@ -12,6 +12,7 @@ import pytest
 from models.predictor import SetPredictor
 from service.domain.people import SYSTEM
 from tests.system.conftest import PATIENCE_S, Installation, pages, review_together
+from tests.system.test_models import eventually
 from tests.trained import Artifacts, documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -153,28 +154,30 @@ def test_another_model_takes_over_without_a_dropped_request(
     verbs = installation.application.verbs
     old = SetPredictor.load(artifacts.text).version
     new = verbs.add_model(SYSTEM, str(artifacts.other_text))
+    sample = documents(200, seed=12)
     stop = threading.Event()
     answers: list[list[httpx.Response]] = [[] for _ in range(4)]
 
     def post(own: list[httpx.Response]) -> None:
         with server.client("client") as client:
-            for number, document in enumerate(documents(5_000, seed=12)):
+            for number, document in enumerate(itertools.cycle(sample)):
                 own.append(_post(client, document, f"{id(own)}-{number}"))
                 if stop.is_set():
                     return
 
     with ThreadPoolExecutor(4) as pool:
         posting = [pool.submit(post, own) for own in answers]
-        with server.client("admin") as admin:
-            while not all(len(own) > 5 for own in answers):
-                time.sleep(0.01)
-            activated = admin.post(f"/v1/admin/models/{new.id}/activate")
+        try:
+            eventually(lambda: all(len(own) > 5 for own in answers), "everybody is answered")
+            with server.client("admin") as admin:
+                activated = admin.post(f"/v1/admin/models/{new.id}/activate")
             assert activated.status_code == 200
-        switched = threading.Event()
-        while not switched.wait(0.05):
-            if all(own[-1].json().get("model_version") == new.version for own in answers):
-                switched.set()
-        stop.set()
+            eventually(
+                lambda: all(own[-1].json().get("model_version") == new.version for own in answers),
+                "everybody is answered by the new one",
+            )
+        finally:
+            stop.set()
         for future in posting:
             future.result()
     for own in answers:

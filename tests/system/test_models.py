@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
 from models.predictor import SetPredictor
@@ -97,7 +96,8 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
         assert (refused.status_code, refused.json()["type"]) == (409, "/problems/model-damaged")
         assert admin.post(f"{path}/verify").status_code == 409
         for server in (one, other):
-            assert httpx.get(f"{server.url}/readyz", trust_env=False).status_code == 200
+            with server.client() as anyone:
+                assert anyone.get("/readyz").status_code == 200
             assert set(predict(server, 3, seed=54)) == {old}
 
 

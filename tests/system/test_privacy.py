@@ -67,7 +67,7 @@ def write_everywhere(server: Server) -> None:
         )
         assert done.status_code == 200
         assert task["document"]["text"] == TEXT
-    with httpx.Client(base_url=server.url, trust_env=False) as browser:
+    with httpx.Client(base_url=server.url, timeout=PATIENCE_S, trust_env=False) as browser:
         for password in ("quuxwrong", PASSWORD):
             token = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
             assert token
