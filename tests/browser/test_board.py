@@ -5,11 +5,12 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from models.confidence.reports import report_calibration
 from service.dashboard.board_frame import SECTIONS
@@ -17,9 +18,9 @@ from service.domain.delivery import DeliveryState, EndpointChange
 from service.domain.people import SYSTEM
 from service.domain.routing import ThresholdMode
 from tests.browser.site import PATIENCE_S, Site
-from tests.browser.watching import Faults, assert_accessible
+from tests.browser.watching import Faults, assert_accessible, until
 from tests.receiver import Receiver
-from tests.samples import calibration
+from tests.samples import calibration, job
 
 LARGEST_BYTES = 150_000
 
@@ -196,6 +197,31 @@ def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Si
     expect(page.get_by_role("status")).to_contain_text("serves again")
     active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
     assert active.id == before.id
+
+
+def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
+    sign_in: SignIn, context: BrowserContext, site: Site, faults: Faults
+) -> None:
+    faults.expect("status of 503")
+    waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1))
+    with site.verbs.get_review.begin() as transaction:
+        transaction.jobs.enqueue(waiting)
+        transaction.commit()
+    refused = []
+
+    def busy_once(route: Route) -> None:
+        if refused or route.request.is_navigation_request():
+            route.continue_()
+            return
+        refused.append(route.request.url)
+        route.fulfill(status=503, body="The database is busy.")
+
+    context.route(f"**/board/jobs/{waiting.id}", busy_once)
+    page = sign_in("admin", f"/board/jobs/{waiting.id}")
+    expect(page.get_by_text("Next turn")).to_be_visible()
+    until(page, lambda: refused)
+    site.verbs.cancel_job(SYSTEM, waiting.id)
+    expect(page.get_by_text("Ended", exact=True)).to_be_visible()
 
 
 @pytest.fixture
