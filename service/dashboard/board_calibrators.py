@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from service.dashboard.board_frame import Question, done, framed
 from service.dashboard.board_reliability import reliability
 from service.dashboard.doors import request_id_of
-from service.dashboard.figures import percent
 from service.dashboard.forms import Filled, filled
+from service.dashboard.numerals import chance, confidence, exactly, percent
 from service.dashboard.rendering import Page, go, taken_away
 from service.dashboard.sessions import Visitors
 from service.domain.calibration import Activate, Calibration, Noise, Rates
@@ -295,7 +295,7 @@ def measures(report: Mapping[str, object]) -> Iterator[Measure]:
     shares = [_number(each.get("coverage")) for each in pair]
     if target is not None and shares != [None, None]:
         better = None if None in shares else (shares[1] or 0) > (shares[0] or 0)
-        meaning = f"share that could be sent at {100 * target:g} % right"
+        meaning = f"share that could be sent at {exactly(target)} right"
         yield Measure("Automation", meaning, _automation(pair[0]), _automation(pair[1]), better)
 
 
@@ -303,14 +303,14 @@ def verdict(report: Mapping[str, object]) -> str:
     """Say whether a calibrator was found better than the one that served.
 
     >>> verdict({"comparison": {"better": True, "gain": 0.022, "p_value": 0.0001, "n": 1840}})
-    'better: the Brier score falls by 0.0220 on 1,840 rows (p = 0.0001)'
+    'better: the Brier score falls by 0.0220 on 1,840 rows (p < 0.001)'
     """
     found = part(report, "comparison")
     gain, p_value, n = (_number(found.get(name)) for name in ("gain", "p_value", "n"))
     if gain is None or p_value is None:
         return str(found.get("reason") or "not compared")
     how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
-    told = f"the Brier score {how} on {n or 0:,.0f} rows (p = {p_value:.2g})"
+    told = f"the Brier score {how} on {n or 0:,.0f} rows (p {chance(p_value)})"
     return f"better: {told}" if found.get("better") else f"not proved better: {told}"
 
 
@@ -368,4 +368,6 @@ def _automation(found: Mapping[str, object]) -> str:
     share, threshold = _number(found.get("coverage")), _number(found.get("threshold"))
     if share is None:
         return "unknown"
-    return percent(share) if threshold is None else f"{percent(share)} from {threshold:.3g} on"
+    return (
+        percent(share) if threshold is None else f"{percent(share)} from {confidence(threshold)} on"
+    )

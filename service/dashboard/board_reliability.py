@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from service.dashboard.charts import Axis, Frame, chart, percent_ticks, round_ticks
-from service.dashboard.figures import Column, Figure, Kind, Value, plural
+from service.dashboard.figures import Column, Figure, Kind, Value
 from service.dashboard.marks import Band, Diagonal, Line, Mark
+from service.dashboard.numerals import chance, plural
 from service.use_cases.reliability import Curve
 
 NAME = "reliability"
@@ -90,7 +91,7 @@ def _says(curves: Mapping[str, Curve]) -> str:
             else "strays further from the diagonal than chance explains: below it, sets are less "
             "often right than their confidence says; above it, more often"
         )
-        told.append(f"{when.capitalize()}, the curve {how} (p = {curve.p_value:.2g}).")
+        told.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
     return " ".join(told)
 
 

@@ -2,7 +2,9 @@
 
 A chart is a `Frame` with `service.dashboard.marks` in it, later ones on top. Colours come from the
 page's style sheet by class, so that they follow its scheme and no style stands in the markup.
-Whoever does not see a chart reads its title, its description, and the table beside it.
+The axes upwards are pictures of their own upon the chart: where it is wider than its box and
+scrolls, the style sheet keeps them in sight. Whoever does not see a chart reads its title, its
+description, and the table beside it.
 """
 
 import math
@@ -11,13 +13,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from service.dashboard.marks import Mark, Scale, element, path, text
+from service.dashboard.marks import Mark, Scale, element, number, path, text
+from service.dashboard.numerals import on_axis
 
 Tick = tuple[float, str]
 
 _PER_CHARACTER = 6.6
 """Width of a label's character, for labels that should not meet."""
 
+
+_TITLED, _UNTITLED = 28, 18
+"""Where an axis upwards ends: below its title, if it has one."""
+
+_APART = 6
+"""Between an axis upwards and the strip with its numbers: half of a number below fits in."""
 
 _LEAST_SCALE = 0.96
 """A chart is shown no smaller: its words, of 11.5 pixels, would be too small to read."""
@@ -82,16 +91,19 @@ def chart(
     right = 52 if frame.right else 14
     bottom = 44 if frame.x.title else 26
     x = Scale(frame.x.low, frame.x.high, frame.left, frame.width - right)
-    y = Scale(frame.y.low, frame.y.high, frame.height - bottom, 18)
+    titled = frame.y.title or (frame.right is not None and frame.right.title)
+    top = _TITLED if titled else _UNTITLED
+    y = Scale(frame.y.low, frame.y.high, frame.height - bottom, top)
     inside: list[Markup] = [*_grid(frame, x, y)]
     for mark in marks:
         inside += mark.draw(x, y)
+    axes = [*_left_axis(frame, x, y)]
     if frame.right is not None:
         other = Scale(frame.right.low, frame.right.high, y.start, y.end)
-        inside += _right_axis(frame, x, other)
+        axes += _right_axis(frame, frame.right, x, other)
         for mark in on_right:
             inside += mark.draw(x, other)
-    return element(
+    drawn = element(
         "svg",
         element("title", escape(title), id=f"{name}-title"),
         element("desc", escape(description), id=f"{name}-desc"),
@@ -102,15 +114,14 @@ def chart(
         role="img",
         aria_labelledby=f"{name}-title {name}-desc",
     )
+    laid_upon = [element("div", *axes, class_="axes")] if axes else []
+    return element("div", drawn, *laid_upon, class_="plot")
 
 
 def _grid(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
-    for value, label in frame.y.ticks:
+    for value, _ in frame.y.ticks:
         line = path([(x.start, y(value)), (x.end, y(value))])
         yield element("path", d=line, class_="grid")
-        yield text(label, x.start - 8, y(value) + 4, "end")
-    if frame.y.title:
-        yield text(frame.y.title, 0, 10, "start", "axis")
     for value, label in _spaced(frame.x.ticks, x):
         yield text(label, x(value), y.start + 16, "middle")
     yield element("path", d=path([(x.start, y.start), (x.end, y.start)]), class_="base")
@@ -118,12 +129,33 @@ def _grid(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
         yield text(frame.x.title, (x.start + x.end) / 2, frame.height - 6, "middle", "axis")
 
 
-def _right_axis(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
-    if frame.right is None:
-        return
-    for value, label in frame.right.ticks:
-        yield text(label, x.end + 8, y(value) + 4, "start")
-    yield text(frame.right.title, frame.width, 10, "end", "axis")
+def _left_axis(frame: Frame, x: Scale, y: Scale) -> Iterator[Markup]:
+    words = [text(label, x.start - 8, y(value) + 4, "end") for value, label in frame.y.ticks]
+    if frame.y.title:
+        words.append(text(frame.y.title, 0, 10, "start", "axis"))
+    if words:
+        yield _beside(frame, 0, x.start - _APART, words, "left")
+
+
+def _right_axis(frame: Frame, axis: Axis, x: Scale, y: Scale) -> Iterator[Markup]:
+    words = [text(label, x.end + 8, y(value) + 4, "start") for value, label in axis.ticks]
+    if axis.title:
+        words.append(text(axis.title, frame.width, 10, "end", "axis"))
+    if words:
+        yield _beside(frame, x.end + _APART, frame.width, words, "right")
+
+
+def _beside(frame: Frame, start: float, end: float, words: Sequence[Markup], side: str) -> Markup:
+    """Return a strip of the chart with words, to be laid upon it at the same scale."""
+    width = end - start
+    return element(
+        "svg",
+        *words,
+        class_=f"chart beside {side}",
+        viewBox=f"{number(start)} 0 {number(width)} {frame.height}",
+        width=f"{100 * width / frame.width:.4f}%",
+        aria_hidden="true",
+    )
 
 
 def _spaced(ticks: Sequence[Tick], x: Scale) -> Iterator[Tick]:
@@ -144,7 +176,7 @@ def percent_ticks(low: float, high: float) -> list[Tick]:
     >>> percent_ticks(0.9, 1)
     [(0.9, '90 %'), (0.92, '92 %'), (0.94, '94 %'), (0.96, '96 %'), (0.98, '98 %'), (1.0, '100 %')]
     """
-    return [(value, f"{100 * value:g} %") for value, _ in round_ticks(low, high)]
+    return [(value, f"{on_axis(100 * value)} %") for value, _ in round_ticks(low, high)]
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[Tick]:
@@ -157,7 +189,7 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[Tick]:
     # For floats 0.3 / 0.1 is less than 3, and 3 * 0.1 is more than 0.3.
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     values = [round(n * step, 10) for n in range(first, last + 1)]
-    return [(value, f"{value:,g}") for value in values]
+    return [(value, on_axis(value)) for value in values]
 
 
 def round_step(least: float) -> float:

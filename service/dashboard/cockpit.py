@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Response
 
 from service.dashboard import cockpit_errors, cockpit_figures, cockpit_what_if
-from service.dashboard.figures import Figure, percent, plural, span
+from service.dashboard.figures import Figure
+from service.dashboard.numerals import confidence, exactly, percent, plural, span, working_time
 from service.dashboard.rendering import SECURITY_HEADERS, Page, page
 from service.dashboard.sessions import Visitors
 from service.domain.errors import NotFound
@@ -193,8 +194,8 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             "waiting",
         ),
         Tile(
-            "Reviewer hours saved",
-            "0" if not seen.hours_saved else f"{seen.hours_saved:,.1f}",
+            "Reviewing time saved",
+            working_time(3600 * (seen.hours_saved or 0.0)),
             "" if seen.seconds is None else f"{span(seen.seconds)} a document",
             "what reading all that was sent would have taken"
             if seen.seconds is not None
@@ -215,14 +216,14 @@ def _queue_end(seen: Cockpit) -> str:
 
 def _certificate_tile(seen: Cockpit) -> Tile:
     state = seen.certificate
-    target = percent(seen.policy.target_accuracy, 0)
+    target = exactly(seen.policy.target_accuracy)
     name, term = "Certificate", "certified"
-    if state.certified and state.since is not None:
+    if state.certified and state.since is not None and state.threshold is not None:
         return Tile(
             name,
             "proved",
             f"since {state.since:%-d %b}",
-            f"at least {target} of what is sent at {state.threshold:.3g} is right; "
+            f"at least {target} of what is sent at {confidence(state.threshold)} is right; "
             + _next_attempt(seen),
             "good",
             term,
@@ -231,7 +232,7 @@ def _certificate_tile(seen: Cockpit) -> Tile:
     newest = state.newest
     proof = ""
     if newest is not None and newest.threshold is not None:
-        proof = f"audits prove a threshold of {newest.threshold:.3g}; "
+        proof = f"audits prove a threshold of {confidence(newest.threshold)}; "
     return Tile(
         name,
         number,

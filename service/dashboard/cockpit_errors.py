@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 
 from service.dashboard.charts import Axis, Frame, percent_ticks, round_ticks
 from service.dashboard.cockpit_figures import HALF, SHARE, TEXT, drawn
-from service.dashboard.figures import Column, Figure, Kind, percent, plural
+from service.dashboard.figures import Column, Figure, Kind
 from service.dashboard.marks import Intervals, Line, Mark, Rows, Rule
+from service.dashboard.numerals import on_axis, percent, plain, plural
 from service.domain.breaker import Position
 from service.use_cases.breaker import BreakerState
 from service.use_cases.cockpit import Cockpit
@@ -260,14 +261,14 @@ def breaker(state: BreakerState) -> Figure:
         Axis(
             -2,
             alarm + 0.4,
-            [(power, f"{10.0**power:g}") for power in range(-2, math.floor(alarm) + 1)],
+            [(power, on_axis(10.0**power)) for power in range(-2, math.floor(alarm) + 1)],
             "evidence against the target",
         ),
         width=HALF,
         left=64,
     )
     marks: list[Mark] = [
-        Rule(alarm, "bad", f"alarm at {watch.run_length:,.0f}", level=True),
+        Rule(alarm, "bad", f"alarm at {plain(watch.run_length)}", level=True),
         Line([(place + 1, height) for place, height in enumerate(heights)], "completed"),
     ]
     return drawn(figure, frame, marks)

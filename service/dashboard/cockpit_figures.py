@@ -8,13 +8,14 @@ from dataclasses import replace
 from datetime import date
 
 from service.dashboard.charts import Axis, Frame, Tick, chart, percent_ticks, round_ticks
-from service.dashboard.figures import Column, Figure, Kind, Value, percent, plural, span
+from service.dashboard.figures import Column, Figure, Kind, Value
 from service.dashboard.marks import Band, Bar, Bars, Diagonal, Intervals, Line, Mark, Rule
+from service.dashboard.numerals import chance, confidence, exactly, percent, plain, plural, span
 from service.use_cases.cockpit import Cockpit
 from service.use_cases.over_time import Pace, Row
 from service.use_cases.reliability import LEAST_CHECKED
 
-SHARE, TEXT, NUMBER = Kind.SHARE, Kind.TEXT, Kind.NUMBER
+SHARE, TEXT = Kind.SHARE, Kind.TEXT
 ROUTES = (
     ("sent", "sent automatically"),
     ("audited", "held for an audit"),
@@ -43,7 +44,7 @@ def volume(seen: Cockpit) -> Figure:
         terms=("coverage", "audit"),
         legend=ROUTES,
         whole=True,
-        newest_last=True,
+        end_first=True,
     )
     if not seen.documents:
         return figure
@@ -103,14 +104,14 @@ def accuracy(seen: Cockpit) -> Figure:
         ),
         terms=("set accuracy", "audit", "exact bounds"),
         legend=(("sent", "accuracy, with exact bounds"), ("warn stroke", "target")),
-        newest_last=True,
+        end_first=True,
     )
     if not known:
         return figure
     target = seen.policy.target_accuracy
     floor = max(0.0, min(*(low for *_, low, _ in known), target) - 0.05)
     marks: list[Mark] = [
-        Rule(target, "warn", f"target {100 * target:g} %", level=True),
+        Rule(target, "warn", f"target {exactly(target)}", level=True),
         Intervals(
             [(place + 0.5, value, low, high) for place, _, value, low, high in known],
             "sent",
@@ -142,7 +143,7 @@ def _accuracy_says(seen: Cockpit) -> str:
     return (
         f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
         f"right; the truth lies above {percent(share.low)} and below {percent(share.high)}, each "
-        f"with {percent(1 - risk, 0)} confidence. What nobody checked counts as neither."
+        f"with {exactly(1 - risk)} confidence. What nobody checked counts as neither."
     )
 
 
@@ -156,7 +157,7 @@ def backlog(seen: Cockpit) -> Figure:
         [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
         empty="Nothing has waited for a person during this time.",
         legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "if it goes on so")),
-        newest_last=True,
+        end_first=True,
     )
     if not any(row.backlog or row.arrived for row in seen.rows):
         return figure
@@ -185,8 +186,8 @@ def _queue_says(seen: Cockpit) -> str:
     if not queue.waiting:
         return "Nothing waits for a person."
     pace = (
-        f"In the last {queue.over} days {queue.arriving:.3g} tasks came up and "
-        f"{queue.completing:.3g} were done a day"
+        f"In the last {queue.over} days {plain(queue.arriving)} tasks came up and "
+        f"{plain(queue.completing)} were done a day"
     )
     empty = queue.empty_in_days
     end = (
@@ -229,7 +230,7 @@ def reliability(seen: Cockpit) -> Figure:
             "diagonal, documents are less often right than their confidence says. Recalibrating "
             "helps."
         )
-        + f" (p = {curve.p_value:.2g})"
+        + f" (p {chance(curve.p_value)})"
     )
     rows: list[list[Value]] = [
         [*row] for row in zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
@@ -256,14 +257,15 @@ def histogram(seen: Cockpit) -> Figure:
         "How sure the machine was",
         _histogram_says(seen),
         [
-            Column("from", NUMBER),
-            Column("to", NUMBER),
+            Column("from", Kind.CONFIDENCE, "Confidence from"),
+            Column("to", Kind.CONFIDENCE, "up to"),
             *map(Column, ("sent", "audited", "reviewed")),
         ],
         [[one.low, one.high, one.sent, one.audited, one.reviewed] for one in seen.histogram],
         empty="No document came in during this time.",
         terms=("confidence", "threshold"),
         legend=ROUTES,
+        end_first=True,
     )
     if not seen.documents:
         return figure
@@ -280,7 +282,9 @@ def histogram(seen: Cockpit) -> Figure:
     ]
     marks: list[Mark] = [Bars(bars, gap=0.08)]
     if seen.now.threshold is not None:
-        marks.append(Rule(seen.now.threshold, "link", f"threshold {seen.now.threshold:.3g}"))
+        marks.append(
+            Rule(seen.now.threshold, "link", f"threshold {confidence(seen.now.threshold)}")
+        )
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
         Axis(0, most, round_ticks(0, most, 4), "documents"),

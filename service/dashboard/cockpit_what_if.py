@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 from service.dashboard.charts import Axis, Frame, percent_ticks, round_ticks
 from service.dashboard.cockpit_figures import SHARE, WIDE, drawn
-from service.dashboard.figures import Column, Figure, Kind, percent, plural
+from service.dashboard.figures import Column, Figure, Kind
 from service.dashboard.marks import Band, Line, Mark, Rule
+from service.dashboard.numerals import confidence, exactly, percent, plain, plural, working_time
 from service.use_cases.cockpit import Cockpit
 from service.use_cases.forecast import Forecast
+
+_ROWS = 2
+"""Every other threshold of the curve has a row in the table: 0.01 from one to the next."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,12 @@ def what_if(seen: Cockpit) -> Figure:
         "What if the threshold were another one?",
         _says(seen),
         [
-            Column("threshold", Kind.NUMBER),
+            Column("threshold", Kind.CONFIDENCE),
             Column("sent", SHARE),
             *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
             Column("checked"),
             Column("reviews_a_day", Kind.NUMBER),
-            Column("hours_a_day", Kind.NUMBER),
+            Column("hours_a_day", Kind.HOURS, "Reviewing a day"),
         ],
         [
             [
@@ -51,16 +55,17 @@ def what_if(seen: Cockpit) -> Figure:
                 one.reviews_a_day,
                 worked,
             ]
-            for one, worked in zip(seen.curve, hours, strict=True)
+            for one, worked in [*zip(seen.curve, hours, strict=True)][::_ROWS]
         ],
         empty="No document came in during this time, so there is nothing to try a threshold on.",
         terms=("threshold", "target", "coverage", "set accuracy"),
         legend=(
             ("leased stroke", "sent automatically"),
             ("sent stroke", "accuracy of what is sent, with exact bounds"),
-            ("waiting stroke", "reviewer hours a day (right)"),
+            ("waiting stroke", "reviewing a day (right)"),
         ),
         whole=True,
+        end_first=True,
     )
     if not seen.documents:
         return figure
@@ -69,7 +74,7 @@ def what_if(seen: Cockpit) -> Figure:
     accuracy = [one.accuracy.value or 0.0 for one in known]
     target = seen.policy.target_accuracy
     marks: list[Mark] = [
-        Rule(target, "quiet", f"target {100 * target:g} %", level=True, left=True),
+        Rule(target, "quiet", f"target {exactly(target)}", level=True, left=True, below=True),
         Band(
             places,
             [one.accuracy.low or 0.0 for one in known],
@@ -80,11 +85,14 @@ def what_if(seen: Cockpit) -> Figure:
         Line([(one.threshold or 0.0, one.coverage) for one in seen.curve], "leased"),
     ]
     if seen.now.threshold is not None:
-        marks.append(Rule(seen.now.threshold, "quiet", f"in force {seen.now.threshold:.3g}"))
+        marks.append(
+            Rule(seen.now.threshold, "quiet", f"in force {confidence(seen.now.threshold)}", row=2)
+        )
     if seen.then is not None and seen.then.threshold is not None:
-        marks.append(Rule(seen.then.threshold, "bad", f"looked at {seen.then.threshold:.3g}"))
-    worked_most = max((each for each in hours if each is not None), default=0.0) or 1.0
-    right = Axis(0, worked_most, round_ticks(0, worked_most, 5), "reviewer hours a day")
+        marks.append(
+            Rule(seen.then.threshold, "bad", f"looked at {confidence(seen.then.threshold)}", row=3)
+        )
+    unit, right = _working_axis(max((each for each in hours if each is not None), default=0.0))
     shares = percent_ticks(0, 1)
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "threshold"),
@@ -94,16 +102,31 @@ def what_if(seen: Cockpit) -> Figure:
         height=290,
     )
     work = [
-        (one.threshold or 0.0, worked)
+        (one.threshold or 0.0, worked / unit)
         for one, worked in zip(seen.curve, hours, strict=True)
         if worked is not None
     ]
     return drawn(figure, frame, marks, on_right=[Line(work, "waiting dashed")])
 
 
+_UNITS = (("hours", 1.0), ("minutes", 1 / 60), ("seconds", 1 / 3600))
+
+
+def _working_axis(most: float) -> tuple[float, Axis]:
+    """Return a unit in hours in which so many hours are a number to read, and its axis.
+
+    >>> unit, axis = _working_axis(0.2)
+    >>> 60 * unit, axis.title, axis.ticks[-1]
+    (1.0, 'reviewer minutes a day', (10, '10'))
+    """
+    name, unit = next((each for each in _UNITS if most >= 1.5 * each[1]), _UNITS[-1])
+    highest = most / unit or 1.0
+    return unit, Axis(0, highest, round_ticks(0, highest, 5), f"reviewer {name} a day")
+
+
 def _says(seen: Cockpit) -> str:
     one = seen.then or seen.now
-    verb = "would send" if seen.then else "sends"
+    verb, leaves = ("would send", "would leave") if seen.then else ("sends", "leaves")
     if not seen.documents:
         return "Move the slider once documents have come in."
     if one.threshold is None:
@@ -119,9 +142,9 @@ def _says(seen: Cockpit) -> str:
         else "and nobody knows how many of these are right, as too few were audited"
     )
     return (
-        f"A threshold of {one.threshold:.3g} {verb} {percent(one.coverage)} of the documents of "
-        f"this time, {right}, and leaves {one.reviews_a_day:.3g} a day to people. What a rule held "
-        "back stays held back."
+        f"A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
+        f"documents of this time, {right}, and {leaves} {plain(one.reviews_a_day)} a day to "
+        "people. What a rule held back stays held back."
     )
 
 
@@ -136,7 +159,7 @@ def compared(seen: Cockpit) -> list[Comparison]:
 def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
     accuracy, worked = one.accuracy, hours_a_day(one, seen)
     return {
-        "Threshold": "none" if one.threshold is None else f"{one.threshold:.3g}",
+        "Threshold": "none" if one.threshold is None else confidence(one.threshold),
         "Sent automatically": percent(one.coverage),
         "Accuracy of what is sent": (
             f"{percent(accuracy.value)} ({percent(accuracy.low)} to {percent(accuracy.high)}, "
@@ -144,24 +167,33 @@ def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
             if accuracy.value is not None
             else "unknown"
         ),
-        "Reviews a day": f"{one.reviews_a_day:.3g}",
-        "Reviewer hours a day": "unknown" if worked is None else f"{worked:.2g}",
+        "Reviews a day": plain(one.reviews_a_day),
+        "Reviewing a day": "unknown" if worked is None else working_time(3600 * worked),
     }
 
 
 def for_script(seen: Cockpit) -> str:
-    """Return the curve for the slider: rows of numbers as JSON, rounded to what is shown."""
+    """Return the curve for the slider: rows of numbers as JSON, rounded below what is shown."""
     rows = [
         [
             one.threshold,
-            round(one.coverage, 4),
+            _rounded(one.coverage),
             *(
-                None if each is None else round(each, 4)
+                None if each is None else _rounded(each)
                 for each in (one.accuracy.value, one.accuracy.low, one.accuracy.high)
             ),
             round(one.reviews_a_day, 2),
-            None if (worked := hours_a_day(one, seen)) is None else round(worked, 3),
+            None if (worked := hours_a_day(one, seen)) is None else float(f"{worked:.3g}"),
         ]
         for one in seen.curve
     ]
     return json.dumps(rows, separators=(",", ":"))
+
+
+def _rounded(share: float) -> float:
+    """Round a share, but never to nothing or to all.
+
+    >>> [_rounded(share) for share in (0.0, 0.00001, 0.51234, 0.99999, 1.0)]
+    [0.0, 0.0001, 0.5123, 0.9999, 1.0]
+    """
+    return share if share in {0.0, 1.0} else min(max(round(share, 4), 0.0001), 0.9999)

@@ -3,11 +3,13 @@
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from markupsafe import Markup
+
+from service.dashboard.numerals import confidence, percent, plain, working_time
 
 Value = str | int | float | None
 
@@ -19,28 +21,56 @@ class Kind(Enum):
     COUNT = "count"
     SHARE = "share"
     NUMBER = "number"
+    CONFIDENCE = "confidence"
+    HOURS = "hours"
 
     def write(self, value: Value) -> str:
         """Return a value as people read it.
 
         >>> Kind.SHARE.write(0.9534), Kind.COUNT.write(12345), Kind.NUMBER.write(2.0)
         ('95.3 %', '12,345', '2')
+        >>> Kind.CONFIDENCE.write(0.9996), Kind.HOURS.write(0.2)
+        ('0.9996', '12 minutes')
         """
         if value is None:
             return "–"  # noqa: RUF001 -- the dash that tables use for nothing
         if isinstance(value, str):
             return value
-        if self is Kind.SHARE:
-            return percent(value)
-        return f"{value:,}" if self is Kind.COUNT else f"{value:,.3g}"
+        return _WRITTEN[self](value) if self in _WRITTEN else f"{value:,}"
+
+
+_WRITTEN: dict[Kind, Callable[[float], str]] = {
+    Kind.SHARE: percent,
+    Kind.NUMBER: plain,
+    Kind.CONFIDENCE: confidence,
+    Kind.HOURS: lambda hours: working_time(3600 * hours),
+}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a figure's table; ``name`` is also its name in downloads."""
+    """A column of a figure's table.
+
+    Attributes
+    ----------
+    name : str
+        As downloads name it.
+    title : str
+        As people read it; made from ``name`` unless given.
+    """
 
     name: str
     kind: Kind = Kind.COUNT
+    title: str = ""
+
+    @property
+    def head(self) -> str:
+        """What stands above the column.
+
+        >>> Column("decided_by_leads").head
+        'Decided by leads'
+        """
+        return self.title or self.name.replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True)
@@ -61,8 +91,9 @@ class Figure:
         Classes and words.
     whole : bool
         It takes the whole width.
-    newest_last : bool
-        The chart goes with time; where it has too little room, its end is shown first.
+    end_first : bool
+        Where the chart has too little room, its end is shown first: the newest days, or what is
+        surest.
     """
 
     name: str
@@ -75,7 +106,7 @@ class Figure:
     terms: Sequence[str] = ()
     legend: Sequence[tuple[str, str]] = field(default=())
     whole: bool = False
-    newest_last: bool = False
+    end_first: bool = False
 
     def written(self) -> list[list[str]]:
         """Return the rows of the table as people read them."""
@@ -106,43 +137,3 @@ class Figure:
 def _harmless(value: Value) -> Value:
     risky = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if risky else value
-
-
-def percent(share: float | None, digits: int = 1) -> str:
-    """Write a share; it reads 0 % and 100 % only where it is.
-
-    >>> [percent(share) for share in (0, 0.9534, 0.99999, 1, None)]
-    ['0 %', '95.3 %', '> 99.9 %', '100 %', 'unknown']
-    """
-    if share is None:
-        return "unknown"
-    if share in {0.0, 1.0}:
-        return f"{100 * share:.0f} %"
-    unit = 10**-digits
-    if 100 * share < unit:
-        return f"< {unit:g} %"
-    if 100 * share > 100 - unit:
-        return f"> {100 - unit:g} %"
-    return f"{100 * share:.{digits}f} %"
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """Write a number with its noun.
-
-    >>> plural(1, "audit"), plural(1200, "audit"), plural(2, "is", "are")
-    ('1 audit', '1,200 audits', '2 are')
-    """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def span(seconds: float) -> str:
-    """Write a time in its largest sensible unit.
-
-    >>> [span(s) for s in (20, 90 * 60, 49 * 3600)]
-    ['20 seconds', '1.5 hours', '2 days']
-    """
-    for name, unit in (("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0)):
-        if seconds >= 1.5 * unit or (name == "minute" and seconds >= unit):
-            number = f"{seconds / unit:.1f}".removesuffix(".0")
-            return f"{number} {name}{'' if number == '1' else 's'}"
-    return plural(round(seconds), "second")

@@ -10,6 +10,9 @@ from markupsafe import Markup, escape
 
 Point = tuple[float, float]
 
+_LINE = 15
+"""From one line of words to the next."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -189,7 +192,10 @@ class Rule:
     Attributes
     ----------
     level : bool
-        It lies; its label stands at the right end, or at the left.
+        It lies; its label stands at the right end, or at the left, above it or below.
+    row : int
+        In which line from the top the label of an upright one stands, so that near ones do not
+        cover each other's.
     """
 
     at: float
@@ -197,6 +203,8 @@ class Rule:
     label: str = ""
     level: bool = False
     left: bool = False
+    below: bool = False
+    row: int = 0
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the line and its label."""
@@ -206,7 +214,8 @@ class Rule:
                 "path", d=path([(x.start, place), (x.end, place)]), class_=f"rule {self.tone}"
             )
             end, anchor = (x.start + 4, "start") if self.left else (x.end - 4, "end")
-            yield text(self.label, end, place - 5, anchor, f"label {self.tone}")
+            height = place + 14 if self.below else place - 5
+            yield text(self.label, end, height, anchor, f"label {self.tone}")
         else:
             place = x(self.at)
             yield element(
@@ -216,7 +225,7 @@ class Rule:
             yield text(
                 self.label,
                 place - 5 if left else place + 5,
-                y.end + 11,
+                y.end + 11 + self.row * _LINE,
                 "end" if left else "start",
                 f"label {self.tone}",
             )

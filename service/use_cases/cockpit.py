@@ -31,9 +31,6 @@ USUAL_DAYS = 35
 BINS = 40
 """Of the histogram of confidence."""
 
-CURVE_STEP = 2
-"""Steps of confidence between two thresholds of the what-if curve: 0.01."""
-
 
 @dataclass(frozen=True)
 class CertificateState:
@@ -283,16 +280,13 @@ def _what_if(
     sendable = [cell.sendable for cell in cells]
 
     # Cells begin at these steps, and at the two thresholds that may lie between them.
-    steps = [step / STEPS for step in range(0, STEPS + 1, CURVE_STEP)]
-    target = what_if.target_accuracy
-    every = [] if target is None else [step / STEPS for step in range(STEPS + 1)]
-    thresholds = [*steps, in_force(policy), what_if.threshold, None, *every]
+    steps = [step / STEPS for step in range(STEPS + 1)]
+    thresholds = [*steps, in_force(policy), what_if.threshold, None]
     made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
-    curve, (now, then, nothing) = made[: len(steps)], made[len(steps) : len(steps) + 3]
-    if target is not None:
-        others = made[len(steps) + 3 :]
-        wanted = lowest_threshold(others, target, LEAST_CHECKED)
-        return curve, now, next((one for one in others if one.threshold == wanted), nothing)
+    curve, (now, then, nothing) = made[: len(steps)], made[len(steps) :]
+    if what_if.target_accuracy is not None:
+        wanted = lowest_threshold(curve, what_if.target_accuracy, LEAST_CHECKED)
+        return curve, now, next((one for one in curve if one.threshold == wanted), nothing)
     return curve, now, None if what_if.threshold is None else then
 
 

@@ -1,5 +1,6 @@
 """A lead's look at the machine, in a real browser."""
 
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -26,13 +27,15 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
     page.get_by_role("link", name="Cockpit").click()
     before = site.verbs.get_policy(SYSTEM)
     slider, said = page.get_by_label("Look at a threshold"), page.locator(".slider output")
-    expect(said).to_contain_text("0.700: about")
-    slider.fill("0.3")  # as the arrow keys do
-    expect(said).to_contain_text("0.300: about")
+    expect(said).to_have_text(re.compile(r"^0\.700: \d"))
+    slider.press("ArrowRight")
+    expect(said).to_contain_text("0.701: about")
+    slider.fill("0.3")
+    expect(said).to_have_text(re.compile(r"^0\.300: \d"))
     page.get_by_role("button", name="Show it").click()
     expect(page.get_by_role("columnheader", name="Looked at")).to_be_visible()
     expect(page.get_by_text("Nothing has changed.")).to_be_visible()
-    expect(page.locator("#what-if svg")).to_contain_text("looked at 0.3")
+    expect(page.locator("#what-if svg[role=img]")).to_contain_text("looked at 0.3")
     assert site.verbs.get_policy(SYSTEM) == before
 
 
@@ -97,10 +100,65 @@ def test_a_chart_scrolls_in_a_box_of_its_own(sign_in: SignIn) -> None:
     expect(page.locator("#what-if .chart-box")).to_have_attribute("tabindex", "0")
     assert page.evaluate(OVERFLOWS)["what-if"] == [True, False, 0]
     ends = page.evaluate(ENDS)
-    assert (ends["volume"], ends["what-if"]) == (True, False), "where it goes with time, the newest"
+    assert (ends["volume"], ends["what-if"], ends["labels"]) == (True, True, False)
     box = page.get_by_role("region", name="Chart of What if the threshold")
     box.focus()
-    page.keyboard.press("ArrowRight")
+    before = box.evaluate("it => it.scrollLeft")
+    page.keyboard.press("ArrowLeft")
     # Asked from outside: the page's policy lets no script that waits in it evaluate a string.
-    until(page, lambda: box.evaluate("it => it.scrollLeft > 0"))
+    until(page, lambda: box.evaluate("it => it.scrollLeft") < before)
     assert page.evaluate("document.documentElement.scrollWidth") == 640
+
+
+AXES = """() => [...document.querySelectorAll(".beside")].map((axis) => {
+  const box = axis.closest(".chart-box"), chart = box.querySelector("svg[role=img]");
+  const places = (all) => [...all].map((it) => it.getBoundingClientRect());
+  const seen = box.getBoundingClientRect();
+  return {
+    name: box.closest("section").id,
+    scrolls: box.scrollWidth > box.clientWidth,
+    words: places(axis.querySelectorAll("text")).every(
+      ({ left, right }) => left >= seen.left - 1 && right <= seen.right + 1),
+    sizes: axis.getBoundingClientRect().height - chart.getBoundingClientRect().height,
+    lines: places(chart.querySelectorAll(".grid")).map(({ top }) => top),
+    ticks: places(axis.querySelectorAll(".tick")).map(({ top, bottom }) => (top + bottom) / 2),
+  };
+})"""
+
+
+@pytest.mark.parametrize("width", [1280, 820, 640, 390])
+@pytest.mark.parametrize("end", [0, 10_000])
+def test_the_axes_upwards_stay_in_sight_and_where_they_belong(
+    sign_in: SignIn, width: int, end: int
+) -> None:
+    page = sign_in("lead", "/cockpit?threshold=0.5")
+    page.set_viewport_size({"width": width, "height": 900})
+    for box in page.locator(".chart-box").all():
+        box.evaluate(f"box => {{ box.scrollLeft = {end}; }}")
+    axes = page.evaluate(AXES)
+    assert {one["name"] for one in axes} >= {"volume", "queue", "what-if", "confidence"}
+    assert any(one["scrolls"] for one in axes) == (width < 1000)
+    for one in axes:
+        assert one["words"], one["name"]
+        assert abs(one["sizes"]) < 1, one["name"]
+    for one in (one for one in axes if one["name"] == "volume"):
+        apart = [tick - line for tick, line in zip(one["ticks"], one["lines"], strict=True)]
+        assert max(map(abs, apart)) < 3, "a number stands beside its line"
+
+
+LABELS = """() => [...document.querySelectorAll("#what-if svg[role=img] .label")].map((it) => {
+  const { left, right, top, bottom } = it.getBoundingClientRect();
+  return [it.textContent, left, right, top, bottom];
+})"""
+
+
+@pytest.mark.parametrize("threshold", [0.69, 0.695, 0.7, 0.72, 0.02])
+def test_labels_of_near_thresholds_do_not_cover_each_other(
+    sign_in: SignIn, threshold: float
+) -> None:
+    page = sign_in("lead", f"/cockpit?threshold={threshold}")
+    labels = page.evaluate(LABELS)
+    assert {text.split()[0] for text, *_ in labels} == {"target", "in", "looked"}
+    for (one, *a), (other, *b) in itertools.combinations(labels, 2):
+        apart = a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] + 2 or b[3] <= a[2] + 2
+        assert apart, (one, other)

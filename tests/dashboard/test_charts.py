@@ -27,10 +27,10 @@ def places(path: str) -> list[tuple[float, float]]:
 
 
 def test_a_chart_is_an_image_with_a_name_and_a_description() -> None:
-    root = drawn()
-    assert root.get("role") == "img"
-    assert root.get("aria-labelledby") == "it-title it-desc"
-    named = {one.get("id"): one.text for one in root if one.get("id")}
+    image = drawn()[0]
+    assert image.get("role") == "img"
+    assert image.get("aria-labelledby") == "it-title it-desc"
+    named = {one.get("id"): one.text for one in image if one.get("id")}
     assert named == {"it-title": "A <title>", "it-desc": "What & why"}
 
 
@@ -128,3 +128,42 @@ def test_ticks_are_round_and_few(low: float, high: float) -> None:
 
 def test_shares_are_written_in_percent() -> None:
     assert percent_ticks(0, 1)[-1] == (1.0, "100 %")
+
+
+def test_axes_upwards_are_strips_that_readers_of_the_chart_need_not_hear() -> None:
+    frame = Frame(
+        Axis(0, 10, [(0, "0")]),
+        Axis(0, 1, [(1, "all")]),
+        Axis(0, 8, [(8, "8")], "hours"),
+        width=640,
+        height=200,
+    )
+    image, axes = drawn(frame=frame)
+    assert [one.text for one in image.iter("text")] == ["0"]
+    left, right = axes
+    assert [one.get("aria-hidden") for one in axes] == ["true", "true"]
+    assert [one.text for one in left.iter("text")] == ["all"]
+    assert {one.text for one in right.iter("text")} == {"8", "hours"}
+    for one in axes:
+        start, _, width, height = map(float, one.attrib["viewBox"].split())
+        assert height == 200
+        assert 0 <= start < start + width <= 640
+        # At the scale of the chart, whatever its size.
+        assert float(one.attrib["width"].removesuffix("%")) == pytest.approx(100 * width / 640)
+
+
+def test_a_chart_without_numbers_beside_it_has_no_strips() -> None:
+    root = drawn(frame=Frame(Axis(0, 10, ()), Axis(2, 0, ())))
+    assert [one.tag for one in root] == ["svg"]
+
+
+def test_the_title_of_an_axis_keeps_away_from_its_highest_number() -> None:
+    root = drawn(frame=Frame(Axis(0, 1, ()), Axis(0, 100, [(100, "100")], "documents")))
+    heights = {one.text: float(one.attrib["y"]) for one in root.iter("text")}
+    assert heights["100"] - heights["documents"] >= 20
+
+
+def test_large_and_small_numbers_are_written_out() -> None:
+    assert round_ticks(0, 2_000_000)[-1] == (2_000_000, "2,000,000")
+    assert round_ticks(0, 0.00003)[-1][1] == "0.00003"
+    assert percent_ticks(0, 1e-6)[-1][1] == "0.0001 %"

@@ -137,11 +137,11 @@ def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
     curve = [one.threshold for one in read(begin).curve]
     store(begin, *(made(one) for one in curve if one is not None))
     seen = read(begin)
-    assert [one.sent for one in seen.curve] == [*range(101, 0, -1)]
+    assert [one.sent for one in seen.curve] == [*range(201, 0, -1)]
     then = read(begin, what_if=WhatIf(threshold=0.57)).then
     assert then is not None
     assert then.sent == sum(one >= 0.57 for one in curve if one is not None)
-    assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 101
+    assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 201
 
 
 @pytest.mark.parametrize("threshold", [0.873, 0.8749, 0.875, 0.0])
@@ -156,7 +156,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
     assert seen.then is not None
     assert seen.then.sent == sum(one >= 0.874 for one in confidences)
     assert [one.sent for one in seen.curve] == [
-        sum(one >= step / 100 for one in confidences) for step in range(101)
+        sum(one >= step / 200 for one in confidences) for step in range(201)
     ]
 
 

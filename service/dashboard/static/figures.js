@@ -1,11 +1,11 @@
 // Takes boxes that have nothing to scroll out of the way of whoever goes on with the tab key, and
-// shows the newest first where a chart that goes with time is wider than its box. Without this
-// script each box is a stop, and shows its beginning.
+// shows the end first where a chart whose end matters most is wider than its box. Without this
+// script each box is a stop, and shows its beginning; the axes stay in sight either way.
 
 const seen = new ResizeObserver((changes) => {
   for (const { target: box } of changes) {
     const scrolls = box.scrollWidth > box.clientWidth;
-    if (scrolls && "newestLast" in box.dataset && box.tabIndex < 0) box.scrollLeft = box.scrollWidth;
+    if (scrolls && "endFirst" in box.dataset && box.tabIndex < 0) box.scrollLeft = box.scrollWidth;
     box.tabIndex = scrolls ? 0 : -1;
   }
 });
