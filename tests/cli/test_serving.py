@@ -15,6 +15,7 @@ from sqlalchemy import text
 from service.db.engine import create
 
 SETWISE = Path(sys.executable).with_name("setwise")
+PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
 
 
 def start(tmp_path: Path, *arguments: str, **settings: str) -> "subprocess.Popen[str]":
@@ -32,7 +33,7 @@ def start(tmp_path: Path, *arguments: str, **settings: str) -> "subprocess.Popen
 
 def refused(process: "subprocess.Popen[str]") -> str:
     """Return the one line with which a process refused to work."""
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("setwise: ")
@@ -67,14 +68,14 @@ def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
 
 
 def test_openapi_needs_neither_settings_nor_a_database(tmp_path: Path) -> None:
-    out, err = start(tmp_path, "openapi", database_url="nonsense").communicate(timeout=120)
+    out, err = start(tmp_path, "openapi", database_url="nonsense").communicate(timeout=PATIENCE_S)
     assert json.loads(out)["openapi"].startswith("3.1")
     assert err == ""
     assert list(tmp_path.iterdir()) == []
 
 
 def test_openapi_is_written_to_a_file(tmp_path: Path) -> None:
-    out, _ = start(tmp_path, "openapi", "--out", "api.json").communicate(timeout=120)
+    out, _ = start(tmp_path, "openapi", "--out", "api.json").communicate(timeout=PATIENCE_S)
     assert out == ""
     assert json.loads((tmp_path / "api.json").read_text())["paths"]
 
@@ -82,7 +83,7 @@ def test_openapi_is_written_to_a_file(tmp_path: Path) -> None:
 def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: str) -> None:
     process = start(tmp_path, "worker", database_url=database_url, log_format="json")
     engine = create(database_url)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     states: list[str] = []
     while time.monotonic() < deadline and process.poll() is None:
         with engine.connect() as connection:
@@ -93,7 +94,7 @@ def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: st
         time.sleep(0.1)
     engine.dispose()
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert set(states) == {"queued"}
     assert process.returncode == 0
     events = [json.loads(line)["event"] for line in err.splitlines()]
