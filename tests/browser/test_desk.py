@@ -161,6 +161,24 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
     expect(desk.locator("#work")).to_be_visible()
 
 
+def test_enter_takes_the_label_that_is_typed_however_late_the_list_is(
+    desk: Page, context: BrowserContext
+) -> None:
+    def late(route: Route) -> None:
+        time.sleep(LATE_S)
+        route.continue_()
+
+    chosen = desk.locator("#chips .chip[aria-pressed=true]")
+    expect(chosen.filter(has_text="finance")).to_have_count(0)
+    desk.keyboard.press("/")
+    expect(desk.get_by_role("option").first).to_have_text("court")
+    context.route("**/desk/labels?*", late)
+    desk.keyboard.type("fin")
+    desk.keyboard.press("Enter")
+    expect(chosen.filter(has_text="finance")).to_be_visible()
+    expect(desk.get_by_role("listbox")).to_be_hidden()
+
+
 def test_the_desk_is_accessible(desk: Page) -> None:
     assert_accessible(desk)
     desk.keyboard.press("w")

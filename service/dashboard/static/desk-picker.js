@@ -8,6 +8,8 @@ export class Picker {
   #asked = null;
   #timer = 0;
   #at = -1;
+  #shown = null; // the query that the list answers
+  #entered = false; // Enter came before the list that answers what is typed
 
   /** `picked(label)` is called with what is chosen, `chosen(label)` tells what is already. */
   constructor({ input, list, count, picked, chosen, failed }) {
@@ -27,6 +29,7 @@ export class Picker {
   close() {
     clearTimeout(this.#timer);
     this.#asked?.abort();
+    this.#entered = false;
     this.list.hidden = true;
     this.input.setAttribute("aria-expanded", "false");
     this.input.removeAttribute("aria-activedescendant");
@@ -37,24 +40,33 @@ export class Picker {
     this.close();
   }
 
+  get #query() {
+    return this.input.value.slice(0, 200);
+  }
+
   #later() {
     clearTimeout(this.#timer);
+    this.#entered = false;
     this.#timer = setTimeout(() => this.#search(), PAUSE_MS);
   }
 
   async #search() {
     this.#asked?.abort();
     this.#asked = new AbortController();
-    const query = new URLSearchParams({ query: this.input.value.slice(0, 200) });
+    const query = this.#query;
+    const address = `/desk/labels?${new URLSearchParams({ query })}`;
     try {
-      this.#show(await ask(`/desk/labels?${query}`, undefined, { signal: this.#asked.signal }));
+      this.#show(query, await ask(address, undefined, { signal: this.#asked.signal }));
     } catch (error) {
-      if (error.name !== "AbortError") this.failed(error);
+      if (error.name === "AbortError") return;
+      this.#entered = false;
+      this.failed(error);
     }
   }
 
-  #show({ labels, total }) {
+  #show(query, { labels, total }) {
     if (document.activeElement !== this.input) return;
+    this.#shown = query;
     this.list.replaceChildren(
       ...labels.map((label, place) => {
         const option = document.createElement("li");
@@ -74,6 +86,8 @@ export class Picker {
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
     this.#move(labels.length ? 0 : -1);
+    if (this.#entered && labels.length) this.#take(this.#options()[0]);
+    this.#entered = false;
   }
 
   #options() {
@@ -101,7 +115,12 @@ export class Picker {
       else this.#later();
     } else if (event.key === "Enter") {
       const option = open ? this.#options()[this.#at] : null;
-      if (option) this.#take(option);
+      if (this.#query !== (open ? this.#shown : "")) {
+        // Whoever types fast means what is typed, not what the list of before begins with.
+        clearTimeout(this.#timer);
+        this.#entered = true;
+        this.#search();
+      } else if (option) this.#take(option);
     } else if (event.key === "Escape" && (open || this.input.value)) {
       this.clear();
       return; // and on to the page, which takes the focus back to the document
