@@ -101,6 +101,31 @@ def test_only_a_digest_of_the_token_is_kept(house: House) -> None:
     assert len(session.digest) == 32
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(house: House, same: bool) -> None:
+    """Somebody signs in twice at once after an update that hashes better; or changes it."""
+    ann = house.ann()
+    house.passwords.version = 2
+    hashed = house.passwords.hash
+
+    def meanwhile(password: str) -> str:
+        house.passwords.hash = hashed  # type: ignore[method-assign]  # once
+        if same:
+            house.enter()
+        else:
+            house.set_password(SYSTEM, ann, "another that is long enough")
+        return hashed(password)
+
+    house.passwords.hash = meanwhile  # type: ignore[method-assign]  # as above
+    if same:
+        assert house.open(house.enter()).caller.id == ann
+    else:
+        with pytest.raises(WrongPassword):
+            house.enter()
+    (person,) = house.everybody(SYSTEM)
+    assert person.password == hashed(PASSWORD if same else "another that is long enough")
+
+
 @pytest.mark.parametrize(("login", "password"), [("ann", "wrong"), ("bob", PASSWORD), ("", "")])
 def test_a_wrong_name_and_a_wrong_password_look_alike(
     house: House, login: str, password: str
