@@ -91,13 +91,19 @@ class SqlPredictions:
             query = query.where(column.client_id == wanted.client_id)
         if wanted.decision is not None:
             query = query.where(column.decision == wanted.decision.value)
-        if wanted.document_id is not None:
-            query = query.where(column.document_id == wanted.document_id)
         if wanted.created_from is not None:
             query = query.where(column.created_at >= wanted.created_from)
         if wanted.created_before is not None:
             query = query.where(column.created_at < wanted.created_before)
-        if after is not None:
+        if wanted.document_id is not None:
+            # Its ids first: planners would rather read all of a client's, or all there are, in
+            # the order that is wanted. They do not see that the expression is the id.
+            ids = select(column.id).where(column.document_id == wanted.document_id)
+            if after is not None:
+                ids = ids.where(func.coalesce(column.id, column.id) < after)
+            named = ids.cte("named").prefix_with("MATERIALIZED")
+            query = query.where(column.id.in_(select(named.c.id)))
+        elif after is not None:
             query = query.where(column.id < after)
         rows = self._connection.execute(query).mappings().all()
         items = tuple(to_prediction(row) for row in rows[:limit])

@@ -94,6 +94,18 @@ def test_pages_go_newest_first_without_gaps_or_repeats(begin: Begin) -> None:
     assert seen == made[::-1]
 
 
+def test_one_documents_predictions_go_newest_first_among_others(begin: Begin) -> None:
+    names = ["d-1", "d-2", "d-1", "d-1", "d-2", "d-1"]
+    made = [prediction(document=Document(id=name, text="x")) for name in names]
+    foreign = prediction(document=Document(id="d-1", text="x"), client_id=OTHER_CLIENT.id)
+    store(begin, *made, foreign)
+    wanted = {"document_id": "d-1", "client_id": CLIENT.id}
+    first = listed(begin, limit=2, **wanted)
+    assert first == Page((made[5], made[3]), made[3].id)
+    assert listed(begin, first.next_after, limit=2, **wanted) == Page((made[2], made[0]), None)
+    assert listed(begin, document_id="d-1", limit=1) == Page((foreign,), foreign.id)
+
+
 def test_a_full_last_page_is_the_last(begin: Begin) -> None:
     store(begin, *(prediction() for _ in range(3)))
     assert listed(begin, limit=3).next_after is None

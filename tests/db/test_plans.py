@@ -16,6 +16,7 @@ from service.use_cases.work_ports import JobFilter
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
 
+A_CLIENTS_DOCUMENT = PredictionFilter(client_id="x", document_id="x")
 PAGE = {"after": None, "limit": 50}
 QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
     "claim": lambda it: it.reviews.next_for(ANN.id, START, escalated=False),
@@ -29,6 +30,10 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
     "predictions": lambda it: it.predictions.page(PredictionFilter(), **PAGE),
     "a client's": lambda it: it.predictions.page(PredictionFilter(client_id="x"), **PAGE),
     "a document's": lambda it: it.predictions.page(PredictionFilter(document_id="x"), **PAGE),
+    "a client's document": lambda it: it.predictions.page(A_CLIENTS_DOCUMENT, **PAGE),
+    "the next of them": lambda it: it.predictions.page(
+        A_CLIENTS_DOCUMENT, after=prediction().id, limit=50
+    ),
     "decided so": lambda it: it.predictions.page(PredictionFilter(decision=Decision.AUTO), **PAGE),
     "policy": lambda it: it.policies.current(),
     "key": lambda it: it.keys.by_digest(bytes(32)),
@@ -156,7 +161,7 @@ def reads_a_whole_table(planned: Engine, plan: str) -> list[str]:
     """Return the steps of a plan that read all rows of a stored table."""
     if planned.dialect.name == "postgresql":
         return [line for line in plan.splitlines() if "Seq Scan" in line]
-    inside = ("said", "told", "chosen", "fine", "anon")  # what the query itself has made
+    inside = ("said", "told", "chosen", "fine", "named", "anon")  # what the query itself has made
     scans = [line for line in plan.splitlines() if "SCAN " in line and "USING" not in line]
     return [line for line in scans if not any(f"SCAN {name}" in line for name in inside)]
 
@@ -167,6 +172,15 @@ def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
         assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
         assert "TEMP B-TREE" not in plan
         assert "Sort " not in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize("name", ["a document's", "a client's document", "the next of them"])
+def test_a_documents_predictions_are_found_by_its_name(planned: Engine, name: str) -> None:
+    ((statement, plan),) = plans(planned, QUERIES[name])
+    assert "ix_predictions_document_id" in plan, f"{statement}\n{plan}"
+    if planned.dialect.name == "sqlite":
+        # The others of a client are not looked through for them.
+        assert re.search(r"SEARCH predictions USING INDEX \w+ \((client_id=\? AND )?id=\?\)", plan)
 
 
 @pytest.mark.parametrize("query", REPORTS.values(), ids=REPORTS)
