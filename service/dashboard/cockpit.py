@@ -168,9 +168,9 @@ def _tiles(seen: Cockpit) -> list[Tile]:
     return [
         Tile(
             "Sent automatically",
-            percent(share, 0) if seen.documents else "0 %",
-            f"{seen.sent:,} of {seen.documents:,}",
-            "of the documents of this time",
+            percent(share, 0) if seen.documents else "none",
+            f"{seen.sent:,} of {seen.documents:,}" if seen.documents else "",
+            "of the documents of this time" if seen.documents else "no document came in",
             "sent",
             "coverage",
         ),
@@ -182,7 +182,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
             if accuracy.value is not None
             else "no audit has been read yet",
-            "good" if met else "bad",
+            "" if accuracy.value is None else "good" if met else "bad",
             "set accuracy",
         ),
         _certificate_tile(seen),
@@ -195,7 +195,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
         ),
         Tile(
             "Reviewing time saved",
-            working_time(3600 * (seen.hours_saved or 0.0)),
+            "unknown" if seen.hours_saved is None else working_time(3600 * seen.hours_saved),
             "" if seen.seconds is None else f"{span(seen.seconds)} a document",
             "what reading all that was sent would have taken"
             if seen.seconds is not None
@@ -208,6 +208,8 @@ def _tiles(seen: Cockpit) -> list[Tile]:
 def _queue_end(seen: Cockpit) -> str:
     if not seen.queue.waiting:
         return "nothing waits for a person"
+    if not seen.queue.arriving and not seen.queue.completing:
+        return "its pace shows after the first full day"
     empty = seen.queue.empty_in_days
     if empty is None:
         return "does not shrink at the pace of the last days"
@@ -224,20 +226,21 @@ def _certificate_tile(seen: Cockpit) -> Tile:
             "proved",
             f"since {state.since:%-d %b}",
             f"at least {target} of what is sent at {confidence(state.threshold)} is right; "
-            + _next_attempt(seen),
+            + (_next_attempt(seen) or f"stands on {plural(state.audits, 'audit')}"),
             "good",
             term,
         )
-    number = "by hand" if seen.policy.threshold_mode is ThresholdMode.FIXED else "not yet"
+    by_hand = seen.policy.threshold_mode is ThresholdMode.FIXED
+    number = "by hand" if by_hand else "not yet"
     newest = state.newest
-    proof = ""
+    proof = "somebody has set the threshold; no audits have proved it" if by_hand else ""
     if newest is not None and newest.threshold is not None:
-        proof = f"audits prove a threshold of {confidence(newest.threshold)}; "
+        proof = f"audits prove a threshold of {confidence(newest.threshold)}"
     return Tile(
         name,
         number,
         f"{plural(state.audits, 'audit')} read",
-        proof + _next_attempt(seen),
+        "; ".join(filter(None, (proof, _next_attempt(seen)))),
         "warn",
         term,
     )
@@ -253,4 +256,4 @@ def _next_attempt(seen: Cockpit) -> str:
     if state.audits_needed is not None and state.audits_needed > state.audits:
         missing = state.audits_needed - state.audits
         parts.append(f"about {plural(missing, 'audit')} more would probably prove a threshold")
-    return "; ".join(parts) or f"stands on {plural(state.audits, 'audit')}"
+    return "; ".join(parts)

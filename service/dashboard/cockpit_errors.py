@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from service.dashboard.charts import Axis, Frame, percent_ticks, round_ticks
+from service.dashboard.charts import Axis, Frame, count_ticks, percent_ticks, round_ticks
 from service.dashboard.cockpit_figures import HALF, SHARE, TEXT, drawn
 from service.dashboard.figures import Column, Figure, Kind
 from service.dashboard.marks import Intervals, Line, Mark, Rows, Rule
@@ -17,7 +17,12 @@ from service.use_cases.noise import GroupReport
 _ROW = 24
 """Height of a row of a lying chart, in units of the picture."""
 
-_LONGEST_NAME, _LONGEST_PAIR = 32, 48
+_PAIR_ROW = 38
+"""The same where the name stands above its bar."""
+
+_LONGEST_NAME, _LONGEST_PAIR = 32, 80
+
+_UNCHECKED = "No document of this time has been checked yet."
 
 
 def labels(seen: Cockpit) -> Figure:
@@ -46,7 +51,7 @@ def labels(seen: Cockpit) -> Figure:
         ],
     )
     frame = Frame(
-        Axis(0, most, round_ticks(0, most, 5), "checked documents"),
+        Axis(0, most, count_ticks(most), "checked documents"),
         Axis(n, 0, ()),
         width=HALF,
         height=n * _ROW + 62,
@@ -57,13 +62,15 @@ def labels(seen: Cockpit) -> Figure:
 
 def _labels_says(seen: Cockpit) -> str:
     found = seen.mistakes
+    if not found.checked:
+        return _UNCHECKED
     if not found.labels:
         return "No label went wrong among the checked documents."
     first = found.labels[0]
     return (
-        f"{plural(found.wrong, 'set was', 'sets were')} wrong among the "
-        f"{plural(found.checked, 'document')} that were checked last. “{first.label}” went wrong "
-        f"most often: missed {plural(first.missed, 'time')}, added {plural(first.added, 'time')}."
+        f"Among the documents checked last ({found.checked:,}), {found.wrong:,} had a wrong set. "
+        f"“{first.label}” went wrong most often: missed {plural(first.missed, 'time')}, added "
+        f"{plural(first.added, 'time')}."
     )
 
 
@@ -73,7 +80,9 @@ def pairs(seen: Cockpit) -> Figure:
     figure = Figure(
         "pairs",
         "Labels taken for each other",
-        "No label was given in place of another one."
+        _UNCHECKED
+        if not seen.mistakes.checked
+        else "No label was given in place of another one."
         if not found
         else f"“{found[0].predicted}” stood where “{found[0].right}” was right in "
         f"{plural(found[0].documents, 'document')}; pairs that go wrong often may need clearer "
@@ -94,13 +103,14 @@ def pairs(seen: Cockpit) -> Figure:
             f"{name}: {plural(one.documents, 'document')}"
             for name, one in zip(names, found, strict=True)
         ],
+        above=True,
     )
     frame = Frame(
-        Axis(0, most, round_ticks(0, most, 5), "checked documents"),
+        Axis(0, most, count_ticks(most), "checked documents"),
         Axis(n, 0, ()),
         width=HALF,
-        height=n * _ROW + 62,
-        left=_room(names, _LONGEST_PAIR),
+        height=n * _PAIR_ROW + 62,
+        left=8,
     )
     return drawn(figure, frame, [rows])
 
@@ -177,7 +187,13 @@ def _size(one: GroupErrors) -> str:
 def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]) -> str:
     known = [one for one in found if one.accuracy.value is not None]
     if not known:
-        return "Nothing checked tells of this yet."
+        return _UNCHECKED
+    if len(known) == 1:
+        share = known[0].accuracy
+        return (
+            f"All that was checked is “{name_of(known[0])}”: {percent(share.value)} of its sets "
+            f"are right (between {percent(share.low)} and {percent(share.high)})."
+        )
     worst = min(known, key=lambda one: one.accuracy.value or 0.0)
     best = max(known, key=lambda one: one.accuracy.low or 0.0)
     share = worst.accuracy
@@ -277,9 +293,15 @@ def breaker(state: BreakerState) -> Figure:
 def _breaker_says(state: BreakerState) -> str:
     watch = state.watch
     counts = watch.counts()
+    if not counts["audits"] and watch.position is not Position.TRIPPED:
+        return (
+            "Nothing is sent automatically, so there is nothing to watch."
+            if watch.position is Position.IDLE
+            else "Sending goes on. No audit has come in since the breaker was last reset."
+        )
     seen = (
-        f"Of {plural(counts['audits'], 'audit')} since the last reset {counts['right']} were "
-        f"right, {counts['wrong']} wrong, and {counts['unfinished']} are not finished."
+        f"Audits since the last reset: {counts['right']:,} right, {counts['wrong']:,} wrong, "
+        f"{counts['unfinished']:,} not finished."
     )
     match watch.position:
         case Position.TRIPPED:
@@ -384,5 +406,5 @@ def _cut(name: str, longest: int = _LONGEST_NAME) -> str:
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
-def _room(names: Sequence[str], longest: int = _LONGEST_NAME) -> int:
-    return 16 + round(6.4 * max(len(_cut(name, longest)) for name in names))
+def _room(names: Sequence[str]) -> int:
+    return 16 + round(6.4 * max(len(_cut(name)) for name in names))

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from service.dashboard.charts import Axis, Frame, Tick, chart, percent_ticks, round_ticks
+from service.dashboard.charts import (
+    Axis,
+    Frame,
+    Tick,
+    chart,
+    count_ticks,
+    percent_ticks,
+    round_ticks,
+)
 from service.dashboard.figures import Column, Figure, Kind, Value
 from service.dashboard.marks import Band, Bar, Bars, Diagonal, Intervals, Line, Mark, Rule
 from service.dashboard.numerals import chance, confidence, exactly, percent, plain, plural, span
@@ -61,7 +69,7 @@ def volume(seen: Cockpit) -> Figure:
     ]
     frame = Frame(
         Axis(0, len(seen.rows), _dates(seen.rows)),
-        Axis(0, most, round_ticks(0, most, 4), f"documents a {seen.pace}"),
+        Axis(0, most, count_ticks(most), f"documents a {seen.pace}"),
         width=WIDE,
         height=200,
     )
@@ -69,12 +77,14 @@ def volume(seen: Cockpit) -> Figure:
 
 
 def _volume_says(seen: Cockpit) -> str:
+    if not seen.documents:
+        return "Nothing to count yet."
     audited = sum(row.audited for row in seen.rows)
     reviewed = seen.documents - seen.sent - audited
     return (
-        f"{plural(seen.documents, 'document')} came in: {percent(ratio(seen.sent, seen.documents))}"
-        f" were sent without a person, {plural(reviewed, 'document')} went to reviewers, and "
-        f"{plural(audited, 'confident one', 'confident ones')} waited for an audit."
+        f"{plural(seen.documents, 'document')} came in: {seen.sent:,} sent without a person "
+        f"({percent(ratio(seen.sent, seen.documents))}), {reviewed:,} left to reviewers, and "
+        f"{audited:,} sure enough to be sent but held for an audit."
     )
 
 
@@ -98,10 +108,7 @@ def accuracy(seen: Cockpit) -> Figure:
             [_iso(row), row.accuracy.checked, row.accuracy.right, *_bounds(row)]
             for row in seen.weeks
         ],
-        empty=(
-            "Nobody has checked a set that was confident enough to be sent. Ask the administrator "
-            "to draw audits in the policy; a certification rate of 5 % is a good start."
-        ),
+        empty=_accuracy_empty(seen),
         terms=("set accuracy", "audit", "exact bounds"),
         legend=(("sent", "accuracy, with exact bounds"), ("warn stroke", "target")),
         end_first=True,
@@ -130,10 +137,27 @@ def accuracy(seen: Cockpit) -> Figure:
     return drawn(figure, frame, marks)
 
 
+def _accuracy_empty(seen: Cockpit) -> str:
+    audits = seen.policy.audits
+    if audits.certification_rate or audits.training_rate:
+        return (
+            "Nobody has checked a set that was confident enough to be sent. Audits are drawn; "
+            "their answers appear here as soon as somebody has read one."
+        )
+    return (
+        "Nobody has checked a set that was confident enough to be sent. Ask the administrator to "
+        "draw audits in the policy; a certification rate of 5 % is a good start."
+    )
+
+
 def _accuracy_says(seen: Cockpit) -> str:
     share, risk = seen.accuracy, seen.policy.risk
     if share.value is None:
-        return "What was sent has not been checked, so nobody knows how right it was."
+        return (
+            "Nothing was sent during this time."
+            if not seen.sent
+            else "What was sent has not been checked, so nobody knows how right it was."
+        )
     basis = (
         f"By {plural(share.checked, 'audit')} drawn by lot, each counted for the documents that it "
         "stands for"
@@ -175,7 +199,7 @@ def backlog(seen: Cockpit) -> Figure:
     ]
     frame = Frame(
         Axis(0, n + ahead, _dates(seen.rows)),
-        Axis(0, most, round_ticks(0, most, 4), "tasks waiting"),
+        Axis(0, most, count_ticks(most), "tasks waiting"),
         width=HALF,
     )
     return drawn(figure, frame, marks)
@@ -185,9 +209,16 @@ def _queue_says(seen: Cockpit) -> str:
     queue = seen.queue
     if not queue.waiting:
         return "Nothing waits for a person."
+    waits = plural(queue.waiting, "task waits", "tasks wait")
+    waits = f"{waits}, the oldest for {span(queue.oldest_s)}."
+    if not queue.arriving and not queue.completing:
+        return (
+            f"{waits} In the {queue.over} days before today nothing came up and nothing was done, "
+            "so nobody can tell how it will go on."
+        )
     pace = (
-        f"In the last {queue.over} days {plain(queue.arriving)} tasks came up and "
-        f"{plain(queue.completing)} were done a day"
+        f"In the {queue.over} days before today, {plain(queue.arriving)} a day came up and "
+        f"{plain(queue.completing)} a day were done"
     )
     empty = queue.empty_in_days
     end = (
@@ -195,8 +226,7 @@ def _queue_says(seen: Cockpit) -> str:
         if empty is None
         else f"so it is empty in about {plural(max(1, round(empty)), 'day')}."
     )
-    waits = plural(queue.waiting, "task waits", "tasks wait")
-    return f"{waits}, the oldest for {span(queue.oldest_s)}. {pace}, {end}"
+    return f"{waits} {pace}, {end}"
 
 
 def reliability(seen: Cockpit) -> Figure:
@@ -287,7 +317,8 @@ def histogram(seen: Cockpit) -> Figure:
         )
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "confidence"),
-        Axis(0, most, round_ticks(0, most, 4), "documents"),
+        # The label of the threshold stands above the bars.
+        Axis(0, 1.1 * most, count_ticks(most), "documents"),
         width=HALF,
         height=340,
     )
@@ -303,11 +334,11 @@ def _histogram_says(seen: Cockpit) -> str:
     unsure = sum(
         one.sent + one.audited + one.reviewed for one in seen.histogram if one.high <= 0.5 + 1e-9
     )
-    return (
+    says = (
         f"The machine was at least 90 % sure of {percent(ratio(sure, seen.documents), 0)} of the "
-        f"documents and less than 50 % sure of {percent(ratio(unsure, seen.documents), 0)}: these "
-        "are the ones that people are for."
+        f"documents and less than 50 % sure of {percent(ratio(unsure, seen.documents), 0)}"
     )
+    return f"{says}: these are the ones that people are for." if unsure else f"{says}."
 
 
 # What the figures share

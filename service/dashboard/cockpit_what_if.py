@@ -11,6 +11,12 @@ from service.dashboard.numerals import confidence, exactly, percent, plain, plur
 from service.use_cases.cockpit import Cockpit
 from service.use_cases.forecast import Forecast
 
+_LEGEND = (
+    ("leased stroke", "sent automatically"),
+    ("sent stroke", "accuracy of what is sent, with exact bounds"),
+    ("waiting stroke", "reviewing a day (right)"),
+)
+
 _ROWS = 2
 """Every other threshold of the curve has a row in the table: 0.01 from one to the next."""
 
@@ -59,11 +65,7 @@ def what_if(seen: Cockpit) -> Figure:
         ],
         empty="No document came in during this time, so there is nothing to try a threshold on.",
         terms=("threshold", "target", "coverage", "set accuracy"),
-        legend=(
-            ("leased stroke", "sent automatically"),
-            ("sent stroke", "accuracy of what is sent, with exact bounds"),
-            ("waiting stroke", "reviewing a day (right)"),
-        ),
+        legend=_LEGEND if seen.seconds is not None else _LEGEND[:2],
         whole=True,
         end_first=True,
     )
@@ -92,21 +94,22 @@ def what_if(seen: Cockpit) -> Figure:
         marks.append(
             Rule(seen.then.threshold, "bad", f"looked at {confidence(seen.then.threshold)}", row=3)
         )
-    unit, right = _working_axis(max((each for each in hours if each is not None), default=0.0))
+    work = [
+        (one.threshold or 0.0, worked)
+        for one, worked in zip(seen.curve, hours, strict=True)
+        if worked is not None
+    ]
+    unit, right = _working_axis(max((worked for _, worked in work), default=0.0))
     shares = percent_ticks(0, 1)
     frame = Frame(
         Axis(0, 1, round_ticks(0, 1), "threshold"),
         Axis(0, 1, shares),
-        right,
+        right if work else None,
         width=WIDE,
         height=290,
     )
-    work = [
-        (one.threshold or 0.0, worked / unit)
-        for one, worked in zip(seen.curve, hours, strict=True)
-        if worked is not None
-    ]
-    return drawn(figure, frame, marks, on_right=[Line(work, "waiting dashed")])
+    line = Line([(at, worked / unit) for at, worked in work], "waiting dashed")
+    return drawn(figure, frame, marks, on_right=[line])
 
 
 _UNITS = (("hours", 1.0), ("minutes", 1 / 60), ("seconds", 1 / 3600))
@@ -143,9 +146,13 @@ def _says(seen: Cockpit) -> str:
     )
     return (
         f"A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
-        f"documents of this time, {right}, and {leaves} {plain(one.reviews_a_day)} a day to "
+        f"documents of this time, {right}, and {leaves} {_a_day(one)} a day to "
         "people. What a rule held back stays held back."
     )
+
+
+def _a_day(one: Forecast) -> str:
+    return plain(one.reviews_a_day, 3 if one.reviews_a_day >= 10 else 2)
 
 
 def compared(seen: Cockpit) -> list[Comparison]:
@@ -167,7 +174,7 @@ def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
             if accuracy.value is not None
             else "unknown"
         ),
-        "Reviews a day": plain(one.reviews_a_day),
+        "Reviews a day": _a_day(one),
         "Reviewing a day": "unknown" if worked is None else working_time(3600 * worked),
     }
 

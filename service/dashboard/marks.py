@@ -127,18 +127,25 @@ class Bars:
 
 @dataclass(frozen=True)
 class Rows:
-    """Bars that lie, one a row from the top down, each with its name beside it."""
+    """Bars that lie, one a row from the top down, each with its name.
+
+    Attributes
+    ----------
+    above : bool
+        Names stand above their bars, which leaves long ones room, and not beside them.
+    """
 
     names: Sequence[str]
     bars: Sequence[Sequence[tuple[float, str]]]
     says: Sequence[str]
+    above: bool = False
 
     def draw(self, x: Scale, y: Scale) -> Iterator[Markup]:
         """Yield the bars and names."""
         for row, (name, parts, says) in enumerate(
             zip(self.names, self.bars, self.says, strict=True)
         ):
-            top, bottom = y(row + 0.15), y(row + 0.85)
+            top, bottom = y(row + (0.5 if self.above else 0.15)), y(row + 0.85)
             at, inside = x.low, []
             for length, tone in parts:
                 if length > 0:
@@ -148,7 +155,10 @@ class Rows:
                     )
                 at += length
             yield element("g", told(says), *inside)
-            yield text(name, x.start - 8, (top + bottom) / 2 + 4, "end")
+            if self.above:
+                yield text(name, x.start, top - 4, "start")
+            else:
+                yield text(name, x.start - 8, (top + bottom) / 2 + 4, "end")
 
 
 @dataclass(frozen=True)
