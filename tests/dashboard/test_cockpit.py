@@ -94,7 +94,7 @@ def figure(page: str, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told", "unit"), [(1, "1 second", "seconds"), (120, "2 minutes", "minutes")]
+    ("seconds", "told", "unit"), [(1, "1 second", "seconds"), (45, "45 seconds", "minutes")]
 )
 def test_working_time_is_written_in_a_unit_that_fits(
     service: Service, browser: Browser, seconds: int, told: str, unit: str
