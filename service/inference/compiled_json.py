@@ -131,19 +131,21 @@ def _parts(out: Bytes, ends: Places) -> list[bytes]:
 
 @njit(cache=True, nogil=True)
 def _put(out: Bytes, at: int, text: Bytes, first: int, last: int) -> int:
-    for place in range(first, last):
-        out[at] = text[place]
-        at += 1
-    return at
+    # Of places without a sign nobody asks whether they count from the end: a tenth of the time.
+    for step in range(last - first):
+        out[np.uint64(at + step)] = text[np.uint64(first + step)]
+    return at + last - first
 
 
 @njit(cache=True, nogil=True)
 def _put_number(out: Bytes, at: int, numbers: Bytes, first: int) -> tuple[int, int]:
     """Put the number that begins at ``first``; return where to go on, and where the next begins."""
-    while numbers[first] != _COMMA and numbers[first] != _CLOSE:
-        out[at] = numbers[first]
+    digit = numbers[np.uint64(first)]
+    while digit not in (_COMMA, _CLOSE):
+        out[np.uint64(at)] = digit
         at += 1
         first += 1
+        digit = numbers[np.uint64(first)]
     return at, first + 1
 
 
