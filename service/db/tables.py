@@ -259,6 +259,8 @@ predictions = Table(
     Column("text", Sealed("predictions.text")),
     Column("features", SealedJson("predictions.features")),
     Column("metadata", SealedJson("predictions.metadata"), nullable=False),
+    # In one of two forms, see `service.use_cases.written`: that of earlier versions takes twice the
+    # room, and rows never change.
     Column("candidates", Json, nullable=False),
     Column("marginals", Json, nullable=False),
     Column("confidence", Double, nullable=False),
