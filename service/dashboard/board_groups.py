@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from service.dashboard import numerals
 from service.dashboard.board_frame import done, framed
 from service.dashboard.board_policy import percent
 from service.dashboard.doors import request_id_of
@@ -198,9 +199,9 @@ def share(found: object) -> str:
     """Write an estimate with its interval, in percent.
 
     >>> share({"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40})
-    '5.0 % (1.0 to 12.5 %, 40 checked)'
+    '5.0 % (1.0 % to 12.5 %, 40 checked)'
     """
     if not isinstance(found, Mapping) or not found["checked"]:
         return "unknown"
-    value, low, high = (100 * float(found[name]) for name in ("value", "low", "high"))
-    return f"{value:.1f} % ({low:.1f} to {high:.1f} %, {found['checked']:,} checked)"
+    value, low, high = (numerals.percent(float(found[name])) for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high}, {found['checked']:,} checked)"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from service.dashboard.board_models import short
 from service.dashboard.board_policy import threshold_in_words
+from service.dashboard.numerals import confidence
 from service.domain.breaker import Position
 from service.domain.delivery import DeliveryState
 from service.domain.people import Caller, Permission
@@ -57,7 +58,7 @@ def _certifications(verbs: Verbs, caller: Caller) -> State:
     proved = newest[0].threshold
     if proved is None:
         return State("The last one proved nothing.")
-    return State(f"The last one proved {proved:.4g}.")
+    return State(f"The last one proved {confidence(proved)}.")
 
 
 def _models(verbs: Verbs, caller: Caller) -> State:

@@ -192,11 +192,11 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[Tick]:
     return [(value, on_axis(value)) for value in values]
 
 
-def count_ticks(high: float, most: int = 4) -> list[Tick]:
+def count_ticks(high: float, most: int = 5) -> list[Tick]:
     """Return round whole numbers from 0 to ``high``.
 
     >>> [[label for _, label in count_ticks(high)] for high in (1, 3, 90)]
-    [['0', '1'], ['0', '1', '2', '3'], ['0', '50']]
+    [['0', '1'], ['0', '1', '2', '3'], ['0', '20', '40', '60', '80']]
     """
     return [tick for tick in round_ticks(0, high, most) if float(tick[0]).is_integer()]
 

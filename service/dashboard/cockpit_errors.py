@@ -326,8 +326,8 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         for report in groups
         if report.estimate is not None
         for name, meaning, rate in (
-            ("alpha", "rejects what is right", report.estimate.alpha),
-            ("beta", "accepts what is wrong", report.estimate.beta),
+            ("alpha", "right rejected", report.estimate.alpha),
+            ("beta", "wrong accepted", report.estimate.beta),
         )
     ]
     figure = Figure(
@@ -336,7 +336,7 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         _noise_says(groups),
         [
             Column("group", TEXT),
-            Column("rate", TEXT),
+            Column("rate", TEXT, "Rate (alpha: right sets rejected; beta: wrong ones accepted)"),
             *(Column(name, SHARE) for name in ("estimate", "low", "high")),
             Column("decided_by_leads"),
         ],

@@ -118,7 +118,6 @@ def accuracy(seen: Cockpit) -> Figure:
     target = seen.policy.target_accuracy
     floor = max(0.0, min(*(low for *_, low, _ in known), target) - 0.05)
     marks: list[Mark] = [
-        Rule(target, "warn", f"target {exactly(target)}", level=True),
         Intervals(
             [(place + 0.5, value, low, high) for place, _, value, low, high in known],
             "sent",
@@ -128,6 +127,8 @@ def accuracy(seen: Cockpit) -> Figure:
                 for _, row, value, low, high in known
             ],
         ),
+        # On top, where its label can be read.
+        Rule(target, "warn", f"target {exactly(target)}", level=True),
     ]
     frame = Frame(
         Axis(0, len(seen.weeks), _dates(seen.weeks), "week from"),

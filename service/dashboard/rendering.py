@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
+from service.dashboard import numerals
 from service.dashboard.compression import compressed
 from service.dashboard.figures import Figure
 from service.dashboard.glossary import GLOSSARY
@@ -253,6 +254,10 @@ def templates() -> Environment:
     )
     environment.filters["thousands"] = lambda number: f"{number:,}"
     environment.filters["share"] = _share
+    environment.filters["plain"] = numerals.plain
+    environment.filters["percentage"] = numerals.percent
+    environment.filters["exactly"] = numerals.exactly
+    environment.filters["confidence"] = numerals.confidence
     environment.globals["static"] = lambda name: assets()[name].address
     environment.globals["places_for"] = places_for
     environment.globals["meaning_of"] = GLOSSARY.__getitem__
