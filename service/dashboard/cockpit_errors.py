@@ -154,8 +154,8 @@ def sizes(seen: Cockpit) -> Figure:
 
 
 _GROUP_COLUMNS = [
-    Column("field", TEXT),
     Column("value", TEXT),
+    Column("field", TEXT),
     *map(Column, ("checked", "right")),
     *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
 ]
@@ -164,8 +164,8 @@ _GROUP_COLUMNS = [
 def _group_rows(found: Sequence[GroupErrors]) -> list[list[str | int | float | None]]:
     return [
         [
-            one.field,
             one.value,
+            one.field,
             one.accuracy.checked,
             one.accuracy.right,
             one.accuracy.value,
@@ -336,7 +336,7 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         _noise_says(groups),
         [
             Column("group", TEXT),
-            Column("rate", TEXT, "Rate (alpha: right sets rejected; beta: wrong ones accepted)"),
+            Column("rate", TEXT),
             *(Column(name, SHARE) for name in ("estimate", "low", "high")),
             Column("decided_by_leads"),
         ],
