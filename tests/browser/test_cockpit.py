@@ -165,3 +165,20 @@ def test_labels_of_near_thresholds_do_not_cover_each_other(
     for (one, *a), (other, *b) in itertools.combinations(labels, 2):
         apart = a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] + 2 or b[3] <= a[2] + 2
         assert apart, (one, other)
+
+
+def test_what_a_row_is_about_stays_in_sight_on_a_phone(sign_in: SignIn) -> None:
+    page = sign_in("lead", "/cockpit")
+    page.set_viewport_size({"width": 390, "height": 844})
+    figure = page.locator("#what-if")
+    figure.get_by_text("Numbers of What if").click()
+    box = figure.get_by_role("region", name="Numbers of What if")
+    box.evaluate("it => { it.scrollLeft = 10_000; it.scrollTop = 200; }")
+    seen = box.bounding_box()
+    name, head = (box.locator(f"{part} th").first.bounding_box() for part in ("tbody", "thead"))
+    assert seen is not None
+    assert name is not None
+    assert head is not None
+    assert name["x"] == pytest.approx(seen["x"], abs=1)
+    assert (head["x"], head["y"]) == pytest.approx((seen["x"], seen["y"]), abs=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
