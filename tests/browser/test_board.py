@@ -58,7 +58,7 @@ def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, 
     expect(figure).to_contain_text("Before, the curve strays further")
     expect(figure.get_by_role("img")).to_be_visible()
     figure.get_by_text("Numbers of Is confidence honest?").click()
-    expect(figure.get_by_role("cell", name="after").first).to_be_visible()
+    expect(figure.get_by_role("rowheader", name="after").first).to_be_visible()
     with page.expect_download() as waiting:
         figure.get_by_role("link", name="CSV").click()
     assert waiting.value.path().read_text().startswith("calibrator,confidence,accuracy,low,high")
