@@ -1,4 +1,4 @@
-"""A model's answer as JSON: as callers are told, and as it is stored in less than half the room.
+"""A model's answer as JSON: as callers are told, and as it is stored in half the room.
 
 What is stored has no names of members, and names a label once. Marginals are pairs of a label and
 its probability; candidates are triples of labels, confidence and score. The first candidate, which
