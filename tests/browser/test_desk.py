@@ -499,17 +499,30 @@ LOOKS_AGAIN = """{
 NEVER_MS, SOON_MS = 2**31 - 1, 500
 
 
-def test_an_empty_desk_says_what_comes_next_and_fills_when_it_is_told_to(
+@pytest.fixture
+def empty_desk(
     desk: Page,
     context: BrowserContext,
     site: Site,
     arrived: list[str],
     sign_in: Callable[..., Page],
+) -> Callable[[int], Page]:
+    """Return what opens an empty desk that looks by itself after so many milliseconds."""
+
+    def enter(looks_again_ms: int) -> Page:
+        clear(desk, site, arrived)
+        context.add_init_script(LOOKS_AGAIN % looks_again_ms)
+        page = sign_in("reviewer", "/desk")
+        expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+        return page
+
+    return enter
+
+
+def test_an_empty_desk_says_what_comes_next_and_fills_when_it_is_told_to(
+    empty_desk: Callable[[int], Page], site: Site
 ) -> None:
-    clear(desk, site, arrived)
-    context.add_init_script(LOOKS_AGAIN % NEVER_MS)
-    page = sign_in("reviewer", "/desk")
-    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    page = empty_desk(NEVER_MS)
     assert_accessible(page)
     made = come_in(site, Document("late", TEXTS[2]))
     page.keyboard.press("Tab")
@@ -517,17 +530,8 @@ def test_an_empty_desk_says_what_comes_next_and_fills_when_it_is_told_to(
     expect(page.locator("#work")).to_have_attribute("data-task", made)
 
 
-def test_an_empty_desk_fills_by_itself(
-    desk: Page,
-    context: BrowserContext,
-    site: Site,
-    arrived: list[str],
-    sign_in: Callable[..., Page],
-) -> None:
-    clear(desk, site, arrived)
-    context.add_init_script(LOOKS_AGAIN % SOON_MS)
-    page = sign_in("reviewer", "/desk")
-    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+def test_an_empty_desk_fills_by_itself(empty_desk: Callable[[int], Page], site: Site) -> None:
+    page = empty_desk(SOON_MS)
     made = come_in(site, Document("late", TEXTS[2]))
     expect(page.locator("#work")).to_have_attribute("data-task", made)
 
