@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
 
 from service.db.faults import as_sqlalchemy_raises
-from service.db.types import Instant, cipher_of
+from service.db.types import Sealed, SealedJson, cipher_of
 from service.use_cases.written import compact_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def nothing(_: Connection) -> None:
 
 _LARGEST, _STEP = 256, 16
 """Rows of one statement. Each number up to a step has a statement of its own, and so has each
-multiple of a step: any number of rows takes two, and connections keep few enough to stay parsed."""
+multiple of a step: any number of rows takes two, and connections keep few enough to stay parsed.
+Fewer rows than a step share no values, for the same reason."""
 
 
 class RowInsert:
@@ -46,11 +47,23 @@ class RowInsert:
         Values are converted by the types of its columns.
     written : collection of str
         Names of columns whose values are finished JSON already.
+    alike : sequence of collections of str
+        Names of columns in which rows that are added together mostly agree. SQLite is handed the
+        values of such columns once if the rows agree in all of them: handing over a value takes
+        longer than many a row. Each further collection may double the number of statements that
+        connections keep. At least one column is in none.
     """
 
-    def __init__(self, table: Table, *, written: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        written: Collection[str] = (),
+        alike: Sequence[Collection[str]] = (),
+    ) -> None:
         self._table = table
         self._written = written
+        self._alike = alike
         self._prepared: dict[tuple[str, TextCipher | None, tuple[str, ...]], _Prepared] = {}
 
     def __call__(self, connection: Connection, columns: Columns) -> None:
@@ -63,18 +76,24 @@ class RowInsert:
         All that needs no connection is done by then, so that nobody waits for it who waits for the
         transaction.
         """
+        if len(set(map(len, columns.values()))) != 1:
+            raise ValueError("columns of rows that are added together have one length")
         names = tuple(columns)
         # Conversions may seal what they are given, each engine with its own cipher.
         key = dialect.name, cipher_of(dialect), names
         prepared = self._prepared.get(key)
         if prepared is None:
-            prepared = self._prepared[key] = _Prepared(self._table, names, self._written, dialect)
-        values = prepared.rows(columns)
+            prepared = self._prepared[key] = _Prepared(
+                self._table, names, self._written, self._alike, dialect
+            )
+        converted = prepared.converted(columns)
         if dialect.name == "postgresql":
+            values = list(zip(*converted, strict=True))
             return partial(_copy, statement=prepared.copy, values=values)
-        return partial(_insert, statements=prepared.statements(values))
+        return partial(_insert, statements=prepared.statements(converted))
 
 
+_Values = list[Any]  # Any: as above
 _Statements = list[tuple[str, tuple[Any, ...]]]  # Any: as above
 
 
@@ -108,12 +127,14 @@ def _conversion(column: Column[Any], dialect: Dialect) -> _Convert | None:  # An
     return convert
 
 
-def _each(convert: _Convert, values: list[Any]) -> list[Any]:  # Any: as above
+def _each(convert: _Convert, values: _Values) -> _Values:
+    if values[0] is None and values.count(None) == len(values):
+        return values
     return [None if value is None else convert(value) for value in values]
 
 
-def _each_instant(convert: _Convert, values: list[Any]) -> list[Any]:  # Any: as above
-    """Convert what is stored together and came about at one time only once."""
+def _each_change(convert: _Convert, values: _Values) -> _Values:
+    """Convert a value that several rows in turn have in common only once."""
     converted, before, after = [], None, None
     for value in values:
         if value is not before:
@@ -126,45 +147,72 @@ class _Prepared:
     """The statements for one set of columns on one database."""
 
     def __init__(
-        self, table: Table, names: tuple[str, ...], written: Collection[str], dialect: Dialect
+        self,
+        table: Table,
+        names: tuple[str, ...],
+        written: Collection[str],
+        alike: Sequence[Collection[str]],
+        dialect: Dialect,
     ) -> None:
         quote = dialect.identifier_preparer
         columns = [table.c[name] for name in names]
-        place = f"{quote.format_table(table)} ({', '.join(map(quote.format_column, columns))})"
-        self.copy = f"COPY {place} FROM STDIN"
-        self._start = f"INSERT INTO {place} VALUES "  # noqa: S608 -- names of `tables` alone
-        self._row = f"({', '.join(['?'] * len(names))})"
-        self._of_size: dict[int, str] = {}
+        self._table = quote.format_table(table)
+        self._columns = [quote.format_column(column) for column in columns]
+        self.copy = f"COPY {self._table} ({', '.join(self._columns)}) FROM STDIN"
+        self._alike = [[names.index(name) for name in group] for group in alike]
+        self._texts: dict[tuple[tuple[int, ...], int], str] = {}
+        sealing = cipher_of(dialect) is not None
         self._conversions = {
             column.name: partial(
-                _each_instant if isinstance(column.type, Instant) else _each, convert
+                _each if sealing and isinstance(column.type, Sealed | SealedJson) else _each_change,
+                convert,
             )
             for column in columns
             if column.name not in written and (convert := _conversion(column, dialect))
         }
 
-    def rows(self, columns: Columns) -> list[tuple[Any, ...]]:  # Any: as above
-        """Return the rows as the driver takes them, each value as its column's type makes it."""
-        converted = [
+    def converted(self, columns: Columns) -> list[_Values]:
+        """Return the columns as the driver takes them, each value as its column's type makes it."""
+        return [
             self._conversions[name](values) if name in self._conversions else values
             for name, values in columns.items()
         ]
-        return list(zip(*converted, strict=True))
 
-    def statements(self, values: Sequence[tuple[Any, ...]]) -> _Statements:
-        """Return the statements that add rows of ``values``, each with what it takes."""
-        made, done = [], 0
-        while done < len(values):
-            left = len(values) - done
+    def statements(self, converted: list[_Values]) -> _Statements:
+        """Return the statements that add the rows, each with what it takes."""
+        made, done, count = [], 0, len(converted[0])
+        while done < count:
+            left = count - done
             size = left if left <= _STEP else min(_LARGEST, left // _STEP * _STEP)
-            together = tuple(chain.from_iterable(values[done : done + size]))
-            made.append((self._statement(size), together))
+            made.append(self._statement([values[done : done + size] for values in converted], size))
             done += size
         return made
 
-    def _statement(self, size: int) -> str:
+    def _statement(self, converted: list[_Values], size: int) -> tuple[str, tuple[Any, ...]]:
+        once = self._once(converted, size)
+        each = [values for place, values in enumerate(converted) if place not in once]
+        text = self._texts.get((once, size))
+        if text is None:
+            text = self._texts[once, size] = self._text(once, size)
+        rows = zip(*each, strict=True)
+        return text, (*[converted[place][0] for place in once], *chain.from_iterable(rows))
+
+    def _once(self, converted: list[_Values], size: int) -> tuple[int, ...]:
+        """Return the places of the columns that are handed over once."""
+        if size < _STEP:
+            return ()
+        return tuple(
+            place
+            for group in self._alike
+            if all(converted[one] == [converted[one][0]] * size for one in group)
+            for place in group
+        )
+
+    def _text(self, once: tuple[int, ...], size: int) -> str:
         """Return the statement for ``size`` rows; always the same text, so it is parsed once."""
-        found = self._of_size.get(size)
-        if found is None:
-            found = self._of_size[size] = self._start + ", ".join([self._row] * size)
-        return found
+        each = [place for place in range(len(self._columns)) if place not in once]
+        names = ", ".join(self._columns[place] for place in (*once, *each))
+        # What has no number counts on from the highest so far.
+        row = ", ".join([f"?{number}" for number, _ in enumerate(once, 1)] + ["?"] * len(each))
+        rows = ", ".join([f"({row})"] * size)
+        return f"INSERT INTO {self._table} ({names}) VALUES {rows}"  # noqa: S608 -- names of `tables` alone

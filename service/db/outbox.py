@@ -10,7 +10,7 @@ from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
 
-_INSERT = RowInsert(outbox_messages)
+_INSERT = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
 
 
 def adding(dialect: Dialect, messages: Sequence[Message]) -> Write:

@@ -18,8 +18,21 @@ from service.use_cases.prediction_ports import (
 )
 from service.use_cases.written import read_scores, written
 
-_INSERT = RowInsert(predictions, written={"candidates", "marginals"})
-_INSERT_KEY = RowInsert(idempotency_keys)
+_INSERT = RowInsert(
+    predictions,
+    written={"candidates", "marginals"},
+    alike=[
+        # of one request
+        ("client_id", "actor_name", "request_id", "address"),
+        # of one moment
+        ("model_version", "calibrator_version", "policy_version", "created_at", "threshold"),
+        # mostly nothing
+        ("features", "own_confidences", "out_of_domain", "rule"),
+        ("metadata",),
+    ],
+)
+_INSERT_KEY = RowInsert(idempotency_keys, alike=[("client_id", "request_digest", "created_at")])
+_NOTHING: dict[str, object] = {}
 
 
 def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
@@ -133,7 +146,7 @@ def _columns(new: Sequence[NewPrediction]) -> Columns:
         "document_id": [one.id for one in documents],
         "text": [one.text for one in documents],
         "features": [None if one.features is None else dict(one.features) for one in documents],
-        "metadata": [dict(one.metadata) for one in documents],
+        "metadata": [dict(one.metadata) if one.metadata else _NOTHING for one in documents],
         "candidates": [one.stored_candidates for one in texts],
         "marginals": [one.stored_marginals for one in texts],
         "own_confidences": [None if one.replaced is None else [*one.replaced] for one in scored],

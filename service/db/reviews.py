@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from service.db.bulk import RowInsert, Write, nothing
+from service.db.bulk import Columns, RowInsert, Write, nothing
 from service.db.predictions import to_prediction
 from service.db.tables import (
     DECIDED,
@@ -47,10 +47,26 @@ from service.domain.reviews import (
 )
 from service.use_cases.paging import Page
 
-_INSERT = RowInsert(review_tasks)
 _BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
+)
+
+
+_HELD = (
+    "lease_holder",
+    "lease_claimed_at",
+    "lease_expires_at",
+    "decided_labels",
+    "decided_comment",
+    "decided_by",
+    "decided_at",
+    "settles_at",
+)
+"""Columns that are NULL until somebody takes the task."""
+
+_INSERT = RowInsert(
+    review_tasks, alike=[("kind",), ("created_at", "state", "version", "escalated", *_HELD)]
 )
 
 
@@ -58,17 +74,27 @@ def adding(dialect: Dialect, tasks: Sequence[ReviewTask]) -> Write:
     """Return what adds tasks that nobody has skipped."""
     if not tasks:
         return nothing
-    changing = [_changing(task) for task in tasks]
     return _INSERT.ready(
         dialect,
         {
             "id": [task.id for task in tasks],
             "prediction_id": [task.prediction.id for task in tasks],
-            "kind": [task.kind.value for task in tasks],
+            "kind": [task.kind._value_ for task in tasks],  # `value` takes five times as long
             "created_at": [task.created_at for task in tasks],
-            **{name: [values[name] for values in changing] for name in changing[0]},
+            "state": [task.state._value_ for task in tasks],
+            "version": [task.version for task in tasks],
+            "escalated": [task.escalated for task in tasks],
+            **_held(tasks),
         },
     )
+
+
+def _held(tasks: Sequence[ReviewTask]) -> Columns:
+    """Return what the holders of tasks have done with them; most have no holder yet."""
+    if all(task.lease is None and task.decision is None for task in tasks):
+        return dict.fromkeys(_HELD, [None] * len(tasks))
+    held = [_holding(task) for task in tasks]
+    return {name: [values[name] for values in held] for name in _HELD}
 
 
 class SqlReviews:
@@ -347,34 +373,18 @@ def _expired(now: datetime) -> ColumnElement[bool]:
     return review_tasks.c.lease_expires_at <= now
 
 
-_UNTOUCHED = dict.fromkeys(
-    (
-        "lease_holder",
-        "lease_claimed_at",
-        "lease_expires_at",
-        "decided_labels",
-        "decided_comment",
-        "decided_by",
-        "decided_at",
-        "settles_at",
-    )
-)
-"""What a task holds that nobody has taken yet: most of those that are written."""
-
-
 def _changing(task: ReviewTask) -> dict[str, object]:
-    lease, decision = task.lease, task.decision
-    if lease is None and decision is None:
-        return {
-            "state": task.state.value,
-            "version": task.version,
-            "escalated": task.escalated,
-            **_UNTOUCHED,
-        }
     return {
         "state": task.state.value,
         "version": task.version,
         "escalated": task.escalated,
+        **_holding(task),
+    }
+
+
+def _holding(task: ReviewTask) -> dict[str, object]:
+    lease, decision = task.lease, task.decision
+    return {
         "lease_holder": lease.holder if lease else None,
         "lease_claimed_at": lease.claimed_at if lease else None,
         "lease_expires_at": lease.expires_at if lease else None,

@@ -1,13 +1,19 @@
 """Rows that are added together arrive as SQLAlchemy would have added them."""
 
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import timedelta, timezone
+from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, insert, select
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, Row, Text, cast, delete, event, insert, select, text
 from sqlalchemy.exc import IntegrityError
 
 from service.db.bulk import RowInsert
-from service.db.tables import jobs
+from service.db.engine import create
+from service.db.tables import jobs, webhook_endpoints
+from service.security.ciphers import TextCipher
 from tests.fakes import START, FakeIds
 
 NEW_ID = FakeIds()
@@ -30,22 +36,111 @@ def _row(number: int) -> dict[str, object]:
     }
 
 
+_ALIKE = [("kind", "created_at"), ("payload", "message"), ("result", "attempt", "state")]
+
+
 def _add(connection: Connection, rows: list[dict[str, object]]) -> None:
-    RowInsert(jobs)(connection, {name: [row[name] for row in rows] for name in rows[0]})
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    RowInsert(jobs, alike=_ALIKE)(connection, columns)
+
+
+def _stored(engine: Engine, add: Callable[[Connection], object]) -> Sequence[Row[Any]]:
+    """Return what is in the table after ``add``, and empty it."""
+    names = [jobs.c[name] for name in _row(0)]
+    exact = [cast(jobs.c[name], Text) for name in ("payload", "result")]
+    with engine.begin() as connection:
+        add(connection)
+        found = connection.execute(select(*names, *exact).order_by(jobs.c.id)).all()
+        connection.execute(delete(jobs))
+    return found
 
 
 @pytest.mark.parametrize("count", [1, 2, 15, 16, 47, 64, 131, 256, 530])
 def test_rows_are_stored_as_sqlalchemy_stores_them(module_engine: Engine, count: int) -> None:
     rows = [_row(number) for number in range(count)]
-    everything = select(*(jobs.c[name] for name in rows[0])).order_by(jobs.c.id)
-    stored = []
-    for add in (_add, lambda connection, rows: connection.execute(insert(jobs), rows)):
-        with module_engine.begin() as connection:
-            add(connection, [dict(row) for row in rows])
-            stored.append(connection.execute(everything).all())
-            connection.execute(delete(jobs))
-    assert stored[0] == stored[1]
-    assert [row.payload["n"] for row in stored[0]] == list(range(count))
+    stored = _stored(module_engine, lambda connection: _add(connection, rows))
+    assert stored == _stored(
+        module_engine, lambda connection: connection.execute(insert(jobs), rows)
+    )
+    assert [row.payload["n"] for row in stored] == list(range(count))
+
+
+_ROWS = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["a", "b"]),
+        "key": st.none(),
+        "payload": st.sampled_from([{}, {"n": 1}, {"n": True}, {"n": 1.0}, {"n": -0.0}]),
+        "state": st.just("queued"),
+        "progress": st.sampled_from([0.0, 1.0]),
+        "message": st.sampled_from(["", "?1 ? %s"]),
+        "attempt": st.sampled_from([0, 1]),
+        "token": st.just(0),
+        "due_at": st.sampled_from([START, START + timedelta(microseconds=1)]),
+        "created_at": st.sampled_from([START, START.astimezone(timezone(timedelta(hours=5)))]),
+        "result": st.sampled_from([None, {}, [1], [True]]),
+    }
+)
+
+
+@given(data=st.data(), count=st.sampled_from([15, 16, 17, 40, 272]))
+@settings(max_examples=30)
+def test_rows_that_agree_in_some_columns_are_stored_as_sqlalchemy_stores_them(
+    module_engine: Engine, data: st.DataObject, count: int
+) -> None:
+    agreed = data.draw(st.sets(st.sampled_from([name for group in _ALIKE for name in group])))
+    kinds = data.draw(st.lists(_ROWS, min_size=3, max_size=3))
+    kinds = [kind | {name: kinds[0][name] for name in agreed} for kind in kinds]
+    rows = [{"id": NEW_ID(), **kinds[number * number % 3]} for number in range(count)]
+    assert _stored(module_engine, lambda connection: _add(connection, rows)) == _stored(
+        module_engine, lambda connection: connection.execute(insert(jobs), rows)
+    )
+
+
+@pytest.mark.parametrize(
+    ("differing", "taken"), [("progress", 7 + 16 * 5), ("message", 5 + 16 * 7)]
+)
+def test_sqlite_takes_values_in_which_rows_agree_once(
+    sqlite_url: str, differing: str, taken: int
+) -> None:
+    engine, numbers = create(sqlite_url), []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def _count(*execution: Any) -> None:  # Any: as SQLAlchemy calls it
+        numbers.append(len(execution[3]))
+
+    rows = [_row(0) | {"id": NEW_ID(), "key": None} for _ in range(16)]
+    rows[-1] |= {differing: "other" if differing == "message" else 0.5}
+    with engine.begin() as connection:
+        numbers.clear()
+        _add(connection, rows)
+    assert numbers == [taken]
+    engine.dispose()
+
+
+def test_columns_of_several_lengths_are_refused(module_engine: Engine) -> None:
+    columns = {"id": [NEW_ID(), NEW_ID()], "kind": ["a", "a", "a"]}
+    with module_engine.begin() as connection, pytest.raises(ValueError, match="one length"):
+        RowInsert(jobs)(connection, columns)
+
+
+def test_each_value_is_sealed_by_itself(database_url: str) -> None:
+    engine = create(database_url, cipher=TextCipher([bytes(range(32))]))
+    columns = {
+        "id": [NEW_ID() for _ in range(16)],
+        "url": ["https://example.org"] * 16,
+        "description": [""] * 16,
+        "events": [["a"]] * 16,
+        "secrets": [["equal"]] * 16,
+        "version": [1] * 16,
+        "created_at": [START] * 16,
+    }
+    with engine.begin() as connection:
+        RowInsert(webhook_endpoints, alike=[("secrets",), ("url", "events")])(connection, columns)
+        secrets = connection.execute(text("SELECT secrets FROM webhook_endpoints")).scalars().all()
+        opened = connection.execute(select(webhook_endpoints.c.secrets)).scalars().all()
+    assert len(set(secrets)) == 16
+    assert opened == [["equal"]] * 16
+    engine.dispose()
 
 
 @pytest.mark.parametrize("fault", [{"id": None}, {"progress": 2.0}, {"state": "lost"}])
