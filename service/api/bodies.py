@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from email.message import Message as Header
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +20,8 @@ from service.api.problem_kinds import (
 )
 from service.api.problems import HttpFault, problem_response
 
+Form = TypeVar("Form", bound=BaseModel)
+
 
 class _StrictRequest(Request):
     async def json(self) -> object:
@@ -27,6 +30,14 @@ class _StrictRequest(Request):
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
+
+
+def read_as(form: type[Form], body: bytes) -> Form | None:
+    """Return what a body says, None where it is not JSON or not of that form."""
+    try:
+        return form.model_validate(from_json(body, allow_inf_nan=False))
+    except ValueError:
+        return None
 
 
 async def strictly(received: Request) -> Request:

@@ -1,21 +1,25 @@
-"""The short way of `POST /v1/predictions`: the ordinary request, spared all that it does not need.
+"""The short way of predictions: the ordinary request, spared all that it does not need.
 
-FastAPI and the middlewares take longer over a request than its prediction does. An ordinary one,
-which is well-formed and comes with a key that is known already, is therefore read and answered
-here, to the same effect. Every other one goes the long way, and there alone is found out and said
-what is wrong with it. A refusal that comes up only later is left for the long way to put in words.
+FastAPI and the middlewares take longer over a request than its prediction does, and they read a
+body in the event loop, where a large one holds up everybody else. An ordinary request, which is
+well-formed and comes with a key that is known already, is therefore read and answered here, to the
+same effect. Every other one goes the long way, and there alone is found out and said what is wrong
+with it. A refusal that comes up only later is left for the long way to put in words.
 """
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
 
-from service.api import predictions
-from service.api.bodies import is_at_most, receive_soon
+from service.api import batches, predictions
+from service.api.bodies import is_at_most, read_as, receive_soon
 from service.api.dependencies import Edge
 from service.api.problems import answer_to
 from service.api.schemas import PredictionRequest, written_prediction
@@ -54,6 +58,86 @@ class _Head(NamedTuple):
     idempotency_key: str | None
 
 
+class _Ordinary(NamedTuple):
+    """An ordinary request, which has a name and has been read."""
+
+    edge: Edge
+    scope: Scope
+    head: _Head
+    body: bytes
+
+    @property
+    def request_id(self) -> str:
+        """Under which it is logged."""
+        request_id: str = self.scope["state"][REQUEST_ID]
+        return request_id
+
+    def accept(self) -> None:
+        """Count the request, whose body is sound; raises `TooManyRequests`."""
+        address, caller = self.scope["path"], self.head.caller
+        self.scope["route"] = _WAYS[address].route
+        self.scope["state"][RATE_HEADERS] = self.edge.limits.take(caller.id, caller.per_minute)
+
+
+class _Answer(NamedTuple):
+    """An answer, and the headers that not every answer has."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class _Way(NamedTuple):
+    """How the requests of one address are answered.
+
+    Attributes
+    ----------
+    route : BaseRoute
+        Of the long way: its template stands for the request in logs and metrics.
+    answer : callable
+        Gives the answer once everything is committed; None where the body is not sound.
+    """
+
+    route: BaseRoute
+    answer: Callable[[_Ordinary], Awaitable[_Answer | None]]
+
+
+async def _predict(asked: _Ordinary) -> _Answer | None:
+    body = read_as(PredictionRequest, asked.body)
+    if body is None:
+        return None
+    asked.accept()
+    prediction = await predictions.predicted(
+        asked.edge, asked.head.caller, body, asked.request_id, asked.head.idempotency_key
+    )
+    location = b"location", predictions.address(prediction).encode("ascii")
+    return _Answer(201, written_prediction(prediction), (location,))
+
+
+async def _predict_batch(asked: _Ordinary) -> _Answer | None:
+    # All of it in a thread: the body alone takes longer to read than a whole single request.
+    return await run_in_threadpool(_predict_batch_now, asked)
+
+
+def _predict_batch_now(asked: _Ordinary) -> _Answer | None:
+    body = read_as(batches.BatchRequest, asked.body)
+    if body is None:
+        return None
+    asked.accept()
+    with bound_contextvars(request_id=asked.request_id):
+        written = batches.predicted(
+            asked.edge, asked.head.caller, body, asked.request_id, asked.head.idempotency_key
+        )
+    return _Answer(200, written)
+
+
+_WAYS: Mapping[str, _Way] = {
+    predictions.ADDRESS: _Way(predictions.ROUTE, _predict),
+    batches.ADDRESS: _Way(batches.ROUTE, _predict_batch),
+}
+"""The calls that have a short way."""
+
+
 class Express:
     """Answers ordinary requests, and hands the others to ``app``.
 
@@ -80,8 +164,11 @@ class Express:
         state[REQUEST_ID] = self._log.name(head.given_id)
         try:
             read = await self._read(receive)
-            body = _body(read)
-            answer = None if body is None else await self._answer(scope, head, body)
+            body = _whole(read)
+            answer = None
+            if body is not None:
+                asked = _Ordinary(self._edge, scope, head, body)
+                answer = await _WAYS[scope["path"]].answer(asked)
         except asyncio.CancelledError:
             self._log.ended(scope, 0)
             raise
@@ -92,38 +179,24 @@ class Express:
         if answer is None:
             await self._app(scope, _from(read, receive), send)
             return
-        headers, written = answer
-        try:
-            await send({"type": "http.response.start", "status": 201, "headers": headers})
-            await send({"type": "http.response.body", "body": written})
-        finally:
-            self._log.ended(scope, 201)
-
-    async def _answer(
-        self, scope: Scope, head: _Head, body: PredictionRequest
-    ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Return the headers and the body of the answer, once the prediction is committed."""
-        scope["route"] = predictions.ROUTE
-        state = scope["state"]
-        state[RATE_HEADERS] = self._edge.limits.take(head.caller.id, head.caller.per_minute)
-        prediction = await predictions.predicted(
-            self._edge, head.caller, body, state[REQUEST_ID], head.idempotency_key
-        )
-        written = written_prediction(prediction)
         headers = [
             (b"content-type", _JSON),
-            (b"content-length", b"%d" % len(written)),
-            (b"location", predictions.address(prediction).encode("ascii")),
+            (b"content-length", b"%d" % len(answer.body)),
+            *answer.headers,
             *headers_of_data(scope, https=self._edge.https),
             (REQUEST_ID_HEADER, state[REQUEST_ID].encode("ascii")),
         ]
-        return headers, written
+        try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+            await send({"type": "http.response.body", "body": answer.body})
+        finally:
+            self._log.ended(scope, answer.status)
 
     def _head(self, scope: Scope) -> _Head | None:
         """Return what the head says, None if it is not that of an ordinary request."""
         if (
             scope["type"] != "http"
-            or scope["path"] != predictions.ADDRESS
+            or scope["path"] not in _WAYS
             or scope["method"] != "POST"
             or scope.get("root_path")
         ):
@@ -165,16 +238,12 @@ def _text(header: bytes) -> str:
     return header.decode("latin-1")
 
 
-def _body(read: list[Message]) -> PredictionRequest | None:
-    """Return the body, None unless it is there as a whole and sound."""
+def _whole(read: list[Message]) -> bytes | None:
+    """Return the body, None unless all of it is there."""
     last = read[-1]
     if last["type"] != "http.request" or last.get("more_body", False):
         return None
-    whole = b"".join([message.get("body", b"") for message in read])
-    try:
-        return PredictionRequest.model_validate(from_json(whole, allow_inf_nan=False))
-    except ValueError:
-        return None
+    return b"".join([message.get("body", b"") for message in read])
 
 
 def _from(read: list[Message], receive: Receive) -> Receive:

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 from service.domain.errors import TooManyRequests
 
@@ -27,7 +28,7 @@ class _Bucket:
 
 
 class KeyLimits:
-    """Counts the requests of each key. Used from one thread, the server's event loop.
+    """Counts the requests of each key.
 
     Parameters
     ----------
@@ -39,6 +40,7 @@ class KeyLimits:
         self._per_minute = per_minute
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}  # of valid keys only, so their number is small
+        self._lock = Lock()
 
     def take(self, key_id: str, own: int | None) -> Headers:
         """Count one request; returns the headers that tell the client of its limit.
@@ -56,21 +58,23 @@ class KeyLimits:
         limit = self._per_minute if own is None else own
         if not limit:
             return []
-        now = self._clock()
-        bucket = self._buckets.get(key_id)
-        if bucket is None:
-            bucket = self._buckets[key_id] = _Bucket(limit, now)
-        pace = limit / WINDOW_S
-        bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * pace)
-        bucket.at = now
-        if bucket.tokens < 1:
-            wait = (1 - bucket.tokens) / pace
-            raise TooManyRequests(
-                f"This key may send {limit} requests a minute; wait {math.ceil(wait)} seconds.",
-                retry_after_s=wait,
-            )
-        bucket.tokens -= 1
-        return _headers(limit, int(bucket.tokens), math.ceil((limit - bucket.tokens) / pace))
+        with self._lock:
+            now = self._clock()
+            bucket = self._buckets.get(key_id)
+            if bucket is None:
+                bucket = self._buckets[key_id] = _Bucket(limit, now)
+            pace = limit / WINDOW_S
+            bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * pace)
+            bucket.at = now
+            if bucket.tokens < 1:
+                wait = (1 - bucket.tokens) / pace
+                raise TooManyRequests(
+                    f"This key may send {limit} requests a minute; wait {math.ceil(wait)} seconds.",
+                    retry_after_s=wait,
+                )
+            bucket.tokens -= 1
+            left = bucket.tokens
+        return _headers(limit, int(left), math.ceil((limit - left) / pace))
 
 
 def _headers(limit: int, remaining: int, reset_s: int) -> Headers:
