@@ -431,6 +431,46 @@ def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]
     return out
 
 
+@njit(cache=True, nogil=True)
+def likely_columns(
+    marginals: NDArray[np.float64], limit: int, least: float
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Return what `most_likely` does, without values smaller than ``least``, and the values.
+
+    Returns
+    -------
+    indptr : int64 ndarray of shape (n_documents + 1,)
+        Where each row's begin.
+    columns : int32 ndarray
+    values : float64 ndarray
+
+    Examples
+    --------
+    >>> likely_columns(np.array([[0.1, 0.9, 0.3], [0.2, 0.1, 0.2]]), 2, 0.15)[:2]
+    (array([0, 2, 4]), array([1, 2, 0, 2], dtype=int32))
+    """
+    n, n_labels = marginals.shape
+    room = min(limit, n_labels)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    columns, values = np.empty(n * room, dtype=np.int32), np.empty(n * room)
+    large, place = np.empty(n_labels, dtype=np.int32), np.empty(room, dtype=np.int64)
+    held = np.empty(n_labels)
+    end = 0
+    for i in range(n):
+        n_large = 0
+        for label in range(n_labels):
+            if marginals[i, label] >= least:
+                large[n_large], held[n_large] = label, marginals[i, label]
+                n_large += 1
+        kept = min(room, n_large)
+        rank_largest(held[:n_large], place[:kept])
+        for k in range(kept):
+            columns[end], values[end] = large[place[k]], held[place[k]]
+            end += 1
+        indptr[i + 1] = end
+    return indptr, columns[:end], values[:end]
+
+
 def seen_features(X: csr_array) -> NDArray[np.bool_]:
     """Tell which columns are non-zero in some row of X (n_documents, n_features)."""
     seen = np.zeros(X.shape[1], dtype=bool)

@@ -7,7 +7,7 @@ say the same; hardly anybody asks for more than the first, and the others are ma
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from pydantic_core import to_json
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from models.predictor import SetPredictions
-    from models.sets.candidates import CandidateSets
+    from service.inference.compiled_json import Shares
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
@@ -67,105 +67,88 @@ class Answers:
         """
         import numpy as np  # noqa: PLC0415 -- see `FolderOrObjectStore`
 
+        from models.sets.candidates import RaggedSets, gather  # noqa: PLC0415 -- as above
+        from service.inference.compiled_json import Sets, write_answers  # noqa: PLC0415 -- as above
+        from service.inference.rounded import Rounded  # noqa: PLC0415 -- as above
+
         own = predictions.confidence
         said = None if own is confidences else own.tolist()
-        sets, shares = predictions.candidates, self._told(predictions.marginals)
-        scores = np.exp(sets.log_score)
-        confidences_told, scores_told = _finite(confidences), _finite(scores)
-        texts = self._written(sets, confidences_told, scores_told, shares)
-        names, labels, bounds = self._names, sets.labels, sets.set_indptr
+        sets = predictions.candidates
+        ends = np.ascontiguousarray(sets.doc_indptr, dtype=np.int64)
+        bounds = np.ascontiguousarray(sets.set_indptr, dtype=np.int64)
+        labels = np.ascontiguousarray(sets.labels, dtype=np.int32)
+        scores = Rounded.of(np.minimum(np.exp(sets.log_score), 1.0))
+        told, shares = _finite(confidences), self._told(predictions.marginals)
+        texts = write_answers(
+            self._words, Sets(ends, bounds, labels, to_json(told), scores), shares
+        )
+        names, probabilities = self._names, shares.probabilities.values
 
         def candidate(place: int) -> Candidate:
             own = labels[bounds[place] : bounds[place + 1]].tolist()
             named = tuple([names[label] for label in own])
-            return Candidate(named, confidences_told[place], scores_told[place])
+            return Candidate(named, told[place], scores.values.item(place))
 
         def marginal(place: int) -> Marginal:
-            return Marginal(names[shares.labels[place]], shares.probabilities[place])
+            return Marginal(names[shares.labels.item(place)], probabilities.item(place))
 
-        known = (predictions.known_features > 0).tolist()
-        ends, share_ends = sets.doc_indptr.tolist(), shares.indptr.tolist()
+        # The first candidate, for which everybody asks, is made at once and for all documents.
+        firsts = ends[:-1]
+        first_bounds, first_labels = gather(RaggedSets(bounds, labels), firsts)
+        first_names = [names[label] for label in first_labels.tolist()]
         return [
             ScoredSet(
-                candidates=Deferred(candidate, first, last),
-                marginals=Deferred(marginal, first_share, last_share),
-                out_of_domain=not is_known,
-                model_version=model_version,
-                calibrator_version=calibrator_version,
-                replaced=None if said is None else tuple(said[first:last]),
-                written=text,
+                Deferred(
+                    candidate, first, last, Candidate(tuple(first_names[a:b]), told[first], score)
+                ),
+                Deferred(marginal, first_share, last_share),
+                not known,
+                model_version,
+                calibrator_version,
+                None if said is None else tuple(said[first:last]),
+                WrittenScores(*text),
             )
-            for (first, last), (first_share, last_share), is_known, text in zip(
-                pairwise(ends), pairwise(share_ends), known, texts, strict=True
-            )
-        ]
-
-    @staticmethod
-    def _told(marginals: "NDArray[np.float64]") -> "_Shares":
-        """Return each document's marginals that are worth telling."""
-        import numpy as np  # noqa: PLC0415 -- as above
-
-        from models.predictor import most_likely  # noqa: PLC0415 -- as above
-
-        order = most_likely(marginals, MOST_MARGINALS)
-        likely = np.take_along_axis(marginals, order, axis=1)
-        told = likely >= NEGLIGIBLE
-        ends = np.concatenate([[0], np.cumsum(told.sum(axis=1))]).astype(np.int64)
-        return _Shares(ends, order[told].astype(np.int64), _finite(likely[told]))
-
-    def _written(
-        self,
-        sets: "CandidateSets",
-        confidences: list[float],
-        scores: list[float],
-        shares: "_Shares",
-    ) -> list[WrittenScores]:
-        """Return each document's answer as JSON."""
-        import numpy as np  # noqa: PLC0415 -- as above
-
-        from service.inference.compiled_json import (  # noqa: PLC0415 -- as above
-            write_sets,
-            write_shares,
-            write_stored,
-        )
-
-        indptrs = sets.doc_indptr.astype(np.int64), sets.set_indptr.astype(np.int64)
-        of_sets = *indptrs, sets.labels.astype(np.int64), to_json(confidences), to_json(scores)
-        of_shares = shares.indptr, shares.labels, to_json(shares.probabilities)
-        stored_sets, stored_shares = write_stored(self._words, *of_sets, *of_shares)
-        return [
-            WrittenScores(a.decode(), b.decode(), c.decode(), d.decode())
-            for a, b, c, d in zip(
-                write_sets(self._words, *of_sets),
-                write_shares(self._words, *of_shares),
-                stored_sets,
-                stored_shares,
+            for (first, last), (first_share, last_share), (a, b), score, known, text in zip(
+                pairwise(ends.tolist()),
+                pairwise(shares.indptr.tolist()),
+                pairwise(first_bounds.tolist()),
+                scores.values[firsts].tolist(),
+                predictions.known_features.tolist(),
+                texts,
                 strict=True,
             )
         ]
 
+    @staticmethod
+    def _told(marginals: "NDArray[np.float64]") -> "Shares":
+        """Return each document's marginals that are worth telling."""
+        from models.predictor import likely_columns  # noqa: PLC0415 -- as above
+        from service.inference.compiled_json import Shares  # noqa: PLC0415 -- as above
+        from service.inference.rounded import Rounded  # noqa: PLC0415 -- as above
 
-class _Shares(NamedTuple):
-    """Marginals that are told: where each document's begin, and their labels and probabilities."""
-
-    indptr: "NDArray[np.int64]"
-    labels: "NDArray[np.int64]"
-    probabilities: list[float]
+        indptr, labels, probabilities = likely_columns(marginals, MOST_MARGINALS, NEGLIGIBLE)
+        return Shares(indptr, labels, Rounded.of(probabilities))
 
 
 class Deferred(Sequence[_Member], Generic[_Member]):
     """What stands at some places of arrays; a member is made when it is asked for.
 
-    The first one, which everybody asks for, is kept. It equals the tuple of its members.
+    A first one that is made already is ``kept``. It equals the tuple of its members.
     """
 
     __slots__ = ("_first", "_kept", "_last", "_make")
 
-    def __init__(self, make: Callable[[int], _Member], first: int, last: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[int], _Member],
+        first: int,
+        last: int,
+        kept: _Member | None = None,
+    ) -> None:
         self._make = make
         self._first = first
         self._last = last
-        self._kept: _Member | None = None
+        self._kept = kept
 
     def __len__(self) -> int:
         return self._last - self._first
@@ -180,10 +163,7 @@ class Deferred(Sequence[_Member], Generic[_Member]):
         places = range(self._first, self._last)[place]
         if not isinstance(places, int):
             return tuple(map(self._make, places))
-        made = self._make(places)
-        if place == 0:
-            self._kept = made
-        return made
+        return self._make(places)
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == (tuple(other) if isinstance(other, Deferred) else other)

@@ -1,13 +1,27 @@
-"""Writes the JSON of many predictions in compiled passes, from numbers and words as bytes.
+"""Writes the JSON of many predictions in one compiled pass, from numbers and words as bytes.
 
 What callers are told and what is stored differ, see `service.use_cases.written`.
 """
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
+from service.inference.rounded import (
+    LONGEST,
+    Bytes,
+    Numbers,
+    Rounded,
+    put_rounded,
+    put_whole,
+    put_written,
+)
+
+Columns = NDArray[np.int32]
 Places = NDArray[np.int64]
 
 
@@ -16,7 +30,6 @@ def _bytes(text: bytes) -> Bytes:
 
 
 _OPEN, _CLOSE, _COMMA = (ord(mark) for mark in "[],")
-_ZERO, _TEN = ord("0"), 10
 
 _Marks = tuple[Bytes, ...]
 _TOLD_SET = tuple(map(_bytes, (b'{"labels":[', b'],"confidence":', b',"score":', b"}")))
@@ -38,109 +51,59 @@ class Words:
     def __init__(self, written: list[str]) -> None:
         encoded = [word.encode() for word in written]
         self.text = _bytes(b"".join(encoded))
-        self.lengths = np.array([len(word) for word in encoded], dtype=np.int64)
-        self.starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+        self.starts = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(word) for word in encoded], out=self.starts[1:])
 
 
-def write_sets(  # noqa: PLR0917 -- the parts of a `CandidateSets`, and its numbers
-    words: Words,
-    doc_indptr: Places,
-    set_indptr: Places,
-    labels: Places,
-    confidences: bytes,
-    scores: bytes,
-) -> list[bytes]:
-    """Return each document's candidates, as a JSON array of objects.
+class Sets(NamedTuple):
+    """Candidates: where those of each document begin, and the labels of each; their numbers.
 
-    Parameters
+    Attributes
     ----------
-    words : Words
     doc_indptr : int64 ndarray of shape (n + 1,)
-        Where the sets of each document begin.
     set_indptr : int64 ndarray of shape (n_sets + 1,)
-        Where the labels of each set begin.
-    labels : int64 ndarray
+    labels : int32 ndarray
         Columns of labels.
-    confidences, scores : bytes
-        JSON arrays of ``n_sets`` numbers.
+    confidences : bytes
+        A JSON array of ``n_sets`` numbers.
+    scores : Rounded
+        Likewise.
     """
-    none = np.zeros(len(doc_indptr), dtype=np.int64)
-    return _sets(
-        words, _TOLD_SET, doc_indptr, set_indptr, labels, confidences, scores, none, none[:0]
-    )
+
+    doc_indptr: Places
+    set_indptr: Places
+    labels: Columns
+    confidences: bytes
+    scores: Rounded
 
 
-def write_shares(
-    words: Words, doc_indptr: Places, labels: Places, probabilities: bytes
-) -> list[bytes]:
-    """Return each document's marginals likewise; ``probabilities`` are as many as ``labels``."""
-    return _shares(words, _TOLD_SHARE, doc_indptr, labels, probabilities)
+class Shares(NamedTuple):
+    """Marginals: where those of each document begin, their labels and probabilities."""
+
+    indptr: Places
+    labels: Columns
+    probabilities: Rounded
 
 
-def write_stored(  # noqa: PLR0917 -- as above, and those of the marginals
-    words: Words,
-    doc_indptr: Places,
-    set_indptr: Places,
-    labels: Places,
-    confidences: bytes,
-    scores: bytes,
-    share_indptr: Places,
-    share_labels: Places,
-    probabilities: bytes,
-) -> tuple[list[bytes], list[bytes]]:
-    """Return each document's candidates, and its marginals, as they are stored.
-
-    Parameters as above; ``share_indptr`` and ``share_labels`` belong to the marginals.
-    """
-    of_sets = doc_indptr, set_indptr, labels, confidences, scores
-    return (
-        _sets(words, _STORED_SET, *of_sets, share_indptr, share_labels),
-        _shares(words, _STORED_SHARE, share_indptr, share_labels, probabilities),
-    )
-
-
-def _sets(  # noqa: PLR0917 -- as above
-    words: Words,
-    marks: _Marks,
-    doc_indptr: Places,
-    set_indptr: Places,
-    labels: Places,
-    confidences: bytes,
-    scores: bytes,
-    share_indptr: Places,
-    share_labels: Places,
-) -> list[bytes]:
-    """Write sets; labels that are among the shares of a document, by their place there."""
-    digits = len(str(len(words.lengths)))  # a place has no more
-    size = len(confidences) + len(scores) + _around(marks) * (len(set_indptr) - 1)
-    size += int((np.maximum(words.lengths[labels], digits) + 1).sum()) + 2 * len(doc_indptr)
-    out, ends = np.empty(size, dtype=np.uint8), np.zeros(len(doc_indptr), dtype=np.int64)
-    _write_sets(
-        words.text, words.starts, marks, doc_indptr, set_indptr, labels,
-        _bytes(confidences), _bytes(scores), share_indptr, share_labels, out, ends,
+def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each document's candidates and marginals as told, then both as stored."""
+    out, ends = _write(
+        (words.text, words.starts),
+        (_TOLD_SET, _TOLD_SHARE, _STORED_SET, _STORED_SHARE),
+        (
+            sets.doc_indptr, sets.set_indptr, sets.labels,
+            _bytes(sets.confidences), sets.scores.values, _bytes(sets.scores.others),
+        ),
+        (
+            shares.indptr, shares.labels,
+            shares.probabilities.values, _bytes(shares.probabilities.others),
+        ),
     )  # fmt: skip
-    return _parts(out, ends)
-
-
-def _shares(
-    words: Words, marks: _Marks, doc_indptr: Places, labels: Places, probabilities: bytes
-) -> list[bytes]:
-    size = len(probabilities) + int(words.lengths[labels].sum())
-    size += _around(marks) * len(labels) + 2 * len(doc_indptr)
-    out, ends = np.empty(size, dtype=np.uint8), np.zeros(len(doc_indptr), dtype=np.int64)
-    _write_shares(
-        words.text, words.starts, marks, doc_indptr, labels, _bytes(probabilities), out, ends
-    )
-    return _parts(out, ends)
-
-
-def _around(marks: _Marks) -> int:
-    return sum(map(len, marks)) + 1  # and a comma
-
-
-def _parts(out: Bytes, ends: Places) -> list[bytes]:
-    written, places = out[: ends[-1]].tobytes(), ends.tolist()
-    return [written[places[n] : places[n + 1]] for n in range(len(places) - 1)]
+    text = str(out.data, "utf-8")  # which is cut several times faster than parts are decoded
+    if len(text) < len(out):
+        _count_characters(out, ends)
+    parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
+    return zip(parts, parts, parts, parts, strict=True)
 
 
 @njit(cache=True, nogil=True)
@@ -152,110 +115,157 @@ def _put(out: Bytes, at: int, text: Bytes, first: int, last: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _put_number(out: Bytes, at: int, numbers: Bytes, first: int) -> tuple[int, int]:
-    """Put the number that begins at ``first``; return where to go on, and where the next begins."""
-    digit = numbers[np.uint64(first)]
-    while digit not in (_COMMA, _CLOSE):
-        out[np.uint64(at)] = digit
-        at += 1
-        first += 1
-        digit = numbers[np.uint64(first)]
-    return at, first + 1
-
-
-@njit(cache=True, nogil=True)
 def _put_mark(out: Bytes, at: int, mark: Bytes) -> int:
     return _put(out, at, mark, 0, len(mark))
 
 
-@njit(cache=True, nogil=True)
-def _put_place(out: Bytes, at: int, place: int) -> int:
-    """Put a whole number that is not negative."""
-    least = 1
-    while place // least >= _TEN:
-        least *= _TEN
-    while least > 0:
-        out[at] = _ZERO + place // least % _TEN
-        at += 1
-        least //= _TEN
-    return at
+_OfSets = tuple[Places, Places, Columns, Bytes, Numbers, Bytes]
+_OfShares = tuple[Places, Columns, Numbers, Bytes]
 
 
 @njit(cache=True, nogil=True)
-def _write_sets(  # noqa: PLR0917 -- as above
-    text: Bytes,
-    starts: Places,
-    marks: _Marks,
-    doc_indptr: Places,
-    set_indptr: Places,
-    labels: Places,
-    confidences: Bytes,
-    scores: Bytes,
-    share_indptr: Places,
-    share_labels: Places,
-    out: Bytes,
-    ends: Places,
-) -> None:
-    at, confidence, score = 0, 1, 1  # behind the opening brackets
-    among = np.full(len(starts) - 1, -1, dtype=np.int64)  # where a label is in the shares
+def _write(
+    words: tuple[Bytes, Places],
+    marks: tuple[_Marks, _Marks, _Marks, _Marks],
+    sets: _OfSets,
+    shares: _OfShares,
+) -> tuple[Bytes, Places]:
+    """Return the bytes of all texts, and where each begins."""
+    told_set, told_share, stored_set, stored_share = marks
+    doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
+    among = np.full(len(words[1]) - 1, -1, dtype=np.int64)  # where a label is in the shares
+    unnamed = among.copy()
+    out = np.empty(_size(words, marks, sets, shares), dtype=np.uint8)
+    ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
+    at = end = 0
+    confidence, score, probability = 1, 1, 1  # behind the opening brackets
     for document in range(len(doc_indptr) - 1):
-        first_share, last_share = share_indptr[document], share_indptr[document + 1]
-        for place in range(first_share, last_share):
-            among[share_labels[place]] = place - first_share
-        out[at] = _OPEN
-        at += 1
-        for one in range(doc_indptr[document], doc_indptr[document + 1]):
-            is_first = one == doc_indptr[document]
-            if not is_first:
-                out[at] = _COMMA
-                at += 1
-            at = _put_mark(out, at, marks[0])
-            for place in range(set_indptr[one], set_indptr[one + 1]):
-                if place > set_indptr[one]:
-                    out[at] = _COMMA
-                    at += 1
-                label = labels[place]
-                if is_first or among[label] < 0:
-                    at = _put(out, at, text, starts[label], starts[label + 1])
-                else:
-                    at = _put_place(out, at, among[label])
-            at = _put_mark(out, at, marks[1])
-            at, confidence = _put_number(out, at, confidences, confidence)
-            at = _put_mark(out, at, marks[2])
-            at, score = _put_number(out, at, scores, score)
-            at = _put_mark(out, at, marks[3])
-        out[at] = _CLOSE
-        at += 1
-        ends[document + 1] = at
-        for place in range(first_share, last_share):
+        first, last = share_indptr[document], share_indptr[document + 1]
+        for place in range(first, last):
+            among[share_labels[place]] = place - first
+        at, _, _ = _put_sets(out, at, document, words, told_set, sets, unnamed, confidence, score)
+        ends[end + 1] = at
+        at, _ = _put_shares(out, at, document, words, told_share, shares, probability)
+        ends[end + 2] = at
+        at, confidence, score = _put_sets(
+            out, at, document, words, stored_set, sets, among, confidence, score
+        )
+        ends[end + 3] = at
+        at, probability = _put_shares(out, at, document, words, stored_share, shares, probability)
+        ends[end + 4] = at
+        end += 4
+        for place in range(first, last):
             among[share_labels[place]] = -1
+    return out[:at], ends
 
 
 @njit(cache=True, nogil=True)
-def _write_shares(  # noqa: PLR0917 -- as above
-    text: Bytes,
-    starts: Places,
-    marks: _Marks,
-    doc_indptr: Places,
-    labels: Places,
-    probabilities: Bytes,
+def _size(
+    words: tuple[Bytes, Places],
+    marks: tuple[_Marks, _Marks, _Marks, _Marks],
+    sets: _OfSets,
+    shares: _OfShares,
+) -> int:
+    """Return how many bytes there are at most."""
+    told_set, told_share, stored_set, stored_share = marks
+    starts = words[1]
+    doc_indptr, set_indptr, labels, confidences, scores, other_scores = sets
+    _, share_labels, probabilities, other_probabilities = shares
+    longest = 2 * LONGEST * (len(scores) + len(probabilities))
+    longest += 2 * (len(confidences) + len(other_scores) + len(other_probabilities))
+    longest += 8 * len(doc_indptr) + len(set_indptr) * (_around(told_set) + _around(stored_set))
+    longest += len(share_labels) * (_around(told_share) + _around(stored_share))
+    for label in labels:  # or its place, which has fewer digits than there are labels, and a comma
+        longest += 2 * (starts[label + 1] - starts[label] + LONGEST)
+    for label in share_labels:
+        longest += 2 * (starts[label + 1] - starts[label])
+    return longest
+
+
+@njit(cache=True, nogil=True)
+def _around(marks: _Marks) -> int:
+    size = 1  # a comma
+    for mark in marks:
+        size += len(mark)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _put_sets(  # noqa: PLR0917 -- compiled code has no objects to group them
     out: Bytes,
-    ends: Places,
-) -> None:
-    at, number = 0, 1
-    for document in range(len(doc_indptr) - 1):
-        out[at] = _OPEN
-        at += 1
-        for place in range(doc_indptr[document], doc_indptr[document + 1]):
-            if place > doc_indptr[document]:
+    at: int,
+    document: int,
+    words: tuple[Bytes, Places],
+    marks: _Marks,
+    sets: _OfSets,
+    among: Places,
+    confidence: int,
+    score: int,
+) -> tuple[int, int, int]:
+    """Put a document's candidates; labels that are ``among`` the shares by their place there."""
+    text, starts = words
+    doc_indptr, set_indptr, labels, confidences, scores, other_scores = sets
+    out[at] = _OPEN
+    at += 1
+    for one in range(doc_indptr[document], doc_indptr[document + 1]):
+        is_first = one == doc_indptr[document]
+        if not is_first:
+            out[at] = _COMMA
+            at += 1
+        at = _put_mark(out, at, marks[0])
+        for place in range(set_indptr[one], set_indptr[one + 1]):
+            if place > set_indptr[one]:
                 out[at] = _COMMA
                 at += 1
-            at = _put_mark(out, at, marks[0])
             label = labels[place]
-            at = _put(out, at, text, starts[label], starts[label + 1])
-            at = _put_mark(out, at, marks[1])
-            at, number = _put_number(out, at, probabilities, number)
-            at = _put_mark(out, at, marks[2])
-        out[at] = _CLOSE
-        at += 1
-        ends[document + 1] = at
+            if is_first or among[label] < 0:
+                at = _put(out, at, text, starts[label], starts[label + 1])
+            else:
+                at = put_whole(out, at, among[label])
+        at = _put_mark(out, at, marks[1])
+        at, confidence = put_written(out, at, confidences, confidence)
+        at = _put_mark(out, at, marks[2])
+        at, score = put_rounded(out, at, scores[one], other_scores, score)
+        at = _put_mark(out, at, marks[3])
+    out[at] = _CLOSE
+    return at + 1, confidence, score
+
+
+@njit(cache=True, nogil=True)
+def _put_shares(  # noqa: PLR0917 -- as above
+    out: Bytes,
+    at: int,
+    document: int,
+    words: tuple[Bytes, Places],
+    marks: _Marks,
+    shares: _OfShares,
+    probability: int,
+) -> tuple[int, int]:
+    """Put a document's marginals."""
+    text, starts = words
+    indptr, labels, probabilities, others = shares
+    out[at] = _OPEN
+    at += 1
+    for place in range(indptr[document], indptr[document + 1]):
+        if place > indptr[document]:
+            out[at] = _COMMA
+            at += 1
+        at = _put_mark(out, at, marks[0])
+        label = labels[place]
+        at = _put(out, at, text, starts[label], starts[label + 1])
+        at = _put_mark(out, at, marks[1])
+        at, probability = put_rounded(out, at, probabilities[place], others, probability)
+        at = _put_mark(out, at, marks[2])
+    out[at] = _CLOSE
+    return at + 1, probability
+
+
+@njit(cache=True, nogil=True)
+def _count_characters(out: Bytes, ends: Places) -> None:
+    """Turn numbers of bytes into numbers of characters."""
+    place = inside = 0
+    for n in range(len(ends)):
+        while place < ends[n]:
+            inside += out[place] & 0xC0 == 0x80  # bytes inside a character begin with binary 10
+            place += 1
+        ends[n] -= inside

@@ -50,17 +50,39 @@ def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
     first, second = _answers(_predictions(marginals))
     assert first.candidates == (
         Candidate((NAMES[0], NAMES[2]), 0.1 + 0.2, 0.5),
-        Candidate((), 5e-324, np.exp(np.log(1e-12))),
+        Candidate((), 5e-324, 1e-12),
     )
+    assert second.candidates == (Candidate((NAMES[1],), 1.0, 0.333333),)
     assert second.labels == (NAMES[1],)
     assert (first.out_of_domain, second.out_of_domain) == (False, True)
     assert second.marginals == (Marginal(NAMES[0], 0.005),)
     assert len(first.marginals) == MOST_MARGINALS
     order = [marginal.probability for marginal in first.marginals]
-    assert order == sorted(marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
+    likeliest = sorted(marginals[0].tolist(), reverse=True)[:MOST_MARGINALS]
+    assert order == [float(f"{probability:.6g}") for probability in likeliest]
     assert first.replaced is None
     assert type(first.candidates[0]) is Candidate
     assert type(first.marginals[0]) is Marginal
+
+
+def test_confidences_stay_as_they_are_and_no_score_passes_one(marginals: np.ndarray) -> None:
+    said = _predictions(marginals)
+    said.candidates.log_score[:] = 1e-9, -1e-9, -800.0
+    exact = np.array([2 / 3, 1 / 7, 1e-20])
+    told = [one for scored in _answers(said, exact) for one in scored.candidates]
+    assert [one.confidence for one in told] == exact.tolist()
+    assert [one.score for one in told] == [1.0, 1.0, 0.0]
+
+
+def test_members_are_reached_like_those_of_a_tuple(marginals: np.ndarray) -> None:
+    first, _ = _answers(_predictions(marginals))
+    whole = tuple(first.candidates)
+    assert (first.candidates[0], first.candidates[-1]) == (whole[0], whole[1])
+    assert first.candidates[-2] == whole[0]
+    assert first.candidates[:1] == whole[:1]
+    assert (len(first.candidates), len(first.marginals)) == (2, MOST_MARGINALS)
+    with pytest.raises(IndexError):
+        first.candidates[2]
 
 
 def test_the_json_says_the_same_to_the_last_bit(marginals: np.ndarray) -> None:

@@ -1,7 +1,8 @@
 """The compiled writer of JSON and the standard library say the same."""
 
 import json
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,96 +10,77 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from service.domain.predictions import Candidate, Marginal
-from service.inference.compiled_json import Words, write_sets, write_shares, write_stored
+from service.inference.compiled_json import Sets, Shares, Words, write_answers
+from service.inference.rounded import Rounded
 from service.use_cases.written import compact_json, read_scores, write_scores
-
-names = st.lists(st.text(max_size=6), min_size=1, max_size=5)
-numbers = st.floats(allow_nan=False, allow_infinity=False)
+from tests.inference.test_rounded import numbers, probabilities
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.data(), names)
-def test_sets_and_shares_are_written_to_the_last_bit(data: st.DataObject, words: list[str]) -> None:
-    column = st.integers(0, len(words) - 1)
-    documents = data.draw(
-        st.lists(st.lists(st.tuples(st.lists(column, max_size=3), numbers, numbers), max_size=3))
-    )
-    sets = [one for document in documents for one in document]
-    written = write_sets(
-        Words([compact_json(word) for word in words]),
-        _indptr(documents),
-        _indptr([labels for labels, _, _ in sets]),
-        np.array([label for labels, _, _ in sets for label in labels], dtype=np.int64),
-        to_json([confidence for _, confidence, _ in sets]),
-        to_json([score for _, _, score in sets]),
-    )
-    assert [json.loads(one) for one in written] == [
-        [
-            {"labels": [words[label] for label in labels], "confidence": first, "score": second}
-            for labels, first, second in document
-        ]
-        for document in documents
-    ]
-    shares = data.draw(st.lists(st.lists(st.tuples(column, numbers), max_size=4)))
-    flat = [share for document in shares for share in document]
-    written = write_shares(
-        Words([compact_json(word) for word in words]),
-        _indptr(shares),
-        np.array([label for label, _ in flat], dtype=np.int64),
-        to_json([probability for _, probability in flat]),
-    )
-    assert written == [
-        to_json([{"label": words[label], "probability": share} for label, share in document])
-        for document in shares
-    ]
-
-
-@settings(deadline=None)  # as above
 @given(st.data(), st.lists(st.text(max_size=6), min_size=1, max_size=12, unique=True))
-def test_what_is_stored_says_the_same_whoever_wrote_it(
+def test_what_is_told_and_stored_is_what_the_objects_say_to_the_last_bit(
     data: st.DataObject, words: list[str]
 ) -> None:
     columns = st.lists(st.integers(0, len(words) - 1), max_size=12, unique=True)
-    answers = data.draw(
-        st.lists(
-            st.tuples(
-                st.lists(st.tuples(columns, numbers, numbers), min_size=1, max_size=4),
-                columns.flatmap(
-                    lambda chosen: st.tuples(*[st.tuples(st.just(one), numbers) for one in chosen])
-                ),
-            ),
-            max_size=4,
-        )
+    shares_of = columns.flatmap(
+        lambda chosen: st.tuples(*[st.tuples(st.just(one), probabilities) for one in chosen])
     )
+    candidates_of = st.lists(st.tuples(columns, numbers, probabilities), min_size=1, max_size=4)
+    answers = data.draw(st.lists(st.tuples(candidates_of, shares_of), max_size=4))
     sets = [one for chosen, _ in answers for one in chosen]
     shares = [share for _, told in answers for share in told]
-    stored = write_stored(
+    scores = Rounded.of(np.array([score for _, _, score in sets]))
+    likely = Rounded.of(np.array([share for _, share in shares]))
+    texts = write_answers(
         Words([compact_json(word) for word in words]),
-        _indptr([chosen for chosen, _ in answers]),
-        _indptr([labels for labels, _, _ in sets]),
-        np.array([label for labels, _, _ in sets for label in labels], dtype=np.int64),
-        to_json([confidence for _, confidence, _ in sets]),
-        to_json([score for _, _, score in sets]),
-        _indptr([told for _, told in answers]),
-        np.array([label for label, _ in shares], dtype=np.int64),
-        to_json([probability for _, probability in shares]),
+        Sets(
+            _indptr([chosen for chosen, _ in answers]),
+            _indptr([labels for labels, _, _ in sets]),
+            np.array([label for labels, _, _ in sets for label in labels], dtype=np.int32),
+            to_json([confidence for _, confidence, _ in sets]),
+            scores,
+        ),
+        Shares(
+            _indptr([told for _, told in answers]),
+            np.array([label for label, _ in shares], dtype=np.int32),
+            likely,
+        ),
     )
-    for (chosen, told), candidates, marginals in zip(answers, *stored, strict=True):
+    of_scores, of_shares = iter(scores.values.tolist()), iter(likely.values.tolist())
+    for (chosen, told), written in zip(answers, texts, strict=True):
         said = (
             tuple(
-                Candidate(tuple(words[label] for label in labels), *two) for labels, *two in chosen
+                Candidate(tuple(words[label] for label in labels), confidence, next(of_scores))
+                for labels, confidence, _ in chosen
             ),
-            tuple(Marginal(words[label], share) for label, share in told),
+            tuple(Marginal(words[label], next(of_shares)) for label, _ in told),
         )
-        plain = write_scores(*said)
-        assert (candidates.decode(), marginals.decode()) == plain[2:]
-        for kept in (plain[2:], plain[:2]):  # now, and in earlier versions
+        assert written == write_scores(*said)
+        for kept in (written[2:], written[:2]):  # now, and in earlier versions
             read = read_scores(*map(json.loads, kept))
             assert read == said
             assert repr(read) == repr(said)  # -0.0 too
 
 
-def _indptr(groups: list) -> np.ndarray:  # of anything
+def test_numbers_of_every_size_are_written_as_by_others() -> None:
+    digits = [1, 2, 10, 123, 99999, 100001, 120000, 123456, 500000, 999999]
+    values = [digit * 10.0**-place for digit in digits for place in range(6, 40)]
+    values += [9.9999999e-18, 9.99999e-18, 1.00000001, 1.00001, 1e300, -0.5, 1e-17, 0.0, 0.5]
+    rounded = Rounded.of(np.array(values))
+    one_share_each = np.arange(len(values) + 1)
+    no_sets = np.zeros(len(values) + 1, dtype=np.int64)
+    texts = write_answers(
+        Words(['"a"']),
+        Sets(no_sets, no_sets[:1], np.zeros(0, np.int32), b"[]", Rounded.of(np.zeros(0))),
+        Shares(one_share_each, np.zeros(len(values), np.int32), rounded),
+    )
+    told = [text for _, _, _, text in texts]
+    assert told == [f'[["a",{to_json(one).decode()}]]' for one in rounded.values.tolist()]
+    assert [json.loads(text)[0][1] for text in told] == rounded.values.tolist()
+
+
+def _indptr(groups: Sequence[Sequence[object]]) -> np.ndarray:
     indptr = np.cumsum([0, *map(len, groups)]).astype(np.int64)
     assert [last - first for first, last in pairwise(indptr)] == [len(group) for group in groups]
+    assert indptr[-1] == len(list(chain.from_iterable(groups)))
     return indptr

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from models.confidence.calibrators import UncalibratedSets
-from models.predictor import UnknownFeatures, most_likely
+from models.predictor import UnknownFeatures, likely_columns, most_likely
 from models.sets.search import k_best_sets
 from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
@@ -215,3 +215,23 @@ def test_a_value_that_is_not_finite_is_refused(of_vectors):
 def test_most_likely_labels_are_those_of_a_stable_sort(marginals, limit):
     wanted = np.argsort(-marginals, axis=1, kind="stable")[:, :limit]
     np.testing.assert_array_equal(most_likely(marginals, limit), wanted)
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(0, 4), st.integers(1, 9)),
+        elements=st.sampled_from([0.1, 0.2, 0.3, 0.9]),
+    ),
+    st.integers(0, 12),
+    st.sampled_from([0.0, 0.2, 0.25, 1.0]),
+)
+@settings(deadline=None)  # as above
+def test_likely_columns_are_the_most_likely_ones_but_for_small_values(marginals, limit, least):
+    indptr, columns, values = likely_columns(marginals, limit, least)
+    for row, order in enumerate(most_likely(marginals, limit)):
+        own = slice(indptr[row], indptr[row + 1])
+        wanted = order[marginals[row, order] >= least]
+        np.testing.assert_array_equal(columns[own], wanted)
+        np.testing.assert_array_equal(values[own], marginals[row, wanted])
+    assert (len(indptr), indptr[-1]) == (len(marginals) + 1, len(columns))
