@@ -132,9 +132,9 @@ class Metrics:
         self._requests[method, route, status].inc()
         self._latency[method, route].observe(elapsed_s)
 
-    def decided(self, decision: str, reason: str) -> None:
-        """Count one prediction."""
-        self._decisions[decision, reason].inc()
+    def decided(self, decision: str, reason: str, times: int = 1) -> None:
+        """Count predictions of one kind."""
+        self._decisions[decision, reason].inc(times)
 
     def stage(self, name: str) -> AbstractContextManager[object]:
         """Measure what happens inside the block."""

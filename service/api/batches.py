@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from functools import partial
 from typing import Annotated
 
@@ -137,9 +138,13 @@ def predicted(
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
             parts.append(problem.model_dump_json(exclude_defaults=True))
         else:
-            edge.metrics.decided(outcome.decision, outcome.reason)
             parts.extend(prediction_parts(outcome))
     parts.append("]}")
+    kinds = Counter(
+        [(one.decision, one.reason) for one in outcomes if not isinstance(one, Exception)]
+    )
+    for (decision, reason), times in kinds.items():
+        edge.metrics.decided(decision, reason, times)
     return "".join(parts).encode()
 
 

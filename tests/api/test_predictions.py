@@ -335,6 +335,11 @@ def test_a_model_that_fails_is_a_bare_500(
 
 
 def test_the_answer_is_what_its_schema_describes() -> None:
-    for made in (prediction(confidence=0.25), prediction(document=Document(text="no name"))):
+    every = "".join(map(chr, range(0x2100))) + "\U0001f600"  # marks, controls, quotes and slashes
+    for made in (
+        prediction(confidence=0.25),
+        prediction(document=Document(text="no name")),
+        prediction(document=Document(id=every, text="odd name")),
+    ):
         assert json.loads(written_prediction(made)) == prediction_row(made)
         assert written_prediction(made) == Prediction.of(made).model_dump_json().encode()
