@@ -1,7 +1,5 @@
 """Texts to sparse tf-idf vectors, compiled from bytes to weights."""
 
-import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, repeat
@@ -14,28 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from models.corpus.characters import FOLD, encoded, words_of
 from models.corpus.words import MAX_WORD_LENGTH, index_words, number_words
-
-# Control characters, punctuation and halves of surrogate pairs are not word characters: they
-# only separate words.
-_WORD = re.compile(r"\w+")
-# Lower-cases ASCII word characters and blanks out the rest.
-_ASCII_WORDS = bytes(
-    ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
-    for byte in range(256)
-)
-# The same for compiled code, where 0 separates words. Other bytes belong to words already found.
-_FOLD = np.array(
-    [
-        byte if byte >= 128 else 0 if _ASCII_WORDS[byte] == ord(" ") else _ASCII_WORDS[byte]
-        for byte in range(256)
-    ],
-    dtype=np.uint8,
-)
-_NORMALISED_AT_ONCE = 256
-"""Unicode normalisation takes quadratic time in a run of combining marks: a megabyte of them would
-take minutes. In slices of this many characters the time is linear; a slice that cuts a composed
-character in two costs at most that word."""
 
 _DOCUMENTS_AT_ONCE = 1024  # bounds the token numbers held in memory
 _TINY_CORPUS = 50  # documents, below which every word counts as known
@@ -140,7 +118,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         documents: Counter[str] = Counter()
         beginnings: Counter[str] = Counter()
         for text in texts:
-            found = {word for word in _words(text) if len(word) <= MAX_WORD_LENGTH}
+            found = {word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH}
             documents.update(found)
             if self.beginnings:
                 long = [word for word in found if len(word) >= self.beginnings]
@@ -168,7 +146,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         number = {word: index for index, word in enumerate(words)}
         counts: defaultdict[int, int] = defaultdict(int)
         for text in texts:
-            row = map(number.get, _words(text), repeat(-1))
+            row = map(number.get, words_of(text), repeat(-1))
             found = {a * len(words) + b for a, b in pairwise(row) if a >= 0 and b >= 0}
             for pair in found:
                 counts[pair] += 1
@@ -230,15 +208,12 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
         if self.first_line_twice:
             texts = [repeat_first_line(text) for text in texts]
-        encoded = [_encoded(text) for text in texts]
-        bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text in encoded], out=bounds[1:])
-        content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        numbers, word_bounds = number_words(content, bounds, _FOLD, self._index)
+        content, bounds = encoded(texts)
+        numbers, word_bounds = number_words(content, bounds, FOLD, self._index)
         beginnings = numbers[:0]
         if self.beginnings_:
             beginnings, _ = number_words(
-                content, bounds, _FOLD, self._beginnings_index, self.beginnings
+                content, bounds, FOLD, self._beginnings_index, self.beginnings
             )
         indices, values, indptr = _weigh(
             (numbers, beginnings),
@@ -332,22 +307,6 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         return tags
-
-
-def _words(text: str) -> list[str]:
-    """Return the lower-cased words of a text, in order."""
-    if text.isascii():
-        # The same words as below, several times faster.
-        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
-    starts = range(0, len(text), _NORMALISED_AT_ONCE)
-    slices = (text[start : start + _NORMALISED_AT_ONCE] for start in starts)
-    normalised = "".join([unicodedata.normalize("NFKC", part) for part in slices])
-    return _WORD.findall(normalised.lower())
-
-
-def _encoded(text: str) -> bytes:
-    """Return bytes in which the compiled pass finds the words of a text."""
-    return text.encode() if text.isascii() else " ".join(_words(text)).encode()
 
 
 def repeat_first_line(text: str) -> str:

@@ -1,10 +1,9 @@
 """The compiled word index finds what a dictionary finds."""
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.corpus.text import _FOLD, _encoded, _words
+from models.corpus.characters import FOLD, encoded, words_of
 from models.corpus.words import index_words, number_words
 
 # Few letters, so that words repeat; separators and letters beyond ASCII of every kind.
@@ -12,20 +11,18 @@ TEXTS = st.lists(st.text(st.sampled_from("aAbBz09_ -.\n\x00éÉßﬁ中\u0301\ud
 
 
 def compiled(texts, words):
-    encoded = [_encoded(text) for text in texts]
-    bounds = np.concatenate([[0], np.cumsum([len(text) for text in encoded])]).astype(np.int64)
-    content = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    numbers, ends = number_words(content, bounds, _FOLD, index_words(words))
+    content, bounds = encoded(texts)
+    numbers, ends = number_words(content, bounds, FOLD, index_words(words))
     return [numbers[ends[i] : ends[i + 1]].tolist() for i in range(len(texts))]
 
 
 @given(TEXTS, st.data())
 @settings(deadline=None)  # the first call compiles
 def test_words_get_the_numbers_a_dictionary_gives_them(texts, data):
-    seen = sorted({word for text in texts for word in _words(text)})
+    seen = sorted({word for text in texts for word in words_of(text)})
     known = data.draw(st.lists(st.sampled_from(seen), unique=True)) if seen else []
     number = {word: index for index, word in enumerate(known)}
-    wanted = [[number.get(word, -1) for word in _words(text)] for text in texts]
+    wanted = [[number.get(word, -1) for word in words_of(text)] for text in texts]
     assert compiled(texts, known) == wanted
 
 

@@ -1,0 +1,94 @@
+"""Texts to normalised words, and to bytes in which compiled code finds the same words."""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# Control characters, punctuation and halves of surrogate pairs are not word characters: they
+# only separate words.
+_WORD = re.compile(r"\w+")
+# Lower-cases ASCII word characters and blanks out the rest.
+_ASCII_WORDS = bytes(
+    ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
+    for byte in range(256)
+)
+# The same for compiled code, where 0 separates words. Other bytes belong to words already found.
+FOLD = np.array(
+    [
+        byte if byte >= 128 else 0 if _ASCII_WORDS[byte] == ord(" ") else _ASCII_WORDS[byte]
+        for byte in range(256)
+    ],
+    dtype=np.uint8,
+)
+_NORMALISED_AT_ONCE = 256
+"""Unicode normalisation takes quadratic time in a run of combining marks: a megabyte of them would
+take minutes. In slices of this many characters the time is linear; a slice that cuts a composed
+character in two costs at most that word."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the lower-cased words of a text, in order."""
+    if text.isascii():
+        # The same words as below, several times faster.
+        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
+    return _WORD.findall(_normalised(text))
+
+
+def _normalised(text: str) -> str:
+    starts = range(0, len(text), _NORMALISED_AT_ONCE)
+    slices = (text[start : start + _NORMALISED_AT_ONCE] for start in starts)
+    return "".join([unicodedata.normalize("NFKC", part) for part in slices]).lower()
+
+
+def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return bytes in which the compiled pass finds the words of texts, and where each begins."""
+    parts = [
+        text.encode() if text.isascii() else _normalised(text).encode(errors="surrogatepass")
+        for text in texts
+    ]
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=bounds[1:])
+    joined = b"".join(parts)
+    content = np.frombuffer(joined, dtype=np.uint8)
+    if not joined.isascii():
+        content = _blanked(content, _word_characters())
+        content.flags.writeable = False  # as the other, for which compiled code is there
+    return content, bounds
+
+
+@cache
+def _word_characters() -> NDArray[np.bool_]:
+    """Tell of every code point whether it is a word character."""
+    found = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
+    for run in _WORD.finditer("".join(map(chr, range(len(found))))):
+        found[run.start() : run.end()] = True
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _blanked(
+    text: NDArray[np.uint8], is_word: NDArray[np.bool_]
+) -> NDArray[np.uint8]:  # pragma: no cover - compiled
+    """Put blanks for the characters of a text in UTF-8 that are neither ASCII nor in words."""
+    out = text.copy()
+    start = 0
+    while start < len(text):
+        first = text[start]
+        if first < 0x80:
+            start += 1
+            continue
+        # The first byte says how many there are; each other one has six bits of the character.
+        length = 2 + (first >= 0xE0) + (first >= 0xF0)
+        character = np.int64(first) & (0x7F >> length)
+        for k in range(start + 1, start + length):
+            character = character << 6 | np.int64(text[k]) & 0x3F
+        if not is_word[character]:
+            out[start : start + length] = ord(" ")
+        start += length
+    return out
