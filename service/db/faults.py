@@ -62,16 +62,22 @@ def translate(engine: Engine) -> None:
 
 @contextmanager
 def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
-    """Raise what psycopg raises in the block as if SQLAlchemy had run the statement."""
+    """Raise what the driver raises in the block as if SQLAlchemy had run the statement."""
     try:
         yield
-    except psycopg.Error as error:
+    except (psycopg.Error, sqlite3.Error) as error:
         reason = why_unavailable(error)
         if reason is not None:
             raise StorageUnavailable(f"The database is not available: {reason}.") from error
-        _forget_row(error)
+        if isinstance(error, psycopg.Error):
+            _forget_row(error)
         raise DBAPIError.instance(
-            statement, None, error, psycopg.Error, hide_parameters=True, dialect=dialect
+            statement,
+            None,
+            error,
+            dialect.loaded_dbapi.Error,
+            hide_parameters=True,
+            dialect=dialect,
         ) from error
 
 

@@ -108,8 +108,11 @@ class SealedJson(TypeDecorator[Any]):  # Any: JSON values of every shape
 
 def seal(text: str, place: str, cipher: TextCipher | None) -> str:
     """Return what is stored of a text."""
-    if cipher is not None:
-        return cipher.seal(text, place)
+    return plain(text) if cipher is None else cipher.seal(text, place)
+
+
+def plain(text: str) -> str:
+    """Return what is stored of a text without a cipher."""
     return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text
 
 

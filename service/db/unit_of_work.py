@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self, TypeVar, cast
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
@@ -97,8 +97,50 @@ class WriterQueue:
         self._writer.release()
 
 
+_R = TypeVar("_R")
+
+
+class _Repository(Generic[_R]):
+    """A repository of a transaction, made when it is asked for: few transactions need five."""
+
+    def __init__(self, make: Callable[[Connection], _R]) -> None:
+        self._make = make
+
+    def __get__(self, unit: "SqlUnitOfWork", _: type) -> _R:
+        return unit.repository(self._make)
+
+
+def _repository(make: Callable[[Connection], _R]) -> _R:
+    """Return what gives a transaction its repository, typed as what it gives."""
+    return _Repository(make)  # type: ignore[return-value]  # as a descriptor
+
+
 class SqlUnitOfWork(UnitOfWork):
     """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
+
+    predictions = _repository(SqlPredictions)
+    reviews = _repository(SqlReviews)
+    outcomes = _repository(SqlOutcomes)
+    policies = _repository(SqlPolicies)
+    certifications = _repository(SqlCertifications)
+    breakers = _repository(SqlBreakers)
+    annotators = _repository(SqlAnnotators)
+    calibrations = _repository(SqlCalibrations)
+    models = _repository(SqlModels)
+    keys = _repository(SqlKeys)
+    people = _repository(SqlPeople)
+    sessions = _repository(SqlSessions)
+    attempts = _repository(SqlSignInAttempts)
+    audit_trail = _repository(SqlAuditTrail)
+    jobs = _repository(SqlJobs)
+    texts = _repository(SqlTexts)
+    outbox = _repository(SqlOutbox)
+    endpoints = _repository(SqlEndpoints)
+    deliveries = _repository(SqlDeliveries)
+    history = _repository(SqlHistory)
+    comparisons = _repository(SqlComparisons)
+    backlog = _repository(SqlBacklog)
+    reports = _repository(SqlReports)
 
     def __init__(
         self,
@@ -115,6 +157,7 @@ class SqlUnitOfWork(UnitOfWork):
         self._queue = queue
         self._patience_s = patience_s
         self._connection: Connection | None = None
+        self._repositories: dict[object, object] = {}
 
     def __enter__(self) -> Self:
         self._queue_for_writing()
@@ -124,29 +167,7 @@ class SqlUnitOfWork(UnitOfWork):
             self._leave()
             raise
         self._connection = connection
-        self.predictions = SqlPredictions(connection)
-        self.reviews = SqlReviews(connection)
-        self.outcomes = SqlOutcomes(connection)
-        self.policies = SqlPolicies(connection)
-        self.certifications = SqlCertifications(connection)
-        self.breakers = SqlBreakers(connection)
-        self.annotators = SqlAnnotators(connection)
-        self.calibrations = SqlCalibrations(connection)
-        self.models = SqlModels(connection)
-        self.keys = SqlKeys(connection)
-        self.people = SqlPeople(connection)
-        self.sessions = SqlSessions(connection)
-        self.attempts = SqlSignInAttempts(connection)
-        self.audit_trail = SqlAuditTrail(connection)
-        self.jobs = SqlJobs(connection)
-        self.texts = SqlTexts(connection)
-        self.outbox = SqlOutbox(connection)
-        self.endpoints = SqlEndpoints(connection)
-        self.deliveries = SqlDeliveries(connection)
-        self.history = SqlHistory(connection)
-        self.comparisons = SqlComparisons(connection)
-        self.backlog = SqlBacklog(connection)
-        self.reports = SqlReports(connection)
+        self._repositories.clear()
         return self
 
     def __exit__(
@@ -181,6 +202,13 @@ class SqlUnitOfWork(UnitOfWork):
                 write(self._opened())
 
         return add
+
+    def repository(self, make: Callable[[Connection], _R]) -> _R:
+        """Return the transaction's repository of one kind."""
+        found = self._repositories.get(make)
+        if found is None:
+            found = self._repositories[make] = make(self._opened())
+        return cast("_R", found)
 
     def commit(self) -> None:
         """Make everything since the start permanent, or raise `StorageUnavailable`."""

@@ -41,6 +41,14 @@ def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Begin) -> None
     assert current(begin) == newest
 
 
+def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Begin) -> None:
+    before = current(begin)
+    with begin() as transaction:
+        transaction.policies.add(policy(5), replacing=before.version)
+        assert transaction.policies.current() == policy(5)
+    assert current(begin) == before
+
+
 def test_only_the_policy_in_force_can_be_replaced(begin: Begin) -> None:
     first = policy(1)
     replace_policy(begin, first, FIRST_POLICY_VERSION)
