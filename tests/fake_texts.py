@@ -66,7 +66,7 @@ class FakeTexts:
             for message in list(outgoing.messages.values()):
                 if message.data.get("prediction_id") == name and message.id not in pending:
                     data = {**message.data, "document_id": None}
-                    outgoing.messages[message.id] = replace(message, data=data, document_key=name)
+                    outgoing.messages[message.id] = message._replace(data=data, document_key=name)
 
     def purge_answers(self, before: datetime, limit: int) -> int:
         attempts = self.contents.outgoing.attempts
@@ -81,7 +81,7 @@ class FakeTexts:
 
     def _change(self, prediction_id: str, **fields: Any) -> None:
         kept = self.contents.predictions[prediction_id]
-        changed = replace(kept, document=replace(kept.document, **fields))
+        changed = kept._replace(document=kept.document._replace(**fields))
         self.contents.predictions[prediction_id] = changed
         for task_id, task in self.contents.reviews.items():
             if task.prediction.id == prediction_id:

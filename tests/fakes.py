@@ -298,7 +298,7 @@ class FakeUnitOfWork:
     def adding(self, recording: Recording) -> Callable[[], None]:
         def add() -> None:
             self.predictions.add_all(recording.predictions)
-            self.reviews.add_all(recording.tasks)
+            self.reviews.add_all([new.task() for new in recording.tasks])
             self.outbox.add_all(recording.messages)
 
         return add

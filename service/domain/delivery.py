@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from service.domain.breaker import Trip
@@ -47,8 +49,7 @@ SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEB
 """A test goes to the one endpoint that is tested, whatever it subscribes to."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """Something that happened, as other programs are told of it.
 
     Attributes
@@ -174,6 +175,7 @@ def _described(prediction: Prediction) -> dict[str, object]:
     }
 
 
+@lru_cache(maxsize=64)  # what is made together has one time
 def _instant(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 

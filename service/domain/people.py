@@ -13,6 +13,8 @@ from service.domain.errors import FieldFault, Forbidden
 class Role(StrEnum):
     """What a key or a person is for."""
 
+    __hash__ = str.__hash__  # an enumeration's own hashes the name, in Python
+
     CLIENT = "client"
     REVIEWER = "reviewer"
     LEAD = "lead"
@@ -22,6 +24,8 @@ class Role(StrEnum):
 
 class Permission(StrEnum):
     """A group of calls that go together; also what the scopes of a key name."""
+
+    __hash__ = str.__hash__  # as that of roles
 
     PREDICT = "predict"
     READ_ALL_PREDICTIONS = "read-predictions"

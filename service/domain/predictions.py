@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from service.domain.audits import NOT_DRAWN, Selection
@@ -38,36 +38,44 @@ class Reason(StrEnum):
     RULE = "rule"
 
 
-@dataclass(frozen=True)
-class Document:
-    """A document as a client sent it: either text or named features."""
+NO_METADATA: Mapping[str, object] = MappingProxyType({})
+
+
+class Document(NamedTuple):
+    """A document as a client sent it: either text or named features.
+
+    This, a prediction and what stands in it are tuples, since a batch makes hundreds of each.
+    """
 
     id: str | None = None
     text: str | None = None
     features: Mapping[str, float] | None = None
-    metadata: Mapping[str, object] = field(default_factory=dict)
+    metadata: Mapping[str, object] = NO_METADATA
 
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None
-    ) -> Iterator[FieldFault]:
-        """Yield what keeps the document from being scored or stored.
+    ) -> list[FieldFault]:
+        """Return what keeps the document from being scored or stored.
 
         ``pointer`` is its place in a request; metadata may have a place of its own.
 
         >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
         ['has both text and features; send one of them']
         """
+        faults = []
         if self.id is not None:
-            yield from text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
+            faults += text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
         if self.text is not None and self.features is not None:
-            yield FieldFault(pointer, "has both text and features; send one of them")
+            faults.append(FieldFault(pointer, "has both text and features; send one of them"))
         elif self.text is not None:
-            yield from text_faults(self.text, f"{pointer}/text", longest=len(self.text))
+            faults += text_faults(self.text, f"{pointer}/text", longest=len(self.text))
         elif self.features is not None:
-            yield from self._feature_faults(f"{pointer}/features")
+            faults += self._feature_faults(f"{pointer}/features")
         else:
-            yield FieldFault(pointer, "has neither text nor features; send one of them")
-        yield from self._metadata_faults(metadata_pointer or f"{pointer}/metadata")
+            faults.append(FieldFault(pointer, "has neither text nor features; send one of them"))
+        if self.metadata:
+            faults += self._metadata_faults(metadata_pointer or f"{pointer}/metadata")
+        return faults
 
     def _feature_faults(self, pointer: str) -> Iterator[FieldFault]:
         if not self.features:
@@ -81,8 +89,6 @@ class Document:
                 yield FieldFault(f"{pointer}/{escaped(name)}", f"is {value}; send a finite number")
 
     def _metadata_faults(self, pointer: str) -> Iterator[FieldFault]:
-        if not self.metadata:
-            return
         faults = list(json_faults(self.metadata, pointer))
         yield from faults
         if not faults:
@@ -94,7 +100,7 @@ class Document:
 
 
 class Candidate(NamedTuple):
-    """A label set that may be the right one. A tuple, since every prediction makes dozens.
+    """A label set that may be the right one.
 
     Attributes
     ----------
@@ -142,8 +148,7 @@ class WrittenScores(NamedTuple):
     stored_marginals: str
 
 
-@dataclass(frozen=True)
-class ScoredSet:
+class ScoredSet(NamedTuple):
     """A model's answer for one document.
 
     Attributes
@@ -169,7 +174,14 @@ class ScoredSet:
     model_version: str
     calibrator_version: str
     replaced: tuple[float, ...] | None = None
-    written: WrittenScores | None = field(default=None, compare=False, repr=False)
+    written: WrittenScores | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the same was said, written already or not."""
+        return isinstance(other, ScoredSet) and self[:-1] == other[:-1]
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
 
     @property
     def own_confidences(self) -> tuple[float, ...]:
@@ -189,8 +201,7 @@ class ScoredSet:
         return self.candidates[0].confidence
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """A scored document with the decision taken on it; never changed once stored.
 
     Attributes

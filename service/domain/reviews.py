@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from service.domain.annotators import DEFAULT_GROUP
 from service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
@@ -225,6 +226,19 @@ class ReviewTask:
         returned = replace(self, lease=None, skips=skips, version=self.version + 1)
         state = ReviewState.SKIPPED if returned.passed_on else ReviewState.WAITING
         return replace(returned, state=state)
+
+
+class NewTask(NamedTuple):
+    """A task that waits from the moment in which its prediction is made."""
+
+    id: str
+    prediction: Prediction
+    kind: ReviewKind
+
+    def task(self) -> ReviewTask:
+        """Return the task as it is found in the queue."""
+        at = self.prediction.created_at
+        return ReviewTask(self.id, self.prediction, self.kind, ReviewState.WAITING, 1, at)
 
 
 @dataclass(frozen=True)

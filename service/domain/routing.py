@@ -136,7 +136,8 @@ class RoutingPolicy:
             return Route(decision, Reason.AUDIT, selection, least, rule)
         # A person reads it anyway. What is to prove a threshold is read as if it were confident,
         # so that it counts at every threshold; what no threshold can send proves nothing.
-        if role is AuditRole.TRAINING or reason in {Reason.OUT_OF_DOMAIN, Reason.RULE}:
+        proves_nothing = reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE
+        if role is AuditRole.TRAINING or proves_nothing:
             role = AuditRole.NONE
         return Route(decision, reason, Selection(role, draws.audit, 1.0), least, rule)
 

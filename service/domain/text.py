@@ -34,8 +34,8 @@ def unstorable(text: str) -> str | None:
 
 def text_faults(
     text: str, pointer: str, *, longest: int, blank_allowed: bool = False
-) -> Iterator[FieldFault]:
-    """Yield what is wrong with a short text that the service is to keep.
+) -> list[FieldFault]:
+    """Return what is wrong with a text that the service is to keep.
 
     Parameters
     ----------
@@ -46,13 +46,17 @@ def text_faults(
     longest : int
         Most characters it may have.
     """
-    if not blank_allowed and not text.strip():
-        yield FieldFault(pointer, "is empty; write at least one character")
+    faults = []
+    if not blank_allowed and (not text or text.isspace()):
+        faults.append(FieldFault(pointer, "is empty; write at least one character"))
     if len(text) > longest:
-        yield FieldFault(pointer, f"has {len(text)} characters; at most {longest} are kept")
+        faults.append(
+            FieldFault(pointer, f"has {len(text)} characters; at most {longest} are kept")
+        )
     why = unstorable(text)
     if why:
-        yield FieldFault(pointer, why)
+        faults.append(FieldFault(pointer, why))
+    return faults
 
 
 def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[FieldFault]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from service.domain.audits import AuditRole, Lottery
 from service.domain.delivery import auto_sent
@@ -19,7 +20,7 @@ from service.domain.errors import (
 from service.domain.history import Origin
 from service.domain.people import Caller, Permission
 from service.domain.predictions import Decision, Document, Prediction, ScoredSet
-from service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from service.domain.reviews import NewTask, ReviewKind
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
 from service.use_cases.model_ports import PredictorSource
@@ -37,8 +38,7 @@ LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(NamedTuple):
     """One document that somebody wants predicted."""
 
     caller: Caller
@@ -183,7 +183,7 @@ class Predict:
                     f"The text takes {size} bytes of UTF-8; at most {self.max_text_bytes} are "
                     "scored. Send its parts as documents of their own."
                 )
-        faults = list(document.faults(metadata_pointer="/metadata"))
+        faults = document.faults(metadata_pointer="/metadata")
         if idempotency is not None:
             faults += text_faults(
                 idempotency.key, "/header/Idempotency-Key", longest=LONGEST_IDEMPOTENCY_KEY
@@ -286,14 +286,7 @@ class Predict:
                 for prediction, (submission, _) in zip(made, scored, strict=True)
             ],
             tasks=[
-                ReviewTask(
-                    id=self.new_id(),
-                    prediction=prediction,
-                    kind=kind,
-                    state=ReviewState.WAITING,
-                    version=1,
-                    created_at=prediction.created_at,
-                )
+                NewTask(self.new_id(), prediction, kind)
                 for prediction, kinds in decided
                 for kind in kinds
             ],

@@ -14,7 +14,7 @@ from service.domain.predictions import (
     Prediction,
     Reason,
 )
-from service.domain.reviews import ReviewTask
+from service.domain.reviews import NewTask
 from service.domain.routing import RoutingPolicy
 from service.use_cases.paging import Page
 
@@ -70,7 +70,7 @@ class Recording(NamedTuple):
     """Predictions that are stored together, and what follows from them."""
 
     predictions: Sequence[NewPrediction]
-    tasks: Sequence[ReviewTask]
+    tasks: Sequence[NewTask]
     messages: Sequence[Message]
 
 

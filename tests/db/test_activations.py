@@ -1,6 +1,5 @@
 """What a model made is looked for since it first served, and all of it is found."""
 
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 
@@ -40,8 +39,8 @@ def id_at(since_start: timedelta) -> str:
 
 
 def made(since_start: timedelta, scorer: Scorer = OWN) -> Prediction:
-    scored = replace(scored_set(), **scorer._asdict())
-    return replace(prediction(), id=id_at(since_start), scored=scored)
+    scored = scored_set()._replace(**scorer._asdict())
+    return prediction()._replace(id=id_at(since_start), scored=scored)
 
 
 def store(begin: Begin, *found: Prediction) -> None:

@@ -91,7 +91,7 @@ def _say(
 
 
 def _predicted(transaction: UnitOfWork, confidence: float, policy: str) -> ReviewTask:
-    made = replace(prediction(confidence=confidence), policy_version=policy)
+    made = prediction(confidence=confidence)._replace(policy_version=policy)
     add_predictions(transaction, made)
     return task(made)
 

@@ -111,7 +111,7 @@ def store(begin: Begin, *made: Prediction) -> None:
 
 def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Begin) -> None:
     silent, reviewed, reported, both = (prediction() for _ in range(4))
-    foreign = replace(prediction(), scored=replace(scored_set(), model_version=OTHER))
+    foreign = prediction()._replace(scored=scored_set()._replace(model_version=OTHER))
     store(begin, silent, reviewed, reported, both, foreign)
     tasks = {one.id: task(one) for one in (reviewed, both, foreign)}
     said = {id_: annotation(of, "a") for id_, of in tasks.items()}
@@ -138,14 +138,14 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Begin) ->
 
 def test_the_newest_predictions_of_a_model_are_listed(begin: Begin) -> None:
     made = [prediction() for _ in range(3)]
-    store(begin, *made, replace(prediction(), scored=replace(scored_set(), model_version=OTHER)))
+    store(begin, *made, prediction()._replace(scored=scored_set()._replace(model_version=OTHER)))
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.recent("sha256:model", limit=2) == made[:0:-1]
 
 
 def test_what_the_model_said_by_itself_is_kept(begin: Begin) -> None:
     own = (0.75, 0.1 + 0.2, 1e-12)
-    made = replace(prediction(), scored=replace(scored_set(), replaced=own))
+    made = prediction()._replace(scored=scored_set()._replace(replaced=own))
     store(begin, made, prediction())
     with begin(read_only=True) as transaction:
         found = transaction.predictions.get(made.id)

@@ -1,6 +1,5 @@
 """Predictions and the audit trail: the fake and both databases behave alike."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -189,7 +188,7 @@ def test_predictions_are_events_among_the_others(begin: Begin) -> None:
             event = Event(one.id, one.created_at, client.id, "n", action, one.id, None, {"a": 1})
         else:
             rule = "own" if number == 4 else None
-            one = replace(one, rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
+            one = one._replace(rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
             origin = Origin(f"name {number}", f"r-{number}", None if number % 2 else "::1")
             made.append(NewPrediction(one, origin))
             detail = {
@@ -265,7 +264,7 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> 
 
 
 def test_the_rule_that_held_a_document_back_is_kept(begin: Begin) -> None:
-    made = replace(prediction(reason=Reason.RULE), rule="label J18.9")
+    made = prediction(reason=Reason.RULE)._replace(rule="label J18.9")
     store(begin, made)
     with begin(read_only=True) as transaction:
         assert transaction.predictions.get(made.id) == made

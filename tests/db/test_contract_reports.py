@@ -78,7 +78,7 @@ def test_what_is_alike_is_counted_together(begin: Begin) -> None:
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     stored(
         begin,
-        *(replace(prediction(confidence=0.9012, **sent), selection=drawn) for _ in range(3)),
+        *(prediction(confidence=0.9012, **sent)._replace(selection=drawn) for _ in range(3)),
         prediction(confidence=0.9012, **sent),
         prediction(confidence=1.0, **sent),
         prediction(confidence=0.4999),
@@ -232,8 +232,8 @@ def test_audits_that_certify_are_counted_once_they_are_read(begin: Begin) -> Non
     drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
     made = stored(
         begin,
-        *(replace(prediction(), selection=drawn) for _ in range(3)),
-        replace(prediction(), selection=Selection(AuditRole.TRAINING, 0.05, 0.06)),
+        *(prediction()._replace(selection=drawn) for _ in range(3)),
+        prediction()._replace(selection=Selection(AuditRole.TRAINING, 0.05, 0.06)),
     )
     for one in (made[0], made[1], made[3]):
         say(begin, one, True, ReviewKind.AUDIT, settles=True)

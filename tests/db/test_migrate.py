@@ -192,7 +192,7 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
 
 
 def test_events_of_predictions_become_rows_again(engine: Engine) -> None:
-    old, *new = prediction(), prediction(), replace(prediction(), rule="own", threshold=None)
+    old, *new = prediction(), prediction(), prediction()._replace(rule="own", threshold=None)
     with Transactions(engine)() as transaction:
         add_predictions(transaction, old)
         transaction.commit()

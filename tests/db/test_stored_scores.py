@@ -1,7 +1,6 @@
 """What a model said: rows of this version and of earlier ones say the same, in less room."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine, func, insert, select
@@ -40,7 +39,7 @@ def made(request: pytest.FixtureRequest) -> Prediction:
     candidates, marginals = SAID[request.param]
     scored = ScoredSet(tuple(candidates), tuple(marginals), False, "m", "c")
     selection = Selection(AuditRole.CERTIFICATION, 0.25, 0.5)
-    return replace(prediction(), scored=scored, selection=selection)
+    return prediction()._replace(scored=scored, selection=selection)
 
 
 def _add(engine: Engine, made: Prediction) -> None:
@@ -103,7 +102,7 @@ def test_names_are_stored_once_and_the_rest_takes_half_the_room(engine: Engine) 
         "m",
         "c",
     )
-    now, before = (replace(prediction(), scored=scored) for _ in range(2))
+    now, before = (prediction()._replace(scored=scored) for _ in range(2))
     _add(engine, now)
     _add_as_before(engine, before)
     size = func.length(

@@ -110,7 +110,7 @@ def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
 
 
 def reviewed_as(name: str, **fields: object) -> ReviewedPrediction:
-    made = replace(prediction(document=Document(id=name, text="x")), **fields)
+    made = prediction(document=Document(id=name, text="x"))._replace(**fields)
     return ReviewedPrediction(made, (said(made, REVIEW, agreed=True),), None)
 
 
@@ -142,7 +142,7 @@ def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it()
         annotations=tuple(
             replace(one, created_at=one.created_at + timedelta(days=1)) for one in early.annotations
         ),
-        prediction=replace(early.prediction, document=Document(id="2", text="x")),
+        prediction=early.prediction._replace(document=Document(id="2", text="x")),
     )
     found = gather(
         [early, late],

@@ -88,9 +88,9 @@ def test_another_version_score_or_draw_shows():
     flipped = made.selection._replace(draw=(made.selection.draw + 0.5) % 1.0)
     for prediction, version in (
         (made, policy(threshold=0.95)),
-        (replace(made, scored=scored_set(0.5)), by),
-        (replace(made, selection=flipped), by),
-        (replace(made, threshold=0.7), by),
+        (made._replace(scored=scored_set(0.5)), by),
+        (made._replace(selection=flipped), by),
+        (made._replace(threshold=0.7), by),
     ):
         assert Derivation.of(prediction, version, LOTTERY).equal is False
 
@@ -100,11 +100,11 @@ def test_a_rule_on_forgotten_metadata_cannot_be_derived_again():
     made = decided(by, Document(id="note", text="x", metadata={"site": "north"}))
     assert made.reason is Reason.RULE
     assert Derivation.of(made, by, LOTTERY).equal is True
-    forgotten = replace(made, document=Document(id="note"))
+    forgotten = made._replace(document=Document(id="note"))
     assert Derivation.of(forgotten, by, LOTTERY).equal is None
     # What rules read from the labels is still there.
     by = policy(rules=read_rules([NO_B])[0])
-    made = replace(decided(by, Document(id="note", text="x")), document=Document(id="note"))
+    made = decided(by, Document(id="note", text="x"))._replace(document=Document(id="note"))
     assert Derivation.of(made, by, LOTTERY).equal is True
 
 
@@ -113,7 +113,7 @@ def test_the_draw_comes_again_while_the_name_and_the_key_are_known():
     made = decided(by, Document(id="note", text="x"))
     assert Derivation.of(made, by, LOTTERY).draw_again == made.selection.draw
     assert Derivation.of(made, by, Lottery(b"another")).draw_again != made.selection.draw
-    erased = replace(made, document=Document())
+    erased = made._replace(document=Document())
     found = Derivation.of(erased, by, LOTTERY)
     assert (found.draw_again, found.equal) == (None, True)
 
@@ -121,7 +121,7 @@ def test_the_draw_comes_again_while_the_name_and_the_key_are_known():
 @pytest.mark.parametrize("confidence", [0.5, 0.9])
 def test_predictions_from_before_there_were_audits_follow_as_well(confidence):
     by = policy()
-    made = replace(decided(by, Document(id="old", text="x"), confidence), selection=NOT_DRAWN)
+    made = decided(by, Document(id="old", text="x"), confidence)._replace(selection=NOT_DRAWN)
     found = Derivation.of(made, by, LOTTERY)
     assert (found.equal, found.draw_again) == (True, None)
     assert found.derived.audit_role is AuditRole.NONE

@@ -186,7 +186,7 @@ def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
         for _ in range(700):
             sent = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)
             drawn = Selection(AuditRole.CERTIFICATION, 0.1, 0.2)
-            add_predictions(transaction, replace(sent, selection=drawn))
+            add_predictions(transaction, sent._replace(selection=drawn))
             decided = replace(annotation(task(sent), "c"), kind=ReviewKind.ADJUDICATION)
             transaction.reviews.annotate(decided)
         transaction.commit()

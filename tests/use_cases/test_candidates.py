@@ -77,10 +77,9 @@ class Office:
         with self.begin() as transaction:
             policy = transaction.policies.current()
             made = [
-                replace(
-                    prediction(
-                        document=Document(id=text, text=text), decision=decision, reason=reason
-                    ),
+                prediction(
+                    document=Document(id=text, text=text), decision=decision, reason=reason
+                )._replace(
                     policy_version=policy.version,
                 )
                 for text in texts

@@ -1,7 +1,5 @@
 """From audits to a threshold in force, or to the number of audits that lack."""
 
-from dataclasses import replace
-
 import pytest
 
 from service.domain.audits import AuditPlan, AuditRole
@@ -30,7 +28,7 @@ class Recalibrated(FakePredictor):
 
     @staticmethod
     def _score(text: str) -> ScoredSet:
-        return replace(scored_set(float(text)), calibrator_version="sha256:another")
+        return scored_set(float(text))._replace(calibrator_version="sha256:another")
 
 
 @pytest.fixture

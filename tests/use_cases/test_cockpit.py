@@ -49,7 +49,7 @@ def made(confidence: float, *, days_ago: float = 0, audit: bool = False) -> Pred
         else Reason.ABOVE_THRESHOLD,
         created_at=START - timedelta(days=days_ago),
     )
-    return replace(one, selection=DRAWN if sure else Selection(AuditRole.NONE, 0.5, 1.0))
+    return one._replace(selection=DRAWN if sure else Selection(AuditRole.NONE, 0.5, 1.0))
 
 
 def store(begin: Begin, *found: Prediction, right: bool | None = None, seconds: float = 30) -> None:

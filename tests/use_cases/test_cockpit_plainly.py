@@ -85,7 +85,7 @@ def filled(begin: Begin, n: int = 160) -> None:
                 created_at=at,
             )
             role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
-            made = replace(made, selection=Selection(role, 0.5, probability if sure else 1.0))
+            made = made._replace(selection=Selection(role, 0.5, probability if sure else 1.0))
             add_predictions(transaction, made)
             right = draw.random() < confidence
             if (not sure or audit) and draw.random() < 0.8:

@@ -84,7 +84,7 @@ class Readers:
         self._change(store)
 
     def _predicted(self, transaction: UnitOfWork, confidence: float) -> ReviewTask:
-        made = replace(prediction(confidence=confidence), policy_version=self.policy.version)
+        made = prediction(confidence=confidence)._replace(policy_version=self.policy.version)
         add_predictions(transaction, made)
         return task(made)
 

@@ -316,7 +316,7 @@ class Recalibrated(FakePredictor):
         own = scored_set(float(text))
         halved = tuple(Candidate(c.labels, c.confidence / 2, c.score) for c in own.candidates)
         said = tuple(c.confidence for c in own.candidates)
-        return replace(own, candidates=halved, calibrator_version="sha256:halved", replaced=said)
+        return own._replace(candidates=halved, calibrator_version="sha256:halved", replaced=said)
 
 
 def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> None:
