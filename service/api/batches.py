@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from functools import partial
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field, JsonValue
@@ -28,9 +28,14 @@ router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 class BatchDocument(DocumentIn):
     """One document of a batch."""
 
-    metadata: dict[str, JsonValue] = Field(
-        default_factory=dict, description="Kept with the document, never read; up to 64 kB."
-    )
+    metadata: NotRequired[
+        Annotated[
+            dict[str, JsonValue],
+            Field(
+                default_factory=dict, description="Kept with the document, never read; up to 64 kB."
+            ),
+        ]
+    ]
 
 
 class BatchRequest(RequestBody):
@@ -57,12 +62,7 @@ class BatchRequest(RequestBody):
 
     def as_documents(self) -> list[predictions.Document]:
         """Return what the use case takes."""
-        return [
-            predictions.Document(
-                id=given.id, text=given.text, features=given.features, metadata=given.metadata
-            )
-            for given in self.documents
-        ]
+        return [predictions.Document(**given) for given in self.documents]
 
 
 class Batch(AnswerBody):

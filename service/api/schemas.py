@@ -3,10 +3,11 @@
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, with_config
 from pydantic_core import to_json
+from typing_extensions import TypedDict  # as pydantic needs it before Python 3.12
 
 from service.domain import predictions, reviews, routing, versions
 from service.domain.audits import AuditMode, AuditPlan
@@ -68,18 +69,27 @@ class Paged(Query):
 # Predictions
 
 
-class DocumentIn(RequestBody):
+_Feature = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
+
+
+# Not a model: a batch has hundreds, each of which would make an object for a moment only.
+@with_config(RequestBody.model_config)
+class DocumentIn(TypedDict):
     """A document to predict: either text or named features."""
 
-    id: str | None = Field(None, description="Your own name for the document.")
-    text: str | None = Field(None, description="For models of text.")
-    features: (
-        dict[
-            str,
-            Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)],
+    id: NotRequired[
+        Annotated[str | None, Field(default=None, description="Your own name for the document.")]
+    ]
+    text: NotRequired[Annotated[str | None, Field(default=None, description="For models of text.")]]
+    features: NotRequired[
+        Annotated[
+            dict[str, _Feature] | None,
+            Field(
+                default=None,
+                description="For models of vectors: the features that are not zero, by name.",
+            ),
         ]
-        | None
-    ) = Field(None, description="For models of vectors: the features that are not zero, by name.")
+    ]
 
 
 class PredictionRequest(RequestBody):
@@ -102,12 +112,7 @@ class PredictionRequest(RequestBody):
 
     def as_document(self) -> predictions.Document:
         """Return what the use case takes."""
-        return predictions.Document(
-            id=self.document.id,
-            text=self.document.text,
-            features=self.document.features,
-            metadata=self.metadata,
-        )
+        return predictions.Document(**self.document, metadata=self.metadata)
 
 
 class Candidate(AnswerBody):
