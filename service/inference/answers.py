@@ -6,7 +6,7 @@ say the same; hardly anybody asks for more than the first, and the others are ma
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from pydantic_core import to_json
@@ -92,32 +92,35 @@ class Answers:
         def marginal(place: int) -> Marginal:
             return Marginal(names[shares.labels.item(place)], probabilities.item(place))
 
-        # The first candidate, for which everybody asks, is made at once and for all documents.
+        # The first candidate, for which everybody asks, is made at once. Columns of all documents
+        # are put together without a step of Python for each.
         firsts = ends[:-1]
         first_bounds, first_labels = gather(RaggedSets(bounds, labels), firsts)
         first_names = [names[label] for label in first_labels.tolist()]
-        return [
-            ScoredSet(
-                Deferred(
-                    candidate, first, last, Candidate(tuple(first_names[a:b]), told[first], score)
-                ),
-                Deferred(marginal, first_share, last_share),
-                not known,
-                model_version,
-                calibrator_version,
-                None if said is None else tuple(said[first:last]),
-                WrittenScores(*text),
-            )
-            for (first, last), (first_share, last_share), (a, b), score, known, text in zip(
-                pairwise(ends.tolist()),
-                pairwise(shares.indptr.tolist()),
-                pairwise(first_bounds.tolist()),
+        surest = map(
+            Candidate._make,
+            zip(
+                [tuple(first_names[a:b]) for a, b in pairwise(first_bounds.tolist())],
+                confidences[firsts].tolist(),
                 scores.values[firsts].tolist(),
-                predictions.known_features.tolist(),
-                texts,
                 strict=True,
+            ),
+        )
+        begins, share_begins = ends.tolist(), shares.indptr.tolist()
+        return list(
+            map(
+                ScoredSet,
+                map(Deferred, repeat(candidate), begins, begins[1:], surest),
+                map(Deferred, repeat(marginal), share_begins, share_begins[1:]),
+                (predictions.known_features == 0).tolist(),
+                repeat(model_version),
+                repeat(calibrator_version),
+                repeat(None)
+                if said is None
+                else [tuple(said[first:last]) for first, last in pairwise(begins)],
+                map(WrittenScores._make, texts),
             )
-        ]
+        )
 
     @staticmethod
     def _told(marginals: "NDArray[np.float64]") -> "Shares":
