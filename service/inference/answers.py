@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from pydantic_core import to_json
-
 from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
 from service.use_cases.written import compact_json
 
@@ -69,7 +67,7 @@ class Answers:
 
         from models.sets.candidates import RaggedSets, gather  # noqa: PLC0415 -- as above
         from service.inference.compiled_json import Sets, write_answers  # noqa: PLC0415 -- as above
-        from service.inference.rounded import Rounded  # noqa: PLC0415 -- as above
+        from service.inference.json_numbers import JsonNumbers  # noqa: PLC0415 -- as above
 
         own = predictions.confidence
         said = None if own is confidences else own.tolist()
@@ -77,17 +75,15 @@ class Answers:
         ends = np.ascontiguousarray(sets.doc_indptr, dtype=np.int64)
         bounds = np.ascontiguousarray(sets.set_indptr, dtype=np.int64)
         labels = np.ascontiguousarray(sets.labels, dtype=np.int32)
-        scores = Rounded.of(np.minimum(np.exp(sets.log_score), 1.0))
-        told, shares = _finite(confidences), self._told(predictions.marginals)
-        texts = write_answers(
-            self._words, Sets(ends, bounds, labels, to_json(told), scores), shares
-        )
+        scores = JsonNumbers.rounded(np.minimum(np.exp(sets.log_score), 1.0))
+        told, shares = JsonNumbers.exact(confidences), self._told(predictions.marginals)
+        texts = write_answers(self._words, Sets(ends, bounds, labels, told, scores), shares)
         names, probabilities = self._names, shares.probabilities.values
 
         def candidate(place: int) -> Candidate:
             own = labels[bounds[place] : bounds[place + 1]].tolist()
             named = tuple([names[label] for label in own])
-            return Candidate(named, told[place], scores.values.item(place))
+            return Candidate(named, told.values.item(place), scores.values.item(place))
 
         def marginal(place: int) -> Marginal:
             return Marginal(names[shares.labels.item(place)], probabilities.item(place))
@@ -127,10 +123,10 @@ class Answers:
         """Return each document's marginals that are worth telling."""
         from models.predictor import likely_columns  # noqa: PLC0415 -- as above
         from service.inference.compiled_json import Shares  # noqa: PLC0415 -- as above
-        from service.inference.rounded import Rounded  # noqa: PLC0415 -- as above
+        from service.inference.json_numbers import JsonNumbers  # noqa: PLC0415 -- as above
 
         indptr, labels, probabilities = likely_columns(marginals, MOST_MARGINALS, NEGLIGIBLE)
-        return Shares(indptr, labels, Rounded.of(probabilities))
+        return Shares(indptr, labels, JsonNumbers.rounded(probabilities))
 
 
 class Deferred(Sequence[_Member], Generic[_Member]):
@@ -176,13 +172,3 @@ class Deferred(Sequence[_Member], Generic[_Member]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
-
-
-def _finite(values: "NDArray[np.float64]") -> list[float]:
-    """Return numbers that JSON can hold; raises ValueError for others."""
-    import numpy as np  # noqa: PLC0415 -- as above
-
-    if not np.isfinite(values).all():
-        raise ValueError("a model gave a number that is not finite")
-    listed: list[float] = values.tolist()
-    return listed

@@ -11,25 +11,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from service.inference.rounded import (
-    LONGEST,
-    Bytes,
-    Numbers,
-    Rounded,
-    put_rounded,
-    put_whole,
-    put_written,
-)
+from service.inference.json_numbers import Bytes, JsonNumbers, Places
 
 Columns = NDArray[np.int32]
-Places = NDArray[np.int64]
 
 
 def _bytes(text: bytes) -> Bytes:
     return np.frombuffer(text, dtype=np.uint8)
 
 
-_OPEN, _CLOSE, _COMMA = (ord(mark) for mark in "[],")
+_OPEN, _CLOSE, _COMMA, _ZERO = (ord(mark) for mark in "[],0")
+_TEN = 10
 
 _Marks = tuple[Bytes, ...]
 _TOLD_SET = tuple(map(_bytes, (b'{"labels":[', b'],"confidence":', b',"score":', b"}")))
@@ -37,6 +29,9 @@ _STORED_SET = tuple(map(_bytes, (b"[[", b"],", b",", b"]")))
 _TOLD_SHARE = tuple(map(_bytes, (b'{"label":', b',"probability":', b"}")))
 _STORED_SHARE = tuple(map(_bytes, (b"[", b",", b"]")))
 """What stands before, between and behind the parts of a set, and of a marginal."""
+
+_Texts = tuple[Bytes, Places]
+"""Texts behind each other, and where each begins."""
 
 
 class Words:
@@ -56,25 +51,25 @@ class Words:
 
 
 class Sets(NamedTuple):
-    """Candidates: where those of each document begin, and the labels of each; their numbers.
+    """Candidates.
 
     Attributes
     ----------
     doc_indptr : int64 ndarray of shape (n + 1,)
+        Where the sets of each document begin.
     set_indptr : int64 ndarray of shape (n_sets + 1,)
+        Where the labels of each set begin.
     labels : int32 ndarray
         Columns of labels.
-    confidences : bytes
-        A JSON array of ``n_sets`` numbers.
-    scores : Rounded
-        Likewise.
+    confidences, scores : JsonNumbers
+        ``n_sets`` of each.
     """
 
     doc_indptr: Places
     set_indptr: Places
     labels: Columns
-    confidences: bytes
-    scores: Rounded
+    confidences: JsonNumbers
+    scores: JsonNumbers
 
 
 class Shares(NamedTuple):
@@ -82,7 +77,7 @@ class Shares(NamedTuple):
 
     indptr: Places
     labels: Columns
-    probabilities: Rounded
+    probabilities: JsonNumbers
 
 
 def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[tuple[str, str, str, str]]:
@@ -90,20 +85,84 @@ def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[tuple[st
     out, ends = _write(
         (words.text, words.starts),
         (_TOLD_SET, _TOLD_SHARE, _STORED_SET, _STORED_SHARE),
-        (
-            sets.doc_indptr, sets.set_indptr, sets.labels,
-            _bytes(sets.confidences), sets.scores.values, _bytes(sets.scores.others),
-        ),
-        (
-            shares.indptr, shares.labels,
-            shares.probabilities.values, _bytes(shares.probabilities.others),
-        ),
-    )  # fmt: skip
+        (*sets[:3], sets.confidences[1:], sets.scores[1:]),
+        (*shares[:2], shares.probabilities[1:]),
+    )
     text = str(out.data, "utf-8")  # which is cut several times faster than parts are decoded
     if len(text) < len(out):
         _count_characters(out, ends)
     parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
     return zip(parts, parts, parts, parts, strict=True)
+
+
+_OfSets = tuple[Places, Places, Columns, _Texts, _Texts]
+_OfShares = tuple[Places, Columns, _Texts]
+
+
+@njit(cache=True, nogil=True)
+def _write(
+    words: _Texts,
+    marks: tuple[_Marks, _Marks, _Marks, _Marks],
+    sets: _OfSets,
+    shares: _OfShares,
+) -> tuple[Bytes, Places]:
+    """Return the bytes of all texts, and where each begins."""
+    told_set, told_share, stored_set, stored_share = marks
+    doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
+    among = np.full(len(words[1]) - 1, -1, dtype=np.int64)  # where a label is in the shares
+    unnamed = among.copy()
+    out = np.empty(_size(words, marks, sets, shares), dtype=np.uint8)
+    ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
+    at = end = 0
+    for document in range(len(doc_indptr) - 1):
+        first, last = share_indptr[document], share_indptr[document + 1]
+        at = _put_sets(out, at, document, words, told_set, sets, unnamed)
+        ends[end + 1] = at
+        at = _put_shares(out, at, document, words, told_share, shares)
+        ends[end + 2] = at
+        for place in range(first, last):
+            among[share_labels[place]] = place - first
+        at = _put_sets(out, at, document, words, stored_set, sets, among)
+        for place in range(first, last):
+            among[share_labels[place]] = -1
+        ends[end + 3] = at
+        at = _put_shares(out, at, document, words, stored_share, shares)
+        ends[end + 4] = at
+        end += 4
+    return out[:at], ends
+
+
+@njit(cache=True, nogil=True)
+def _size(
+    words: _Texts,
+    marks: tuple[_Marks, _Marks, _Marks, _Marks],
+    sets: _OfSets,
+    shares: _OfShares,
+) -> int:
+    """Return how many bytes there are at most."""
+    told_set, told_share, stored_set, stored_share = marks
+    starts = words[1]
+    doc_indptr, set_indptr, labels, confidences, scores = sets
+    _, share_labels, probabilities = shares
+    size = 2 * (len(confidences[0]) + len(scores[0]) + len(probabilities[0]))
+    size += 8 * len(doc_indptr) + len(set_indptr) * (_around(told_set) + _around(stored_set))
+    size += len(share_labels) * (_around(told_share) + _around(stored_share))
+    digits = 1
+    while len(starts) >= _TEN**digits:
+        digits += 1
+    for label in labels:  # or its place, which has no more digits, and a comma
+        size += 2 * (max(starts[label + 1] - starts[label], digits) + 1)
+    for label in share_labels:
+        size += 2 * (starts[label + 1] - starts[label])
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _around(marks: _Marks) -> int:
+    size = 1  # a comma
+    for mark in marks:
+        size += len(mark)
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -119,75 +178,22 @@ def _put_mark(out: Bytes, at: int, mark: Bytes) -> int:
     return _put(out, at, mark, 0, len(mark))
 
 
-_OfSets = tuple[Places, Places, Columns, Bytes, Numbers, Bytes]
-_OfShares = tuple[Places, Columns, Numbers, Bytes]
+@njit(cache=True, nogil=True)
+def _put_text(out: Bytes, at: int, texts: _Texts, which: int) -> int:
+    return _put(out, at, texts[0], texts[1][which], texts[1][which + 1])
 
 
 @njit(cache=True, nogil=True)
-def _write(
-    words: tuple[Bytes, Places],
-    marks: tuple[_Marks, _Marks, _Marks, _Marks],
-    sets: _OfSets,
-    shares: _OfShares,
-) -> tuple[Bytes, Places]:
-    """Return the bytes of all texts, and where each begins."""
-    told_set, told_share, stored_set, stored_share = marks
-    doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
-    among = np.full(len(words[1]) - 1, -1, dtype=np.int64)  # where a label is in the shares
-    unnamed = among.copy()
-    out = np.empty(_size(words, marks, sets, shares), dtype=np.uint8)
-    ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
-    at = end = 0
-    confidence, score, probability = 1, 1, 1  # behind the opening brackets
-    for document in range(len(doc_indptr) - 1):
-        first, last = share_indptr[document], share_indptr[document + 1]
-        for place in range(first, last):
-            among[share_labels[place]] = place - first
-        at, _, _ = _put_sets(out, at, document, words, told_set, sets, unnamed, confidence, score)
-        ends[end + 1] = at
-        at, _ = _put_shares(out, at, document, words, told_share, shares, probability)
-        ends[end + 2] = at
-        at, confidence, score = _put_sets(
-            out, at, document, words, stored_set, sets, among, confidence, score
-        )
-        ends[end + 3] = at
-        at, probability = _put_shares(out, at, document, words, stored_share, shares, probability)
-        ends[end + 4] = at
-        end += 4
-        for place in range(first, last):
-            among[share_labels[place]] = -1
-    return out[:at], ends
-
-
-@njit(cache=True, nogil=True)
-def _size(
-    words: tuple[Bytes, Places],
-    marks: tuple[_Marks, _Marks, _Marks, _Marks],
-    sets: _OfSets,
-    shares: _OfShares,
-) -> int:
-    """Return how many bytes there are at most."""
-    told_set, told_share, stored_set, stored_share = marks
-    starts = words[1]
-    doc_indptr, set_indptr, labels, confidences, scores, other_scores = sets
-    _, share_labels, probabilities, other_probabilities = shares
-    longest = 2 * LONGEST * (len(scores) + len(probabilities))
-    longest += 2 * (len(confidences) + len(other_scores) + len(other_probabilities))
-    longest += 8 * len(doc_indptr) + len(set_indptr) * (_around(told_set) + _around(stored_set))
-    longest += len(share_labels) * (_around(told_share) + _around(stored_share))
-    for label in labels:  # or its place, which has fewer digits than there are labels, and a comma
-        longest += 2 * (starts[label + 1] - starts[label] + LONGEST)
-    for label in share_labels:
-        longest += 2 * (starts[label + 1] - starts[label])
-    return longest
-
-
-@njit(cache=True, nogil=True)
-def _around(marks: _Marks) -> int:
-    size = 1  # a comma
-    for mark in marks:
-        size += len(mark)
-    return size
+def _put_place(out: Bytes, at: int, place: int) -> int:
+    """Put a whole number that is not negative."""
+    least = 1
+    while place // least >= _TEN:
+        least *= _TEN
+    while least > 0:
+        out[at] = _ZERO + place // least % _TEN
+        at += 1
+        least //= _TEN
+    return at
 
 
 @njit(cache=True, nogil=True)
@@ -195,16 +201,13 @@ def _put_sets(  # noqa: PLR0917 -- compiled code has no objects to group them
     out: Bytes,
     at: int,
     document: int,
-    words: tuple[Bytes, Places],
+    words: _Texts,
     marks: _Marks,
     sets: _OfSets,
     among: Places,
-    confidence: int,
-    score: int,
-) -> tuple[int, int, int]:
+) -> int:
     """Put a document's candidates; labels that are ``among`` the shares by their place there."""
-    text, starts = words
-    doc_indptr, set_indptr, labels, confidences, scores, other_scores = sets
+    doc_indptr, set_indptr, labels, confidences, scores = sets
     out[at] = _OPEN
     at += 1
     for one in range(doc_indptr[document], doc_indptr[document + 1]):
@@ -219,31 +222,24 @@ def _put_sets(  # noqa: PLR0917 -- compiled code has no objects to group them
                 at += 1
             label = labels[place]
             if is_first or among[label] < 0:
-                at = _put(out, at, text, starts[label], starts[label + 1])
+                at = _put_text(out, at, words, label)
             else:
-                at = put_whole(out, at, among[label])
+                at = _put_place(out, at, among[label])
         at = _put_mark(out, at, marks[1])
-        at, confidence = put_written(out, at, confidences, confidence)
+        at = _put_text(out, at, confidences, one)
         at = _put_mark(out, at, marks[2])
-        at, score = put_rounded(out, at, scores[one], other_scores, score)
+        at = _put_text(out, at, scores, one)
         at = _put_mark(out, at, marks[3])
     out[at] = _CLOSE
-    return at + 1, confidence, score
+    return at + 1
 
 
 @njit(cache=True, nogil=True)
 def _put_shares(  # noqa: PLR0917 -- as above
-    out: Bytes,
-    at: int,
-    document: int,
-    words: tuple[Bytes, Places],
-    marks: _Marks,
-    shares: _OfShares,
-    probability: int,
-) -> tuple[int, int]:
+    out: Bytes, at: int, document: int, words: _Texts, marks: _Marks, shares: _OfShares
+) -> int:
     """Put a document's marginals."""
-    text, starts = words
-    indptr, labels, probabilities, others = shares
+    indptr, labels, probabilities = shares
     out[at] = _OPEN
     at += 1
     for place in range(indptr[document], indptr[document + 1]):
@@ -251,13 +247,12 @@ def _put_shares(  # noqa: PLR0917 -- as above
             out[at] = _COMMA
             at += 1
         at = _put_mark(out, at, marks[0])
-        label = labels[place]
-        at = _put(out, at, text, starts[label], starts[label + 1])
+        at = _put_text(out, at, words, labels[place])
         at = _put_mark(out, at, marks[1])
-        at, probability = put_rounded(out, at, probabilities[place], others, probability)
+        at = _put_text(out, at, probabilities, place)
         at = _put_mark(out, at, marks[2])
     out[at] = _CLOSE
-    return at + 1, probability
+    return at + 1
 
 
 @njit(cache=True, nogil=True)

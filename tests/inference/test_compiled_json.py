@@ -7,13 +7,12 @@ from itertools import chain, pairwise
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic_core import to_json
 
 from service.domain.predictions import Candidate, Marginal
 from service.inference.compiled_json import Sets, Shares, Words, write_answers
-from service.inference.rounded import Rounded
+from service.inference.json_numbers import JsonNumbers
 from service.use_cases.written import compact_json, read_scores, write_scores
-from tests.inference.test_rounded import numbers, probabilities
+from tests.inference.test_json_numbers import numbers, probabilities
 
 
 @settings(deadline=None)  # the first call compiles
@@ -29,15 +28,15 @@ def test_what_is_told_and_stored_is_what_the_objects_say_to_the_last_bit(
     answers = data.draw(st.lists(st.tuples(candidates_of, shares_of), max_size=4))
     sets = [one for chosen, _ in answers for one in chosen]
     shares = [share for _, told in answers for share in told]
-    scores = Rounded.of(np.array([score for _, _, score in sets]))
-    likely = Rounded.of(np.array([share for _, share in shares]))
+    scores = JsonNumbers.rounded(np.array([score for _, _, score in sets]))
+    likely = JsonNumbers.rounded(np.array([share for _, share in shares]))
     texts = write_answers(
         Words([compact_json(word) for word in words]),
         Sets(
             _indptr([chosen for chosen, _ in answers]),
             _indptr([labels for labels, _, _ in sets]),
             np.array([label for labels, _, _ in sets for label in labels], dtype=np.int32),
-            to_json([confidence for _, confidence, _ in sets]),
+            JsonNumbers.exact(np.array([confidence for _, confidence, _ in sets])),
             scores,
         ),
         Shares(
@@ -60,23 +59,6 @@ def test_what_is_told_and_stored_is_what_the_objects_say_to_the_last_bit(
             read = read_scores(*map(json.loads, kept))
             assert read == said
             assert repr(read) == repr(said)  # -0.0 too
-
-
-def test_numbers_of_every_size_are_written_as_by_others() -> None:
-    digits = [1, 2, 10, 123, 99999, 100001, 120000, 123456, 500000, 999999]
-    values = [digit * 10.0**-place for digit in digits for place in range(6, 40)]
-    values += [9.9999999e-18, 9.99999e-18, 1.00000001, 1.00001, 1e300, -0.5, 1e-17, 0.0, 0.5]
-    rounded = Rounded.of(np.array(values))
-    one_share_each = np.arange(len(values) + 1)
-    no_sets = np.zeros(len(values) + 1, dtype=np.int64)
-    texts = write_answers(
-        Words(['"a"']),
-        Sets(no_sets, no_sets[:1], np.zeros(0, np.int32), b"[]", Rounded.of(np.zeros(0))),
-        Shares(one_share_each, np.zeros(len(values), np.int32), rounded),
-    )
-    told = [text for _, _, _, text in texts]
-    assert told == [f'[["a",{to_json(one).decode()}]]' for one in rounded.values.tolist()]
-    assert [json.loads(text)[0][1] for text in told] == rounded.values.tolist()
 
 
 def _indptr(groups: Sequence[Sequence[object]]) -> np.ndarray:
