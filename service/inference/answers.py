@@ -5,7 +5,7 @@ The JSON, which is stored and sent, is written for all documents in compiled pas
 say the same; hardly anybody asks for more than the first, and the others are made only then.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
@@ -69,8 +69,6 @@ class Answers:
         from service.inference.compiled_json import Sets, write_answers  # noqa: PLC0415 -- as above
         from service.inference.json_numbers import JsonNumbers  # noqa: PLC0415 -- as above
 
-        own = predictions.confidence
-        said = None if own is confidences else own.tolist()
         sets = predictions.candidates
         ends = np.ascontiguousarray(sets.doc_indptr, dtype=np.int64)
         bounds = np.ascontiguousarray(sets.set_indptr, dtype=np.int64)
@@ -103,20 +101,21 @@ class Answers:
             ),
         )
         begins, share_begins = ends.tolist(), shares.indptr.tolist()
-        return list(
-            map(
-                ScoredSet,
-                map(Deferred, repeat(candidate), begins, begins[1:], surest),
-                map(Deferred, repeat(marginal), share_begins, share_begins[1:]),
-                (predictions.known_features == 0).tolist(),
-                repeat(model_version),
-                repeat(calibrator_version),
-                repeat(None)
-                if said is None
-                else [tuple(said[first:last]) for first, last in pairwise(begins)],
-                map(WrittenScores._make, texts),
-            )
+        replaced: Iterable[tuple[float, ...] | None] = repeat(None)
+        if confidences is not predictions.confidence:
+            own = predictions.confidence.tolist()
+            replaced = [tuple(own[first:last]) for first, last in pairwise(begins)]
+        columns = zip(
+            map(Deferred, repeat(candidate), begins, begins[1:], surest),
+            map(Deferred, repeat(marginal), share_begins, share_begins[1:]),
+            (predictions.known_features == 0).tolist(),
+            repeat(model_version),
+            repeat(calibrator_version),
+            replaced,
+            map(WrittenScores._make, texts),
+            strict=False,
         )
+        return list(map(ScoredSet._make, columns))
 
     @staticmethod
     def _told(marginals: "NDArray[np.float64]") -> "Shares":
