@@ -7,17 +7,17 @@ say the same; hardly anybody asks for more than the first, and the others are ma
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from models.predictor import SetPredictions, likely_columns
+from models.sets.candidates import RaggedSets, gather
 from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
+from service.inference.compiled_json import Sets, Shares, Words, write_answers
+from service.inference.json_numbers import JsonNumbers
 from service.use_cases.written import compact_json
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from models.predictor import SetPredictions
-    from service.inference.compiled_json import Shares
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
@@ -36,15 +36,13 @@ class Answers:
     """
 
     def __init__(self, label_names: Sequence[str]) -> None:
-        from service.inference.compiled_json import Words  # noqa: PLC0415 -- as the model's store
-
         self._names = label_names
         self._words = Words([compact_json(name) for name in label_names])
 
     def __call__(
         self,
-        predictions: "SetPredictions",
-        confidences: "NDArray[np.float64]",
+        predictions: SetPredictions,
+        confidences: NDArray[np.float64],
         *,
         model_version: str,
         calibrator_version: str,
@@ -63,12 +61,6 @@ class Answers:
         ValueError
             If a number is not finite, which JSON could not hold.
         """
-        import numpy as np  # noqa: PLC0415 -- see `FolderOrObjectStore`
-
-        from models.sets.candidates import RaggedSets, gather  # noqa: PLC0415 -- as above
-        from service.inference.compiled_json import Sets, write_answers  # noqa: PLC0415 -- as above
-        from service.inference.json_numbers import JsonNumbers  # noqa: PLC0415 -- as above
-
         sets = predictions.candidates
         ends = np.ascontiguousarray(sets.doc_indptr, dtype=np.int64)
         bounds = np.ascontiguousarray(sets.set_indptr, dtype=np.int64)
@@ -118,12 +110,8 @@ class Answers:
         return list(map(ScoredSet._make, columns))
 
     @staticmethod
-    def _told(marginals: "NDArray[np.float64]") -> "Shares":
+    def _told(marginals: NDArray[np.float64]) -> Shares:
         """Return each document's marginals that are worth telling."""
-        from models.predictor import likely_columns  # noqa: PLC0415 -- as above
-        from service.inference.compiled_json import Shares  # noqa: PLC0415 -- as above
-        from service.inference.json_numbers import JsonNumbers  # noqa: PLC0415 -- as above
-
         indptr, labels, probabilities = likely_columns(marginals, MOST_MARGINALS, NEGLIGIBLE)
         return Shares(indptr, labels, JsonNumbers.rounded(probabilities))
 

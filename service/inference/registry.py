@@ -19,7 +19,6 @@ from service.domain.errors import (
 from service.domain.predictions import Document, ScoredSet, TermWeight
 from service.domain.text import escaped
 from service.domain.versions import ModelVersion
-from service.inference.answers import Answers
 from service.use_cases.model_ports import Predictor
 from service.use_cases.ports import Begin, UnitOfWork
 
@@ -39,6 +38,8 @@ class LoadedPredictor:
     def __init__(
         self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
     ) -> None:
+        from service.inference.answers import Answers  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
         self._predictor = predictor
         self._calibrator = calibrator
         self._answers = Answers(predictor.label_names)
