@@ -53,6 +53,7 @@ class Refusals:
 class _Head(NamedTuple):
     """What the head of an ordinary request says."""
 
+    way: "_Way"
     caller: Caller
     given_id: str
     idempotency_key: str | None
@@ -64,18 +65,13 @@ class _Ordinary(NamedTuple):
     edge: Edge
     scope: Scope
     head: _Head
+    request_id: str
     body: bytes
-
-    @property
-    def request_id(self) -> str:
-        """Under which it is logged."""
-        request_id: str = self.scope["state"][REQUEST_ID]
-        return request_id
 
     def accept(self) -> None:
         """Count the request, whose body is sound; raises `TooManyRequests`."""
-        address, caller = self.scope["path"], self.head.caller
-        self.scope["route"] = _WAYS[address].route
+        caller = self.head.caller
+        self.scope["route"] = self.head.way.route
         self.scope["state"][RATE_HEADERS] = self.edge.limits.take(caller.id, caller.per_minute)
 
 
@@ -161,14 +157,14 @@ class Express:
             return
         state = scope.setdefault("state", {})
         state[STARTED_AT] = started_at
-        state[REQUEST_ID] = self._log.name(head.given_id)
+        state[REQUEST_ID] = request_id = self._log.name(head.given_id)
         try:
             read = await self._read(receive)
             body = _whole(read)
             answer = None
             if body is not None:
-                asked = _Ordinary(self._edge, scope, head, body)
-                answer = await _WAYS[scope["path"]].answer(asked)
+                asked = _Ordinary(self._edge, scope, head, request_id, body)
+                answer = await head.way.answer(asked)
         except asyncio.CancelledError:
             self._log.ended(scope, 0)
             raise
@@ -184,7 +180,7 @@ class Express:
             (b"content-length", b"%d" % len(answer.body)),
             *answer.headers,
             *headers_of_data(scope, https=self._edge.https),
-            (REQUEST_ID_HEADER, state[REQUEST_ID].encode("ascii")),
+            (REQUEST_ID_HEADER, request_id.encode("ascii")),
         ]
         try:
             await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -194,12 +190,10 @@ class Express:
 
     def _head(self, scope: Scope) -> _Head | None:
         """Return what the head says, None if it is not that of an ordinary request."""
-        if (
-            scope["type"] != "http"
-            or scope["path"] not in _WAYS
-            or scope["method"] != "POST"
-            or scope.get("root_path")
-        ):
+        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+            return None
+        way = _WAYS.get(scope["path"])
+        if way is None:
             return None
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if len(headers) < len(scope["headers"]):  # one is there twice; which of them counts?
@@ -218,6 +212,7 @@ class Express:
             return None
         client, key = scope.get("client"), headers.get(b"idempotency-key")
         return _Head(
+            way,
             caller.calling_from(client[0] if client else None),
             _text(headers.get(REQUEST_ID_HEADER, b"")),
             None if key is None else _text(key),

@@ -261,6 +261,33 @@ def test_an_unexpected_error_is_a_bare_500_on_the_short_way(
     assert "secret" not in response.text
 
 
+def test_a_batch_that_is_cancelled_counts_as_aborted(
+    quick: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def predicted(*_: object) -> bytes:
+        begun.set()
+        assert go_on.wait(10)
+        return b"{}"
+
+    monkeypatch.setattr(batches, "predicted", predicted)
+    sent: list[Message] = []
+
+    async def cancelled() -> None:
+        asking = asyncio.create_task(_ask(quick, [_piece(NOTES)], SEVERAL, sent))
+        await asyncio.to_thread(begun.wait, 10)
+        asking.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(cancelled())
+    assert not sent
+    text = quick.app.state.edge.metrics.exposition().decode()
+    assert f'setwise_requests_total{{method="POST",route="{SEVERAL}",status="aborted"}} 1.0' in text
+
+
 def test_a_fault_within_a_batch_is_logged_under_its_name_on_both_ways(
     quick: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,7 +345,13 @@ def _piece(text: str, *, more: bool = False) -> Message:
 def _asgi(service: Service, messages: list[Message], address: str = ONE) -> list[Message]:
     """Return what the application sends to one that comes in these messages."""
     sent: list[Message] = []
+    asyncio.run(_ask(service, messages, address, sent))
+    return sent
 
+
+async def _ask(
+    service: Service, messages: list[Message], address: str, sent: list[Message]
+) -> None:
     async def receive() -> Message:
         return messages.pop(0)
 
@@ -338,8 +371,7 @@ def _asgi(service: Service, messages: list[Message], address: str = ONE) -> list
             (b"content-length", b"%d" % len(ORDINARY[address])),
         ],
     }
-    asyncio.run(service.app(scope, receive, send))
-    return sent
+    await service.app(scope, receive, send)
 
 
 @pytest.mark.parametrize("cut", [0, 20, len(NOTE)])
