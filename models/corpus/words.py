@@ -75,23 +75,31 @@ def _fill(
 
 
 @njit(cache=True, nogil=True)
-def _look_up(
-    word: NDArray[np.uint8], value: np.uint64, fold: NDArray[np.uint8], index: WordIndex
+def _look_up(  # noqa: PLR0917 -- views of arrays would take longer than the words themselves
+    text: NDArray[np.uint8],
+    start: int,
+    end: int,
+    value: np.uint64,
+    fold: NDArray[np.uint8],
+    index: WordIndex,
 ) -> int:  # pragma: no cover - compiled
-    """Return the number of a word as it stands in the text, with its hash, or -1."""
-    last = len(index.slots) - 1
-    slot = np.int64(value & np.uint64(last))
-    while index.slots[slot] != 0:
-        if (index.slots[slot] ^ value) & ~_NUMBER_MASK == 0:
-            number = np.int64(index.slots[slot] & _NUMBER_MASK) - 1
-            known = index.letters[index.starts[number] : index.starts[number + 1]]
-            k = 0
-            if len(known) == len(word):
-                while k < len(word) and fold[word[k]] == known[k]:
+    """Return the number of the word that stands in the text there, with its hash, or -1."""
+    slots, starts, letters = index
+    last = np.uint64(len(slots) - 1)
+    slot = value & last
+    while slots[slot] != 0:
+        if (slots[slot] ^ value) & ~_NUMBER_MASK == 0:
+            number = (slots[slot] & _NUMBER_MASK) - np.uint64(1)
+            known = starts[number]
+            if starts[number + np.uint64(1)] - known == end - start:
+                k = 0
+                while k < end - start and (
+                    fold[text[np.uint64(start + k)]] == letters[np.uint64(known + k)]
+                ):
                     k += 1
-                if k == len(word):
-                    return number  # type: ignore[return-value]  # an integer in compiled code
-        slot = (slot + 1) & last
+                if k == end - start:
+                    return np.int64(number)  # type: ignore[return-value]  # an integer in compiled code
+        slot = (slot + np.uint64(1)) & last
     return -1
 
 
@@ -133,23 +141,26 @@ def number_words(
         k = bounds[row]
         stop = bounds[row + 1]
         while k < stop:
-            if fold[text[k]] == 0:
+            # Of places without a sign nobody asks whether they count from the end.
+            letter = fold[text[np.uint64(k)]]
+            if letter == 0:
                 k += 1
                 continue
-            start = k
-            end = k
+            start = end = k
             letters = 0
             value = _FNV_OFFSET
-            while k < stop and fold[text[k]] != 0:
-                letters += (text[k] & 0xC0) != 0x80  # bytes inside a letter begin with binary 10
-                if n_letters == 0 or letters <= n_letters:
-                    value = (value ^ np.uint64(fold[text[k]])) * _FNV_PRIME
-                    end = k + 1
+            while letter != 0:
+                if n_letters > 0:  # bytes inside a letter begin with binary 10
+                    letters += (text[np.uint64(k)] & 0xC0) != 0x80
                 k += 1
+                if letters <= n_letters:
+                    value = (value ^ np.uint64(letter)) * _FNV_PRIME
+                    end = k
+                letter = fold[text[np.uint64(k)]] if k < stop else np.uint8(0)
             numbers[count] = -1
             if n_letters == 0 or n_letters <= letters <= MAX_WORD_LENGTH:
                 value ^= value >> _NUMBER_BITS
-                numbers[count] = _look_up(text[start:end], value, fold, index)
+                numbers[count] = _look_up(text, start, end, value, fold, index)
             count += 1
         word_bounds[row + 1] = count
     return numbers[:count], word_bounds
