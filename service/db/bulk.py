@@ -1,8 +1,9 @@
 """Many rows of one table in few statements, at the least cost in Python."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
@@ -27,10 +28,12 @@ def nothing(_: Connection) -> None:
     """Write no rows."""
 
 
-_LARGEST, _STEP = 256, 16
-"""Rows of one statement. Each number up to a step has a statement of its own, and so has each
-multiple of a step: any number of rows takes two, and connections keep few enough to stay parsed.
-Fewer rows than a step share no values, for the same reason."""
+_SIZES = (2, 4, 8, *range(16, 257, 16))
+"""Numbers of rows that there are statements for, besides one. Fewer leave the last places empty:
+the statements are few enough that connections keep them parsed."""
+
+_FEW = 16
+"""Fewer rows share no values, for the same reason."""
 
 
 class RowInsert:
@@ -139,6 +142,8 @@ def _each(convert: _Convert, values: _Values) -> _Values:
 
 def _each_change(convert: _Convert, values: _Values) -> _Values:
     """Convert a value that several rows in turn have in common only once."""
+    if values[0] is None and values.count(None) == len(values):
+        return values
     converted, before, after = [], None, None
     for value in values:
         if value is not before:
@@ -163,6 +168,8 @@ class _Prepared:
         self._table = quote.format_table(table)
         self._columns = [quote.format_column(column) for column in columns]
         self.copy = f"COPY {self._table} ({', '.join(self._columns)}) FROM STDIN"
+        places = f"({', '.join(self._columns)}) VALUES ({', '.join('?' * len(names))})"
+        self._one = f"INSERT INTO {self._table} {places}"
         self._alike = [[names.index(name) for name in group] for group in alike]
         self._texts: dict[tuple[tuple[int, ...], int], str] = {}
         sealing = cipher_of(dialect) is not None
@@ -184,39 +191,44 @@ class _Prepared:
 
     def statements(self, converted: list[_Values]) -> _Statements:
         """Return the statements that add the rows, each with what it takes."""
-        made, done, count = [], 0, len(converted[0])
-        while done < count:
-            left = count - done
-            size = left if left <= _STEP else min(_LARGEST, left // _STEP * _STEP)
-            made.append(self._statement([values[done : done + size] for values in converted], size))
-            done += size
-        return made
+        count, most = len(converted[0]), _SIZES[-1]
+        if count == 1:
+            return [(self._one, tuple([value for (value,) in converted]))]
+        if count <= most:
+            return [self._statement(converted, count)]
+        return [
+            self._statement([values[first : first + most] for values in converted], size)
+            for first in range(0, count, most)
+            for size in [min(most, count - first)]
+        ]
 
-    def _statement(self, converted: list[_Values], size: int) -> tuple[str, tuple[Any, ...]]:
-        once = self._once(converted, size)
+    def _statement(self, converted: list[_Values], count: int) -> tuple[str, tuple[Any, ...]]:
+        size = _SIZES[bisect_left(_SIZES, count)]
+        once = self._once(converted, count)
         each = [values for place, values in enumerate(converted) if place not in once]
         text = self._texts.get((once, size))
         if text is None:
             text = self._texts[once, size] = self._text(once, size)
-        rows = zip(*each, strict=True)
-        return text, (*[converted[place][0] for place in once], *chain.from_iterable(rows))
+        rows = chain.from_iterable(zip(*each, strict=True))
+        shared = [converted[place][0] for place in once]
+        return text, (*shared, *rows, *repeat(None, (size - count) * len(each)), count)
 
-    def _once(self, converted: list[_Values], size: int) -> tuple[int, ...]:
+    def _once(self, converted: list[_Values], count: int) -> tuple[int, ...]:
         """Return the places of the columns that are handed over once."""
-        if size < _STEP:
+        if count < _FEW:
             return ()
         return tuple(
             place
             for group in self._alike
-            if all(converted[one] == [converted[one][0]] * size for one in group)
+            if all(converted[one] == [converted[one][0]] * count for one in group)
             for place in group
         )
 
     def _text(self, once: tuple[int, ...], size: int) -> str:
-        """Return the statement for ``size`` rows; always the same text, so it is parsed once."""
+        """Return the statement for up to ``size`` rows; always the same, so it is parsed once."""
         each = [place for place in range(len(self._columns)) if place not in once]
         names = ", ".join(self._columns[place] for place in (*once, *each))
         # What has no number counts on from the highest so far.
         row = ", ".join([f"?{number}" for number, _ in enumerate(once, 1)] + ["?"] * len(each))
         rows = ", ".join([f"({row})"] * size)
-        return f"INSERT INTO {self._table} ({names}) VALUES {rows}"  # noqa: S608 -- names of `tables` alone
+        return f"INSERT INTO {self._table} ({names}) SELECT * FROM (VALUES {rows}) LIMIT ?"  # noqa: S608 -- names of `tables` alone

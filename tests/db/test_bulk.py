@@ -98,7 +98,7 @@ def test_rows_that_agree_in_some_columns_are_stored_as_sqlalchemy_stores_them(
 
 
 @pytest.mark.parametrize(
-    ("differing", "taken"), [("progress", 7 + 16 * 5), ("message", 5 + 16 * 7)]
+    ("differing", "taken"), [("progress", 7 + 16 * 5 + 1), ("message", 5 + 16 * 7 + 1)]
 )
 def test_sqlite_takes_values_in_which_rows_agree_once(
     sqlite_url: str, differing: str, taken: int
