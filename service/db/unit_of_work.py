@@ -19,7 +19,7 @@ from service.db.certifications import SqlCertifications
 from service.db.comparisons import SqlComparisons
 from service.db.deliveries import SqlDeliveries
 from service.db.endpoints import SqlEndpoints
-from service.db.engine import READ_ONLY
+from service.db.engine import BRIEF, READ_ONLY
 from service.db.history import SqlHistory
 from service.db.jobs import SqlJobs
 from service.db.keys import SqlKeys
@@ -56,7 +56,8 @@ class Transactions:
     def __init__(
         self, engine: Engine, *, queue: "WriterQueue | None" = None, patience_s: float = 10.0
     ) -> None:
-        self._engine = engine
+        self._reads = engine.execution_options(**{READ_ONLY: True, "postgresql_readonly": True})
+        self._writes = engine.execution_options(**{BRIEF: True})
         self._queue = queue or (WriterQueue() if engine.dialect.name == "sqlite" else None)
         self._patience_s = patience_s
 
@@ -67,8 +68,7 @@ class Transactions:
     def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "SqlUnitOfWork":
         """Return a unit of work, to be entered with ``with``."""
         return SqlUnitOfWork(
-            self._engine,
-            read_only=read_only,
+            self._reads if read_only else self._writes,
             snapshot=snapshot,
             queue=None if read_only else self._queue,
             patience_s=self._patience_s,
@@ -146,14 +146,12 @@ class SqlUnitOfWork(UnitOfWork):
         self,
         engine: Engine,
         *,
-        read_only: bool,
         snapshot: bool,
         queue: WriterQueue | None,
         patience_s: float,
     ) -> None:
         self._engine = engine
         self._snapshot = snapshot
-        self._read_only = read_only
         self._queue = queue
         self._patience_s = patience_s
         self._connection: Connection | None = None
@@ -227,10 +225,6 @@ class SqlUnitOfWork(UnitOfWork):
                 "The database is not available: every connection is in use."
             ) from error
         try:
-            if self._read_only:
-                connection = connection.execution_options(
-                    **{READ_ONLY: True, "postgresql_readonly": True}
-                )
             if self._snapshot and connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             connection.begin()  # SQLite's transactions are snapshots as they are

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, make_url, text
 
 from service.db import migrate
-from service.db.engine import MOST_CONNECTIONS, create, sqlite_path
+from service.db.engine import BRIEF, MOST_CONNECTIONS, READ_ONLY, create, sqlite_path
 from service.db.tables import metadata
 from service.db.unit_of_work import Transactions, WriterQueue
 from service.domain.errors import StorageUnavailable
@@ -388,3 +388,15 @@ def test_a_server_that_was_away_is_used_again_without_a_restart_of_ours() -> Non
         second = store(begin)
         assert stored(begin) == [second, first]
         engine.dispose()
+
+
+def test_what_may_be_undone_is_kept_in_memory_by_brief_transactions_alone(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    brief = engine.execution_options(**{BRIEF: True})
+    reader = engine.execution_options(**{READ_ONLY: True})
+    kept = []
+    for one in (brief, reader, brief, engine, brief):  # on the same connection
+        with one.begin() as connection:
+            kept.append(connection.exec_driver_sql("PRAGMA temp_store").scalar_one())
+    assert kept == [2, 0, 2, 0, 2]
+    engine.dispose()
