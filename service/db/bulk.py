@@ -3,8 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
 
@@ -26,6 +25,11 @@ Write = Callable[[Connection], None]
 
 def nothing(_: Connection) -> None:
     """Write no rows."""
+
+
+def by_field(rows: Sequence[NamedTuple]) -> Columns:
+    """Return the values that rows, at least one and all of one kind, have in each field."""
+    return dict(zip(rows[0]._fields, map(list, zip(*rows, strict=True)), strict=True))
 
 
 _SIZES = (2, 4, 8, *range(16, 257, 16))
@@ -209,9 +213,11 @@ class _Prepared:
         text = self._texts.get((once, size))
         if text is None:
             text = self._texts[once, size] = self._text(once, size)
-        rows = chain.from_iterable(zip(*each, strict=True))
-        shared = [converted[place][0] for place in once]
-        return text, (*shared, *rows, *repeat(None, (size - count) * len(each)), count)
+        shared, width = [converted[place][0] for place in once], len(each)
+        places: _Values = [None] * (size * width)
+        for place, values in enumerate(each):
+            places[place : count * width : width] = values
+        return text, (*shared, *places, count)
 
     def _once(self, converted: list[_Values], count: int) -> tuple[int, ...]:
         """Return the places of the columns that are handed over once."""

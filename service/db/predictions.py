@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, select
 from sqlalchemy.exc import IntegrityError
 
-from service.db.bulk import Columns, RowInsert, Write, nothing
+from service.db.bulk import Columns, RowInsert, Write, by_field, nothing
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
 from service.domain.identity import is_id
@@ -134,39 +134,36 @@ class SqlPredictions:
 
 
 def _columns(new: Sequence[NewPrediction]) -> Columns:
-    made = [one.prediction for one in new]
-    origins = [one.origin for one in new]
-    documents = [one.document for one in made]
-    scored = [one.scored for one in made]
-    texts = [written(one) for one in scored]
-    selections = [one.selection for one in made]
+    by_row = by_field(new)
+    made, origins = by_field(by_row["prediction"]), by_field(by_row["origin"])
+    documents, scored = by_field(made["document"]), by_field(made["scored"])
+    selections = by_field(made["selection"])
+    texts = [written(one) for one in made["scored"]]
     return {
-        "id": [one.id for one in made],
-        "client_id": [one.client_id for one in made],
-        "document_id": [one.id for one in documents],
-        "text": [one.text for one in documents],
-        "features": [None if one.features is None else dict(one.features) for one in documents],
-        "metadata": [dict(one.metadata) if one.metadata else _NOTHING for one in documents],
+        "id": made["id"],
+        "client_id": made["client_id"],
+        "document_id": documents["id"],
+        "text": documents["text"],
+        "features": [None if one is None else dict(one) for one in documents["features"]],
+        "metadata": [dict(one) if one else _NOTHING for one in documents["metadata"]],
         "candidates": [one.stored_candidates for one in texts],
         "marginals": [one.stored_marginals for one in texts],
-        "own_confidences": [None if one.replaced is None else [*one.replaced] for one in scored],
-        "confidence": [one.confidence for one in scored],
-        "out_of_domain": [one.out_of_domain for one in scored],
+        "own_confidences": [None if one is None else [*one] for one in scored["replaced"]],
+        "confidence": [candidates[0].confidence for candidates in scored["candidates"]],
+        "out_of_domain": scored["out_of_domain"],
         # Of members of enumerations `value` takes five times as long.
-        "decision": [one.decision._value_ for one in made],
-        "reason": [one.reason._value_ for one in made],
-        "threshold": [one.threshold for one in made],
-        "model_version": [one.model_version for one in scored],
-        "calibrator_version": [one.calibrator_version for one in scored],
-        "policy_version": [one.policy_version for one in made],
-        "created_at": [one.created_at for one in made],
-        "audit_role": [one.role._value_ for one in selections],
-        "draw": [one.draw for one in selections],
-        "inclusion_probability": [one.inclusion_probability for one in selections],
-        "rule": [one.rule for one in made],
-        "actor_name": [one[0] for one in origins],
-        "request_id": [one[1] for one in origins],
-        "address": [one[2] for one in origins],
+        "decision": [one._value_ for one in made["decision"]],
+        "reason": [one._value_ for one in made["reason"]],
+        "threshold": made["threshold"],
+        "model_version": scored["model_version"],
+        "calibrator_version": scored["calibrator_version"],
+        "policy_version": made["policy_version"],
+        "created_at": made["created_at"],
+        "audit_role": [one._value_ for one in selections["role"]],
+        "draw": selections["draw"],
+        "inclusion_probability": selections["inclusion_probability"],
+        "rule": made["rule"],
+        **origins,
     }
 
 

@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, event, inspect, text
 
+from service.db.policies import NEWEST_VERSION
 from service.db.unit_of_work import Transactions
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision
+from service.domain.routing import FIRST_POLICY_VERSION
 from service.use_cases.ports import UnitOfWork
 from service.use_cases.prediction_ports import PredictionFilter
 from service.use_cases.work_ports import JobFilter
@@ -35,7 +37,7 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
         A_CLIENTS_DOCUMENT, after=prediction().id, limit=50
     ),
     "decided so": lambda it: it.predictions.page(PredictionFilter(decision=Decision.AUTO), **PAGE),
-    "policy": lambda it: it.policies.current(),
+    "policy": lambda it: it.policies.get(FIRST_POLICY_VERSION),
     "key": lambda it: it.keys.by_digest(bytes(32)),
     "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
     "evidence": lambda it: it.history.evidence(50, with_labels=True),
@@ -147,14 +149,18 @@ def plans(planned: Engine, query: Callable[[UnitOfWork], object]) -> list[tuple[
         query(transaction)
     event.remove(planned, "before_cursor_execute", note)
     assert seen
+    return [
+        (statement, plan(planned, statement, parameters))
+        for statement, parameters in seen
+        if statement.startswith(("SELECT", "WITH"))
+    ]
+
+
+def plan(planned: Engine, statement: str, parameters=()) -> str:
     explain = "EXPLAIN" if planned.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
     with planned.connect() as connection:
-        return [
-            (statement, "\n".join(str(row[-1]) for row in rows))
-            for statement, parameters in seen
-            if statement.startswith(("SELECT", "WITH"))
-            for rows in [connection.exec_driver_sql(f"{explain} {statement}", parameters).all()]
-        ]
+        rows = connection.exec_driver_sql(f"{explain} {statement}", parameters).all()
+    return "\n".join(str(row[-1]) for row in rows)
 
 
 def reads_a_whole_table(planned: Engine, plan: str) -> list[str]:
@@ -172,6 +178,14 @@ def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
         assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
         assert "TEMP B-TREE" not in plan
         assert "Sort " not in plan, f"{statement}\n{plan}"
+
+
+def test_the_policy_in_force_is_found_in_an_index(planned: Engine) -> None:
+    found = plan(planned, NEWEST_VERSION)
+    assert "uq_routing_policies_ordinal" in found or "autoindex_routing_policies" in found
+    assert not reads_a_whole_table(planned, found)
+    assert "TEMP B-TREE" not in found
+    assert "Sort " not in found
 
 
 @pytest.mark.parametrize("name", ["a document's", "a client's document", "the next of them"])
