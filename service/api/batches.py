@@ -1,7 +1,5 @@
 """Predict many documents in one request."""
 
-import hashlib
-import json
 from collections import Counter
 from functools import partial
 from typing import Annotated, NotRequired
@@ -9,11 +7,18 @@ from typing import Annotated, NotRequired
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from service.api.bodies import StrictRoute
+from service.api.bodies import StrictRoute, digest_of
 from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, answer
 from service.api.openapi import documented
 from service.api.problems import Problem, problem_of
-from service.api.schemas import AnswerBody, DocumentIn, Prediction, RequestBody, prediction_parts
+from service.api.schemas import (
+    NOT_SAID,
+    AnswerBody,
+    DocumentIn,
+    Prediction,
+    RequestBody,
+    prediction_parts,
+)
 from service.domain import predictions
 from service.domain.errors import ModelUnavailable
 from service.domain.people import Caller
@@ -192,6 +197,5 @@ def _in_batch(number: int, pointer: str) -> str:
 def _idempotency(key: str | None, body: BatchRequest) -> IdempotencyKey | None:
     if key is None:
         return None
-    # Of the meaning, as for one document.
-    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
-    return IdempotencyKey(key, hashlib.sha256(canonical.encode()).hexdigest())
+    meant = [{**NOT_SAID, "metadata": {}, **document} for document in body.documents]
+    return IdempotencyKey(key, digest_of({"documents": meant}))

@@ -1,6 +1,8 @@
 """Reading request bodies: JSON as the RFC defines it, and no more of it than is allowed."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Callable, Collection, Coroutine
 from email.message import Message as Header
 from typing import Any, TypeVar
@@ -38,6 +40,12 @@ def read_as(form: type[Form], body: bytes) -> Form | None:
         return form.model_validate(from_json(body, allow_inf_nan=False))
     except ValueError:
         return None
+
+
+def digest_of(meant: object) -> str:
+    """Return a digest of what a body means: the order of members and white space may differ."""
+    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 async def strictly(received: Request) -> Request:

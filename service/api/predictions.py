@@ -1,15 +1,14 @@
 """Predict documents and read what was predicted."""
 
-import hashlib
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from service.api.bodies import StrictRoute
+from service.api.bodies import StrictRoute, digest_of
 from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
 from service.api.openapi import documented
 from service.api.schemas import (
+    NOT_SAID,
     Prediction,
     PredictionPage,
     PredictionQuery,
@@ -103,9 +102,8 @@ ROUTE = router.routes[-1]
 def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | None:
     if key is None:
         return None
-    # Of the meaning, not the bytes: the order of fields and white space may differ.
-    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
-    return IdempotencyKey(key, hashlib.sha256(canonical.encode()).hexdigest())
+    meant = {"document": {**NOT_SAID, **body.document}, "metadata": body.metadata}
+    return IdempotencyKey(key, digest_of(meant))
 
 
 @router.get(

@@ -1,5 +1,6 @@
 """Predicting many documents in one request."""
 
+import hashlib
 from typing import Any
 
 import httpx
@@ -86,9 +87,14 @@ def test_the_largest_batch_is_taken(service: Service) -> None:
 def test_a_batch_sent_again_under_its_key_gives_the_same_items(service: Service) -> None:
     headers = {"Idempotency-Key": "monday"}
     first = _batch(service, {"text": "0.5"}, {"text": "0.5"}, headers=headers)
-    again = _batch(service, {"text": "0.5"}, {"text": "0.5"}, headers=headers)
+    again = _batch(service, {"text": "0.5", "id": None}, {"text": "0.5"}, headers=headers)
     assert again.json() == first.json()
     assert len(service.database.contents.predictions) == 2
+    one = '{"features":null,"id":null,"metadata":{},"text":"0.5"}'
+    meant = f'{{"documents":[{one},{one}]}}'.encode()  # in every release
+    assert {digest for _, digest in service.database.contents.idempotency.values()} == {
+        hashlib.sha256(meant).hexdigest()
+    }
     (other, added) = _batch(service, {"text": "0.6"}, {"text": "0.5"}, headers=headers).json()[
         "items"
     ]

@@ -1,5 +1,6 @@
 """Predicting over HTTP, and reading what was predicted."""
 
+import hashlib
 import json
 from typing import Any
 
@@ -204,6 +205,18 @@ def test_the_same_idempotency_key_and_body_give_the_same_prediction(service: Ser
     assert again.headers["location"] == first.headers["location"]
     assert len(service.database.contents.predictions) == 1
     assert len(service.database.contents.reviews) == 1
+
+
+def test_what_a_body_means_has_one_digest_whatever_the_release(service: Service) -> None:
+    """A request that is repeated while servers are upgraded is known to the new ones."""
+    headers = {"Idempotency-Key": "order-1"}
+    for body in ({"document": {"text": "x", "features": None}}, {"document": {"text": "x"}}):
+        answer = service.post("/v1/predictions", by="client", headers=headers, json=body)
+        assert answer.status_code == 201
+    assert len(service.database.contents.predictions) == 1
+    meant = b'{"document":{"features":null,"id":null,"text":"x"},"metadata":{}}'
+    ((_, digest),) = service.database.contents.idempotency.values()
+    assert digest == hashlib.sha256(meant).hexdigest()
 
 
 def test_an_idempotency_key_does_not_serve_another_body(service: Service) -> None:
