@@ -76,8 +76,8 @@ class JsonNumbers(NamedTuple):
         >>> JsonNumbers.rounded(np.array([2 / 3, 1 - 1e-9, 1.23456789e-30])).values.tolist()
         [0.666667, 1.0, 1.23457e-30]
         """
-        near, text, starts = _round(np.ascontiguousarray(values, dtype=np.float64))
-        if not np.isnan(near).any():
+        near, text, starts, left = _round(np.ascontiguousarray(values, dtype=np.float64))
+        if not left:
             return cls(near, text, starts)
         others = np.flatnonzero(np.isnan(near))
         near[others] = [float(f"{value:.{_DIGITS - 1}e}") for value in values[others].tolist()]
@@ -100,12 +100,13 @@ def _cut(numbers: Bytes) -> tuple[Bytes, Places]:
 
 
 @njit(cache=True, nogil=True)
-def _round(values: Floats) -> tuple[Floats, Bytes, Places]:
-    """Round and write; NaN stands for numbers outside [1e-17, 1], 0 apart."""
+def _round(values: Floats) -> tuple[Floats, Bytes, Places, bool]:
+    """Round and write; NaN is left of numbers outside [1e-17, 1], 0 apart. Tells if any are."""
     near = np.empty(len(values))
     text = np.empty(_LONGEST * len(values), dtype=np.uint8)
     starts = np.zeros(len(values) + 1, dtype=np.int64)
     at = 0
+    left = False
     for n in range(len(values)):
         value = values[n]
         if value == 0.0:
@@ -123,8 +124,9 @@ def _round(values: Floats) -> tuple[Floats, Bytes, Places]:
             at = _put_whole(text, at, 1) if place == 0 else _put_part(text, at, digits, place)
         else:
             near[n] = np.nan
+            left = True
         starts[n + 1] = at
-    return near, text[:at], starts
+    return near, text[:at], starts, left
 
 
 @njit(cache=True, nogil=True)
