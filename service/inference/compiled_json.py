@@ -46,6 +46,7 @@ class Words:
     def __init__(self, written: list[str]) -> None:
         encoded = [word.encode() for word in written]
         self.text = _bytes(b"".join(encoded))
+        self.is_ascii = all(map(str.isascii, written))
         self.starts = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(word) for word in encoded], out=self.starts[1:])
 
@@ -87,10 +88,9 @@ def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[tuple[st
         (_TOLD_SET, _TOLD_SHARE, _STORED_SET, _STORED_SHARE),
         (*sets[:3], sets.confidences[1:], sets.scores[1:]),
         (*shares[:2], shares.probabilities[1:]),
+        words.is_ascii,
     )
     text = str(out.data, "utf-8")  # which is cut several times faster than parts are decoded
-    if len(text) < len(out):
-        _count_characters(out, ends)
     parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
     return zip(parts, parts, parts, parts, strict=True)
 
@@ -105,8 +105,9 @@ def _write(
     marks: tuple[_Marks, _Marks, _Marks, _Marks],
     sets: _OfSets,
     shares: _OfShares,
+    is_ascii: bool,
 ) -> tuple[Bytes, Places]:
-    """Return the bytes of all texts, and where each begins."""
+    """Return the bytes of all texts, and where each begins, in characters."""
     told_set, told_share, stored_set, stored_share = marks
     doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
     among = np.full(len(words[1]) - 1, -1, dtype=np.int64)  # where a label is in the shares
@@ -129,6 +130,8 @@ def _write(
         at = _put_shares(out, at, document, words, stored_share, shares)
         ends[end + 4] = at
         end += 4
+    if not is_ascii:
+        _count_characters(out, ends)
     return out[:at], ends
 
 
