@@ -130,10 +130,12 @@ def _copy(connection: Connection, *, statement: str, values: Sequence[tuple[Any,
 
 def _conversion(column: Column[Any], dialect: Dialect) -> _Convert | None:  # Any: as above
     """Return what the column's type does to a value; None for nothing."""
-    if isinstance(column.type, JSON):
-        return compact_json  # as SQLAlchemy does, by way of several calls
-    if isinstance(column.type, Sealed) and cipher_of(dialect) is None:
-        return plain  # likewise
+    # The first two as SQLAlchemy does, by way of several calls.
+    sealing = cipher_of(dialect) is not None
+    if isinstance(column.type, JSON if sealing else JSON | SealedJson):
+        return compact_json
+    if isinstance(column.type, Sealed) and not sealing:
+        return plain
     convert: _Convert | None = column.type.dialect_impl(dialect).bind_processor(dialect)
     return convert
 
