@@ -35,7 +35,7 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
             "id": document.id,
             "text": document.text,
             "features": document.features,
-            "metadata": dict(document.metadata),
+            "metadata": document.metadata,
         },
         # A blind task is told as any other review to which the model has nothing to say.
         "kind": (ReviewKind.REVIEW if blind else task.kind).value,

@@ -5,7 +5,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from service.domain.audits import NOT_DRAWN, Selection
@@ -38,7 +37,8 @@ class Reason(StrEnum):
     RULE = "rule"
 
 
-NO_METADATA: Mapping[str, object] = MappingProxyType({})
+NO_METADATA: Mapping[str, object] = {}
+"""Nobody adds to it: a mapping has no way to. What writes JSON knows no other empty one."""
 
 
 class Document(NamedTuple):
