@@ -298,7 +298,12 @@ class FakeUnitOfWork:
     def adding(self, recording: Recording) -> Callable[[], None]:
         def add() -> None:
             self.predictions.add_all(recording.predictions)
-            self.reviews.add_all([new.task() for new in recording.tasks])
+            self.reviews.add_all(
+                [
+                    ReviewTask(id_, of, kind, ReviewState.WAITING, 1, of.created_at)
+                    for id_, of, kind in recording.tasks
+                ]
+            )
             self.outbox.add_all(recording.messages)
 
         return add

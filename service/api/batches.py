@@ -12,7 +12,6 @@ from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, answer
 from service.api.openapi import documented
 from service.api.problems import Problem, problem_of
 from service.api.schemas import (
-    NOT_SAID,
     AnswerBody,
     DocumentIn,
     Prediction,
@@ -197,5 +196,4 @@ def _in_batch(number: int, pointer: str) -> str:
 def _idempotency(key: str | None, body: BatchRequest) -> IdempotencyKey | None:
     if key is None:
         return None
-    meant = [{**NOT_SAID, "metadata": {}, **document} for document in body.documents]
-    return IdempotencyKey(key, digest_of({"documents": meant}))
+    return IdempotencyKey(key, digest_of(body))

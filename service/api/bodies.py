@@ -42,9 +42,9 @@ def read_as(form: type[Form], body: bytes) -> Form | None:
         return None
 
 
-def digest_of(meant: object) -> str:
-    """Return a digest of what a body means: the order of members and white space may differ."""
-    canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"))
+def digest_of(body: BaseModel) -> str:
+    """Return a digest of what a body means: order, white space and absent members may differ."""
+    canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

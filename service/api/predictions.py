@@ -8,7 +8,6 @@ from service.api.bodies import StrictRoute, digest_of
 from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
 from service.api.openapi import documented
 from service.api.schemas import (
-    NOT_SAID,
     Prediction,
     PredictionPage,
     PredictionQuery,
@@ -102,8 +101,7 @@ ROUTE = router.routes[-1]
 def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | None:
     if key is None:
         return None
-    meant = {"document": {**NOT_SAID, **body.document}, "metadata": body.metadata}
-    return IdempotencyKey(key, digest_of(meant))
+    return IdempotencyKey(key, digest_of(body))
 
 
 @router.get(

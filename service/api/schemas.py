@@ -1,6 +1,5 @@
 """Bodies of requests and answers. What they say is checked by the domain; here is their form."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
@@ -91,10 +90,6 @@ class DocumentIn(TypedDict):
             ),
         ]
     ]
-
-
-NOT_SAID: Mapping[str, object] = dict.fromkeys(DocumentIn.__annotations__)
-"""A document of which nothing is said: a member that is absent means what it means as null."""
 
 
 class PredictionRequest(RequestBody):

@@ -19,7 +19,7 @@ READ_ONLY = "setwise_read_only"
 BRIEF = "setwise_brief"
 """Execution option of a connection whose transactions write no more than fits in memory: there
 SQLite then keeps the pages as they were before a statement, until that is done. Left to itself it
-writes them to a file, and a batch of predictions took a third longer to store."""
+writes them to a file, and a batch of predictions took a quarter longer to store."""
 
 MOST_CONNECTIONS = 40
 """As many as the HTTP server has threads, so that a thread never waits for a connection."""

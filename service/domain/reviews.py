@@ -235,11 +235,6 @@ class NewTask(NamedTuple):
     prediction: Prediction
     kind: ReviewKind
 
-    def task(self) -> ReviewTask:
-        """Return the task as it is found in the queue."""
-        at = self.prediction.created_at
-        return ReviewTask(self.id, self.prediction, self.kind, ReviewState.WAITING, 1, at)
-
 
 @dataclass(frozen=True)
 class Annotation:

@@ -20,6 +20,12 @@ from models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)
+_MARGINALS = arrays(
+    np.float64,
+    st.tuples(st.integers(0, 4), st.integers(1, 9)),
+    elements=st.sampled_from([0.1, 0.2, 0.3, 0.9]),  # so that many are equal
+)
+_LIMITS = st.integers(0, 12)
 
 
 @pytest.fixture(scope="module")
@@ -203,29 +209,14 @@ def test_a_value_that_is_not_finite_is_refused(of_vectors):
         of_vectors.predict(np.full((1, 12), np.nan))
 
 
-@given(
-    arrays(
-        np.float64,
-        st.tuples(st.integers(0, 4), st.integers(1, 9)),
-        elements=st.sampled_from([0.1, 0.2, 0.3, 0.9]),
-    ),
-    st.integers(0, 12),
-)
+@given(_MARGINALS, _LIMITS)
 @settings(deadline=None)  # the first call compiles
 def test_most_likely_labels_are_those_of_a_stable_sort(marginals, limit):
     wanted = np.argsort(-marginals, axis=1, kind="stable")[:, :limit]
     np.testing.assert_array_equal(most_likely(marginals, limit), wanted)
 
 
-@given(
-    arrays(
-        np.float64,
-        st.tuples(st.integers(0, 4), st.integers(1, 9)),
-        elements=st.sampled_from([0.1, 0.2, 0.3, 0.9]),
-    ),
-    st.integers(0, 12),
-    st.sampled_from([0.0, 0.2, 0.25, 1.0]),
-)
+@given(_MARGINALS, _LIMITS, st.sampled_from([0.0, 0.2, 0.25, 1.0]))
 @settings(deadline=None)  # as above
 def test_likely_columns_are_the_most_likely_ones_but_for_small_values(marginals, limit, least):
     indptr, columns, values = likely_columns(marginals, limit, least)
