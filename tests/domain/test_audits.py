@@ -1,9 +1,12 @@
 """Draws of documents that are checked."""
 
+import hmac
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from service.domain.audits import AuditPlan, Draws, Lottery
@@ -21,6 +24,13 @@ def test_draws_are_uniform_and_independent_of_each_other() -> None:
         assert stats.kstest(column, "uniform").pvalue > 0.001
     correlation = np.corrcoef(found.T) - np.eye(3)
     assert np.abs(correlation).max() < 4 / np.sqrt(len(found))
+
+
+@given(st.binary(max_size=200), st.text(), st.text())
+def test_a_draw_can_be_repeated_by_whoever_has_the_key(key: bytes, client: str, name: str) -> None:
+    digest = hmac.digest(key, f"{client}\0{name}".encode(), "sha256")
+    expected = [int.from_bytes(digest[at : at + 8]) // 2**11 / 2**53 for at in (0, 8, 16)]
+    assert list(Lottery(key)(client, name)) == expected
 
 
 def test_another_key_or_client_draws_anew() -> None:
