@@ -30,6 +30,10 @@ class AuditRole(StrEnum):
     TRAINING = "training"
 
 
+NO_AUDIT = AuditRole.NONE
+"""The role of most, by a name of its own, since Python takes long to find it in the enumeration."""
+
+
 class AuditMode(StrEnum):
     """What becomes of a confident document that is checked: it waits, or is sent meanwhile."""
 
@@ -149,20 +153,24 @@ class AuditPlan:
             if not 0.0 <= rate <= 1.0
         ]
         yield from wrong
-        if not wrong and self.certification_rate + self.training_rate > 1.0:
+        if not wrong and self.rate > 1.0:
             yield FieldFault(
                 "/audit/training_rate",
                 f"is {self.training_rate}; with the certification rate of "
                 f"{self.certification_rate} it may be at most {1.0 - self.certification_rate:g}",
             )
 
+    @cached_property
+    def rate(self) -> float:
+        """Share of the documents that would be sent which are checked."""
+        return self.certification_rate + self.training_rate
+
     def role(self, draw: float) -> AuditRole:
         """Return the role of a document that would be sent."""
-        if draw < self.certification_rate:
-            return AuditRole.CERTIFICATION
-        if draw < self.certification_rate + self.training_rate:
-            return AuditRole.TRAINING
-        return AuditRole.NONE
+        if draw < self.rate:
+            certifies = draw < self.certification_rate
+            return AuditRole.CERTIFICATION if certifies else AuditRole.TRAINING
+        return NO_AUDIT
 
     def overlaps(self, draws: Draws) -> bool:
         """Tell whether a second person reviews the document as well."""

@@ -4,10 +4,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from service.domain.audits import NO_AUDITS, AuditMode, AuditPlan, AuditRole, Draws, Selection
+from service.domain.audits import (
+    NO_AUDIT,
+    NO_AUDITS,
+    AuditMode,
+    AuditPlan,
+    AuditRole,
+    Draws,
+    Selection,
+)
 from service.domain.certification import Scorer
 from service.domain.errors import FieldFault
 from service.domain.predictions import Decision, Reason, ScoredSet
@@ -40,6 +49,17 @@ class Route(NamedTuple):
     selection: Selection
     threshold: float | None
     rule: str | None
+
+
+_Verdict = tuple[Decision, Reason, str | None]
+"""Where a document would go without any audit, why, and the rule that holds it back."""
+
+# Python takes longer to find a member of an enumeration than to compare two confidences.
+_SENT: _Verdict = Decision.AUTO, Reason.ABOVE_THRESHOLD, None
+_UNSURE: _Verdict = Decision.REVIEW, Reason.BELOW_THRESHOLD, None
+_UNKNOWN: _Verdict = Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
+_NOT_SENDING: _Verdict = Decision.REVIEW, Reason.NO_THRESHOLD, None
+_TRIPPED: _Verdict = Decision.REVIEW, Reason.BREAKER, None
 
 
 @dataclass(frozen=True)
@@ -97,10 +117,9 @@ class RoutingPolicy:
     @property
     def rests_on_audits(self) -> bool:
         """Whether what it sends is to be borne out by audits, and not by the owner's word alone."""
-        certified = self.threshold_mode is ThresholdMode.CERTIFIED
-        return certified or self.audits.certification_rate > 0.0
+        return self._certified or self.audits.certification_rate > 0.0
 
-    @property
+    @cached_property
     def least_confidence(self) -> float | None:
         """The least confidence that is sent; None while nothing is."""
         if self.threshold is None or self.confidence_floor is None:
@@ -109,14 +128,18 @@ class RoutingPolicy:
 
     def least_for(self, scored: ScoredSet) -> float | None:
         """Return the least confidence of this scorer's that is sent; None if nothing of it is."""
-        if self.threshold_mode is not ThresholdMode.CERTIFIED:
+        if not self._certified:
             return self.least_confidence
         return self.least_of(Scorer(scored.model_version, scored.calibrator_version))
 
     def least_of(self, scorer: Scorer) -> float | None:
         """Return the least confidence of a scorer's that is sent; None if nothing of it is."""
-        certified = self.threshold_mode is ThresholdMode.CERTIFIED
-        return None if certified and self.certified_for != scorer else self.least_confidence
+        refused = self._certified and self.certified_for != scorer
+        return None if refused else self.least_confidence
+
+    @cached_property
+    def _certified(self) -> bool:
+        return self.threshold_mode is ThresholdMode.CERTIFIED
 
     def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
         """Route one scored document.
@@ -124,43 +147,41 @@ class RoutingPolicy:
         The same version, score, draws and metadata always give the same route.
         """
         least = self.least_for(scored)
-        decision, reason, rule = self._decide(scored, metadata, least)
-        role = self.audits.role(draws.audit)
-        if decision is Decision.AUTO:
-            rate = self.audits.certification_rate + self.audits.training_rate
-            selection = Selection(role, draws.audit, rate)
-            if role is AuditRole.NONE:
+        verdict = self._verdict(scored, metadata, least)
+        decision, reason, rule = verdict
+        draw = draws.audit
+        role = self.audits.role(draw)
+        if verdict is _SENT:
+            selection = Selection(role, draw, self.audits.rate)
+            if role is NO_AUDIT:
                 return Route(decision, reason, selection, least, rule)
             held = self.audits.mode is AuditMode.HOLD
             decision = Decision.REVIEW if held else decision
             return Route(decision, Reason.AUDIT, selection, least, rule)
         # A person reads it anyway. What is to prove a threshold is read as if it were confident,
         # so that it counts at every threshold; what no threshold can send proves nothing.
-        proves_nothing = reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE
-        if role is AuditRole.TRAINING or proves_nothing:
-            role = AuditRole.NONE
-        return Route(decision, reason, Selection(role, draws.audit, 1.0), least, rule)
+        if role is not NO_AUDIT and (
+            role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE
+        ):
+            role = NO_AUDIT
+        return Route(decision, reason, Selection(role, draw, 1.0), least, rule)
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        return self._decide(scored, metadata, self.least_for(scored))[:2]
+        return self._verdict(scored, metadata, self.least_for(scored))[:2]
 
-    def _decide(
-        self, scored: ScoredSet, metadata: Metadata, least: float | None
-    ) -> tuple[Decision, Reason, str | None]:
+    def _verdict(self, scored: ScoredSet, metadata: Metadata, least: float | None) -> _Verdict:
         if scored.out_of_domain:
-            return Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
+            return _UNKNOWN
         if self.rules:
             broken = first_broken(self.rules, scored.labels, metadata)
             if broken is not None:
                 return Decision.REVIEW, Reason.RULE, broken.name
         if least is None or not self.auto_send:
-            return Decision.REVIEW, Reason.NO_THRESHOLD, None
+            return _NOT_SENDING
         if scored.confidence >= least:
-            if self.trip_id is not None:
-                return Decision.REVIEW, Reason.BREAKER, None
-            return Decision.AUTO, Reason.ABOVE_THRESHOLD, None
-        return Decision.REVIEW, Reason.BELOW_THRESHOLD, None
+            return _SENT if self.trip_id is None else _TRIPPED
+        return _UNSURE
 
 
 DEFAULT_TARGET_ACCURACY = 0.95
