@@ -25,6 +25,10 @@ class Decision(StrEnum):
     REVIEW = "review"
 
 
+AUTO = Decision.AUTO
+"""By a name of its own, since Python takes long to find it in the enumeration."""
+
+
 class Reason(StrEnum):
     """Why a decision fell as it did."""
 

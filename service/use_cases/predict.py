@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import NamedTuple
 
-from service.domain.audits import AuditRole, Lottery
+from service.domain.audits import NO_AUDIT, AuditPlan, Draws, Lottery
 from service.domain.delivery import auto_sent
 from service.domain.errors import (
     DocumentTooLarge,
@@ -19,7 +18,7 @@ from service.domain.errors import (
 )
 from service.domain.history import Origin
 from service.domain.people import Caller, Permission
-from service.domain.predictions import Decision, Document, Prediction, ScoredSet
+from service.domain.predictions import AUTO, Document, Prediction, ScoredSet
 from service.domain.reviews import NewTask, ReviewKind
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
@@ -276,10 +275,34 @@ class Predict:
     def _drafted(
         self, transaction: UnitOfWork, policy: RoutingPolicy, scored: Sequence[_Scored]
     ) -> "_Drafts":
-        now = self.now()
-        with self.stage("route"):
-            decided = [self._decided(policy, now, *one) for one in scored]
-        made = [prediction for prediction, _ in decided]
+        now, version = self.now(), policy.version
+        with self.stage("route"):  # each step for all, which takes less time than all for each
+            ids = [self.new_id() for _ in scored]
+            draws = [
+                self.lottery(submission.caller.id, submission.document.id or id_)
+                for id_, (submission, _) in zip(ids, scored, strict=True)
+            ]
+            routes = [
+                policy.route(answer, drawn, submission.document.metadata)
+                for drawn, (submission, answer) in zip(draws, scored, strict=True)
+            ]
+            made = []
+            for id_, (submission, answer), route in zip(ids, scored, routes, strict=True):
+                decision, reason, selection, threshold, rule = route
+                prediction = Prediction(  # by place, which takes half as long as by name
+                    id_,
+                    submission.caller.id,
+                    submission.document,
+                    answer,
+                    decision,
+                    reason,
+                    threshold,
+                    version,
+                    now,
+                    selection,
+                    rule,
+                )
+                made.append(prediction)
         recording = Recording(
             predictions=[
                 NewPrediction(prediction, submission.origin, submission.idempotency)
@@ -287,46 +310,30 @@ class Predict:
             ],
             tasks=[
                 NewTask(self.new_id(), prediction, kind)
-                for prediction, kinds in decided
-                for kind in kinds
+                for prediction, drawn in zip(made, draws, strict=True)
+                for kind in _kinds(prediction, policy.audits, drawn)
             ],
             messages=[
                 auto_sent(prediction, self.new_id())
                 for prediction in made
-                if prediction.decision is Decision.AUTO
+                if prediction.decision is AUTO
             ],
         )
-        return _Drafts(policy.version, made, transaction.adding(recording))
+        return _Drafts(version, made, transaction.adding(recording))
 
-    def _decided(
-        self, policy: RoutingPolicy, now: datetime, submission: Submission, scored: ScoredSet
-    ) -> tuple[Prediction, tuple[ReviewKind, ...]]:
-        """Return the prediction, and the kinds of review that it gets."""
-        id_, client, document = self.new_id(), submission.caller.id, submission.document
-        draws = self.lottery(client, document.id or id_)
-        decision, reason, selection, threshold, rule = policy.route(
-            scored, draws, document.metadata
-        )
-        prediction = Prediction(
-            id=id_,
-            client_id=client,
-            document=document,
-            scored=scored,
-            decision=decision,
-            reason=reason,
-            threshold=threshold,
-            policy_version=policy.version,
-            created_at=now,
-            selection=selection,
-            rule=rule,
-        )
-        if selection.role is not AuditRole.NONE:
-            return prediction, (ReviewKind.AUDIT,)
-        if decision is Decision.AUTO:
-            return prediction, ()
-        if policy.audits.overlaps(draws):
-            return prediction, (ReviewKind.REVIEW, ReviewKind.OVERLAP)
-        return prediction, (ReviewKind.REVIEW,)
+
+def _kinds(prediction: Prediction, plan: AuditPlan, draws: Draws) -> tuple[ReviewKind, ...]:
+    """Return the kinds of review that a prediction gets."""
+    if prediction.selection.role is not NO_AUDIT:
+        return _AUDIT
+    if prediction.decision is AUTO:
+        return ()
+    return _READ_TWICE if plan.overlaps(draws) else _READ
+
+
+_AUDIT = (ReviewKind.AUDIT,)
+_READ = (ReviewKind.REVIEW,)
+_READ_TWICE = (ReviewKind.REVIEW, ReviewKind.OVERLAP)
 
 
 MOST_DOCUMENTS = 256
