@@ -41,6 +41,9 @@ class FakeOutbox(_Repository):
         for message in messages:
             self.add(message)
 
+    def any_unrouted(self) -> bool:
+        return bool(self.unrouted(1))
+
     def unrouted(self, limit: int) -> list[Message]:
         waiting = (m for m in self.outgoing.messages.values() if m.id not in self.outgoing.routed)
         return list(itertools.islice(waiting, limit))
@@ -103,25 +106,14 @@ class FakeDeliveries(_Repository):
     def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None:
         return self.outgoing.deliveries.get(delivery_id)
 
-    def work_waits(self, now: datetime) -> bool:
-        enabled = {one.id for one in self.outgoing.endpoints.values() if one.enabled}
-        return len(self.outgoing.routed) < len(self.outgoing.messages) or any(
-            delivery.endpoint_id in enabled and _due(delivery, now)
-            for delivery in self.outgoing.deliveries.values()
-        )
+    def due_endpoints(self, now: datetime) -> frozenset[str]:
+        enabled = (one.id for one in self.outgoing.endpoints.values() if one.enabled)
+        return frozenset(one for one in enabled if self._claimable(one, now))
 
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
     ) -> list[Delivery]:
-        pending = [
-            delivery
-            for delivery in sorted(self.outgoing.deliveries.values(), key=self._place)
-            if delivery.state is DeliveryState.PENDING and delivery.endpoint_id == endpoint_id
-        ]
-        first: dict[str, Delivery] = {}
-        for delivery in pending:
-            first.setdefault(delivery.message.document_key, delivery)
-        due = [delivery for delivery in first.values() if _due(delivery, now)]
+        due = self._claimable(endpoint_id, now)
         due.sort(key=lambda delivery: (delivery.due_at, self._place(delivery)))
         claimed = [delivery.claimed(now, lease) for delivery in due[:limit]]
         self.add(claimed)
@@ -179,6 +171,17 @@ class FakeDeliveries(_Repository):
     def attempts(self, delivery_id: str) -> list[Attempt]:
         found = (one for one in self.outgoing.attempts.values() if one.delivery_id == delivery_id)
         return sorted(found, key=lambda attempt: attempt.id)
+
+    def _claimable(self, endpoint_id: str, now: datetime) -> list[Delivery]:
+        pending = [
+            delivery
+            for delivery in sorted(self.outgoing.deliveries.values(), key=self._place)
+            if delivery.state is DeliveryState.PENDING and delivery.endpoint_id == endpoint_id
+        ]
+        first: dict[str, Delivery] = {}
+        for delivery in pending:
+            first.setdefault(delivery.message.document_key, delivery)
+        return [delivery for delivery in first.values() if _due(delivery, now)]
 
     def _place(self, delivery: Delivery) -> int:
         return list(self.outgoing.messages).index(delivery.message.id)

@@ -21,7 +21,6 @@ from service.db.outbox import to_message
 from service.db.tables import (
     DEAD,
     PENDING,
-    UNROUTED,
     deliveries,
     delivery_attempts,
     outbox_messages,
@@ -84,31 +83,22 @@ class SqlDeliveries:
             query = query.with_for_update(of=deliveries)
         return next(iter(self._all(query)), None)
 
-    def work_waits(self, now: datetime) -> bool:
-        unrouted = exists(select(outbox_messages.c.ordinal).where(UNROUTED))
-        due = exists(
-            select(_COLUMN.id)
-            .join(webhook_endpoints, webhook_endpoints.c.id == _COLUMN.endpoint_id)
-            .where(
-                _IS_PENDING,
-                _COLUMN.due_at <= now,
-                _unleased(now),
+    def due_endpoints(self, now: datetime) -> frozenset[str]:
+        of_endpoint = _COLUMN.endpoint_id == webhook_endpoints.c.id
+        found = self._connection.execute(
+            select(webhook_endpoints.c.id).where(
                 webhook_endpoints.c.disabled_because.is_(None),
+                webhook_endpoints.c.deleted_at.is_(None),
+                exists().where(of_endpoint, *_claimable(now)),
             )
         )
-        return bool(self._connection.execute(select(or_(unrouted, due))).scalar_one())
+        return frozenset(found.scalars())
 
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
     ) -> list[Delivery]:
         found = self._all(
-            _WHOLE.where(
-                _IS_PENDING,
-                _COLUMN.endpoint_id == endpoint_id,
-                _COLUMN.due_at <= now,
-                _unleased(now),
-                _IS_FIRST,
-            )
+            _WHOLE.where(_COLUMN.endpoint_id == endpoint_id, *_claimable(now))
             .order_by(_COLUMN.due_at, _COLUMN.message_ordinal)
             .limit(limit)
             .with_for_update(of=deliveries, skip_locked=True)
@@ -206,8 +196,9 @@ class SqlDeliveries:
         return [_to_delivery(row) for row in self._connection.execute(query).mappings()]
 
 
-def _unleased(now: datetime) -> ColumnElement[bool]:
-    return or_(_COLUMN.lease_expires_at.is_(None), _COLUMN.lease_expires_at <= now)
+def _claimable(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    unleased = or_(_COLUMN.lease_expires_at.is_(None), _COLUMN.lease_expires_at <= now)
+    return _IS_PENDING, _COLUMN.due_at <= now, unleased, _IS_FIRST
 
 
 def _changing(delivery: Delivery) -> dict[str, object]:

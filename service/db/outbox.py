@@ -42,6 +42,10 @@ class SqlOutbox:
     def add_all(self, messages: Sequence[Message]) -> None:
         adding(self._connection.dialect, messages)(self._connection)
 
+    def any_unrouted(self) -> bool:
+        found = self._connection.execute(select(outbox_messages.c.ordinal).where(UNROUTED).limit(1))
+        return found.first() is not None
+
     def unrouted(self, limit: int) -> list[Message]:
         # No SKIP LOCKED: the second router must wait for the first, as the port says.
         rows = self._connection.execute(

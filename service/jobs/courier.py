@@ -7,6 +7,7 @@ delays no message.
 
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,6 @@ from service.domain.delivery import Answer, Delivery, DeliveryState
 from service.domain.errors import StorageUnavailable
 from service.use_cases.deliver import (
     ClaimDeliveries,
-    DeliveriesWait,
     Parcel,
     RecordAnswers,
     RouteMessages,
@@ -41,7 +41,6 @@ log = structlog.get_logger(__name__)
 class DeliveryVerbs:
     """What a courier does with deliveries."""
 
-    wait: DeliveriesWait
     route: RouteMessages
     claim: ClaimDeliveries
     record: RecordAnswers
@@ -53,7 +52,8 @@ class Courier:
     Parameters
     ----------
     poll_s : float
-        Pause between two looks at an empty table, in seconds.
+        Pause between two looks for new messages, and for what is due while nothing is under
+        way, in seconds.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Courier:
         self._busy: Counter[str] = Counter()
         self._answers: queue.SimpleQueue[tuple[Delivery, Answer]] = queue.SimpleQueue()
         self._unrecorded: list[tuple[Delivery, Answer]] = []
+        self._routes_at = time.monotonic()
 
     def start(self) -> None:
         """Deliver in threads of this process."""
@@ -112,8 +113,8 @@ class Courier:
         self._record()
         claimed: list[Parcel] = []
         room = MOST_AT_ONCE - self._busy.total()
-        if room and self._verbs.wait():
-            self._verbs.route()
+        if room:
+            self._route()
             claimed = self._verbs.claim(self._busy, room=room, share=SHARE)
         for parcel in claimed:
             self._busy[parcel.endpoint.id] += 1
@@ -122,6 +123,14 @@ class Courier:
             self._collect(self._poll_s)
         elif not claimed:
             self._stopping.wait(self._poll_s)
+
+    def _route(self) -> None:
+        # Answers bring the next turn forward, but not this: many messages are routed at once in
+        # little longer than one.
+        now = time.monotonic()
+        if now >= self._routes_at:
+            self._routes_at = now + self._poll_s
+            self._verbs.route()
 
     def _attempt(self, parcel: Parcel) -> None:
         started_at = self._now()

@@ -57,19 +57,6 @@ class Sender(Protocol):
 
 
 @dataclass(frozen=True)
-class DeliveriesWait:
-    """Look, without a lock, whether there is anything to route or to send."""
-
-    begin: Begin
-    now: Clock
-
-    def __call__(self) -> bool:
-        """Tell whether there may be."""
-        with self.begin(read_only=True) as transaction:
-            return transaction.deliveries.work_waits(self.now())
-
-
-@dataclass(frozen=True)
 class RouteMessages:
     """Make a delivery of each new message for every endpoint that wants it.
 
@@ -83,12 +70,23 @@ class RouteMessages:
 
     def __call__(self) -> int:
         """Return how many messages were routed."""
+        # Asked for every second: no need to hold up who writes.
+        with self.begin(read_only=True) as transaction:
+            if not transaction.outbox.any_unrouted():
+                return 0
         total = 0
         while True:
-            with self.begin() as transaction:
-                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION)
-                if not messages:
-                    return total
+            routed = self._route_some()
+            total += routed
+            # What was written meanwhile can wait: under load there would be no end to it, and many
+            # messages at once take little longer than one.
+            if routed < _ROUTED_PER_TRANSACTION:
+                return total
+
+    def _route_some(self) -> int:
+        with self.begin() as transaction:
+            messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION)
+            if messages:
                 now = self.now()
                 endpoints = transaction.endpoints.all()
                 transaction.deliveries.add(
@@ -101,7 +99,7 @@ class RouteMessages:
                 )
                 transaction.outbox.mark_routed([message.id for message in messages], now)
                 transaction.commit()
-            total += len(messages)
+        return len(messages)
 
 
 @dataclass(frozen=True)
@@ -125,11 +123,16 @@ class ClaimDeliveries:
             Most attempts under way to one endpoint, so that one that hangs leaves room to others.
         """
         claimed: list[Parcel] = []
+        with self.begin(read_only=True) as transaction:  # as above
+            due = transaction.deliveries.due_endpoints(self.now())
+        waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
+        if not waiting:
+            return claimed
         with self.begin() as transaction:
             now = self.now()
-            enabled = (one for one in transaction.endpoints.all() if one.enabled)
+            wanted = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
             # The least busy first: an endpoint with a long queue must not starve the last one.
-            for endpoint in sorted(enabled, key=lambda one: busy.get(one.id, 0)):
+            for endpoint in sorted(wanted, key=lambda one: busy.get(one.id, 0)):
                 limit = min(share - busy.get(endpoint.id, 0), room - len(claimed))
                 if limit > 0:
                     claimed += [

@@ -16,6 +16,9 @@ class Outbox(Protocol):
     def add_all(self, messages: Sequence[Message]) -> None:
         """Write messages in this order."""
 
+    def any_unrouted(self) -> bool:
+        """Tell, without a lock, whether a message has no deliveries yet."""
+
     def unrouted(self, limit: int) -> list[Message]:
         """Lock and return the oldest messages that have no deliveries yet, in order.
 
@@ -56,8 +59,8 @@ class Deliveries(Protocol):
 
     def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None: ...
 
-    def work_waits(self, now: datetime) -> bool:
-        """Tell whether a message has no deliveries yet or a delivery may be due."""
+    def due_endpoints(self, now: datetime) -> frozenset[str]:
+        """Return, without a lock, the enabled endpoints that `claim` finds something for."""
 
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int

@@ -227,7 +227,6 @@ def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
 
 def _delivery_verbs(begin: Begin, now: Clock) -> DeliveryVerbs:
     return DeliveryVerbs(
-        wait=deliver.DeliveriesWait(begin, now),
         route=deliver.RouteMessages(begin, now, new_id),
         claim=deliver.ClaimDeliveries(begin, now),
         record=deliver.RecordAnswers(begin, now, new_id, draw=random.random),

@@ -59,9 +59,14 @@ def read(begin: Begin, delivery_id: str) -> Delivery | None:
         return transaction.deliveries.get(delivery_id)
 
 
-def waits(begin: Begin, *, minutes: float = 0) -> bool:
+def due(begin: Begin, *, minutes: float = 0) -> frozenset[str]:
     with begin(read_only=True) as transaction:
-        return transaction.deliveries.work_waits(START + minutes * MINUTE)
+        return transaction.deliveries.due_endpoints(START + minutes * MINUTE)
+
+
+def unrouted(begin: Begin) -> bool:
+    with begin(read_only=True) as transaction:
+        return transaction.outbox.any_unrouted()
 
 
 # The outbox
@@ -71,7 +76,7 @@ def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(beg
     second, first = message(), message()  # whose ids are in the other order
     store(begin, first)
     store(begin, second)
-    assert waits(begin)
+    assert unrouted(begin)
     with begin() as transaction:
         assert transaction.outbox.unrouted(1) == [first]
         assert transaction.outbox.unrouted(9) == [first, second]
@@ -81,7 +86,7 @@ def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(beg
         assert transaction.outbox.unrouted(9) == [second]
         transaction.outbox.mark_routed([second.id], START)
         transaction.commit()
-    assert not waits(begin)
+    assert not unrouted(begin)
 
 
 def test_a_message_that_is_not_committed_is_not_there(begin: Begin) -> None:
@@ -267,21 +272,25 @@ def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Begin) -> No
     assert claim(begin, to, minutes=9) == []
 
 
-def test_work_waits_while_a_delivery_is_due_to_an_enabled_endpoint(begin: Begin) -> None:
-    told, to = message(), endpoint()
-    store(begin, told, to, delivery(told, to, due_at=START + MINUTE))
+def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(begin: Begin) -> None:
+    to, idle, deleted = endpoint(), endpoint(), endpoint()
+    told = [message("billing/note-17") for _ in range(2)]
+    store(begin, to, idle, deleted, *told, delivery(told[0], deleted))
+    store(begin, *(delivery(one, to, due_at=START + MINUTE) for one in told))
     with begin() as transaction:
-        transaction.outbox.mark_routed([told.id], START)
+        transaction.endpoints.delete(deleted.id, START)
         transaction.commit()
-    assert not waits(begin)
-    assert waits(begin, minutes=1)
-    claim(begin, to, minutes=1)
-    assert not waits(begin, minutes=1)
-    assert waits(begin, minutes=2)
+    assert due(begin) == set()
+    assert due(begin, minutes=1) == {to.id}
+    (first,) = claim(begin, to, minutes=1)
+    assert due(begin, minutes=1) == set()  # the second one of the document waits for the first
+    assert due(begin, minutes=2) == {to.id}
+    save(begin, first.answered(BROKEN, START + MINUTE, Backoff(delays=(MINUTE,)), 0.0))
+    assert due(begin, minutes=1) == {to.id}
     with begin() as transaction:
         transaction.endpoints.save(to.gone())
         transaction.commit()
-    assert not waits(begin, minutes=2)
+    assert due(begin, minutes=2) == set()
 
 
 def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Begin) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +34,7 @@ from service.jobs.courier import Courier, DeliveryVerbs
 from service.jobs.sender import HttpSender
 from service.use_cases import deliver
 from service.use_cases.deliver import Parcel, Sender
-from service.use_cases.ports import Begin
+from service.use_cases.ports import Begin, UnitOfWork
 from service.use_cases.webhooks import AddWebhook, ReplayDead
 from tests.ports import held_port
 from tests.receiver import Received, Receiver
@@ -47,7 +48,6 @@ PATIENCE_S = 120.0  # a machine may be busy
 
 def verbs(begin: Begin, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
     return DeliveryVerbs(
-        wait=deliver.DeliveriesWait(begin, utc_now),
         route=deliver.RouteMessages(begin, utc_now, new_id),
         claim=deliver.ClaimDeliveries(begin, utc_now, lease),
         record=deliver.RecordAnswers(begin, utc_now, new_id, lambda: 0.0, QUICK),
@@ -172,6 +172,45 @@ def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
             eventually(lambda: states(real) == {DeliveryState.DELIVERED: 60})
     assert Counter(receiver.ids()) == dict.fromkeys(told, 1)
     assert receiver.most_at_once > 1
+
+
+def test_routers_side_by_side_make_one_delivery_of_each_message(real: Begin) -> None:
+    add(real, "https://b.example/")
+    stop = threading.Event()
+
+    def route() -> int:
+        routed, one = 0, verbs(real).route
+        while not stop.is_set():
+            routed += one()
+        return routed + one()
+
+    with ThreadPoolExecutor() as pool:
+        routers = [pool.submit(route) for _ in range(3)]
+        tell(real, 60)
+        stop.set()
+        assert sum(router.result() for router in routers) == 60
+    assert states(real) == {DeliveryState.PENDING: 60}
+
+
+def test_a_courier_writes_only_when_there_is_something_to_write(real: Begin) -> None:
+    opened: list[bool] = []
+
+    def noted(*, read_only: bool = False, snapshot: bool = False) -> UnitOfWork:
+        opened.append(read_only)
+        return real(read_only=read_only, snapshot=snapshot)
+
+    def writes() -> int:
+        return opened.count(False)
+
+    with running(courier(noted, Fake(lambda _: Answer(utc_now(), 0.0, status=200)))):
+        add(real, "https://b.example/")
+        eventually(lambda: len(opened) > 5)
+        assert writes() == 0
+        tell(real, 1)
+        eventually(lambda: states(real) == {DeliveryState.DELIVERED: 1})
+        seen = len(opened)
+        eventually(lambda: len(opened) > seen + 5)
+        assert writes() == 3  # it routes, claims and records
 
 
 def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:

@@ -22,7 +22,6 @@ from service.use_cases.administer import ChangePolicy
 from service.use_cases.deliver import (
     AcknowledgeMessages,
     ClaimDeliveries,
-    DeliveriesWait,
     Parcel,
     ReadOutbox,
     RecordAnswers,
@@ -32,7 +31,7 @@ from service.use_cases.predict import Predict
 from service.use_cases.prediction_ports import IdempotencyKey
 from service.use_cases.review import ClaimReview, CompleteReview
 from service.use_cases.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeUnitOfWork
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
 
 
@@ -126,10 +125,8 @@ def test_each_endpoint_gets_what_it_wants(post: Post) -> None:
 
 def test_what_nobody_wants_is_routed_to_nobody_once(post: Post) -> None:
     post.predict("0.9")
-    assert DeliveriesWait(post.database, post.clock)()
     assert RouteMessages(*post.parts)() == 1
     assert RouteMessages(*post.parts)() == 0
-    assert not DeliveriesWait(post.database, post.clock)()
     post.add()
     assert post.claim() == []
 
@@ -144,6 +141,35 @@ def test_many_messages_are_routed_whatever_the_size_of_a_transaction(post: Post)
     assert len(post.claim(room=1_000, share=1_000)) == 450
 
 
+def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post: Post) -> None:
+    """Or a busy service would route for ever and deliver nothing."""
+
+    class Busy(FakeDatabase):
+        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> FakeUnitOfWork:
+            with post.database() as transaction:
+                transaction.outbox.add(message())
+                transaction.commit()
+            return post.database(read_only=read_only)
+
+    route = RouteMessages(Busy(), post.clock, post.ids)
+    assert route() == 2  # from before the look, and from before the transaction
+    assert route() == 2
+
+
+def test_nobody_waits_for_a_courier_that_has_nothing_to_write(post: Post) -> None:
+    slow, disabled = post.add(), post.add()
+    alter = ChangeWebhook(*post.parts, allow_private=False)
+    post.predict("0.9", "note-1")
+    post.predict("0.8", "note-1")
+    assert len(post.claim()) == 2  # the second ones wait for them
+    alter(ADMIN, disabled.id, EndpointChange(disabled.url, enabled=False))
+    with post.database():  # whoever wants to write now has to wait
+        assert post.claim() == []
+        post.clock.advance(seconds=60)
+        assert post.claim(room=4, share=4, **{slow.id: 4}) == []
+    assert [parcel.endpoint for parcel in post.claim()] == [slow]
+
+
 def test_while_an_endpoint_is_disabled_its_deliveries_wait(post: Post) -> None:
     hook = post.add()
     alter = ChangeWebhook(*post.parts, allow_private=False)
@@ -151,7 +177,6 @@ def test_while_an_endpoint_is_disabled_its_deliveries_wait(post: Post) -> None:
     for text in ("0.8", "0.9"):
         post.predict(text, "note-1")
     assert post.claim() == []
-    assert not DeliveriesWait(post.database, post.clock)()
     alter(ADMIN, hook.id, EndpointChange("https://new.example/"))
     (first,) = post.claim()
     assert first.endpoint.url == "https://new.example/"
