@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from service.domain.audits import NOT_DRAWN, Selection
 from service.domain.errors import FieldFault
-from service.domain.text import escaped, json_faults, text_faults, unstorable
+from service.domain.text import escaped, is_plain, json_faults, text_faults, unstorable
 
 LONGEST_DOCUMENT_ID = 200
 """Characters; an index holds the id."""
@@ -67,12 +67,14 @@ class Document(NamedTuple):
         ['has both text and features; send one of them']
         """
         faults = []
-        if self.id is not None:
+        if self.id is not None and not is_plain(self.id, LONGEST_DOCUMENT_ID):
             faults += text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
         if self.text is not None and self.features is not None:
             faults.append(FieldFault(pointer, "has both text and features; send one of them"))
         elif self.text is not None:
-            faults += text_faults(self.text, f"{pointer}/text", longest=len(self.text))
+            longest = len(self.text)
+            if not is_plain(self.text, longest):
+                faults += text_faults(self.text, f"{pointer}/text", longest=longest)
         elif self.features is not None:
             faults += self._feature_faults(f"{pointer}/features")
         else:
