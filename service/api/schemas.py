@@ -183,18 +183,13 @@ def written_prediction(prediction: predictions.Prediction) -> bytes:
 def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
     """Return that body in parts; who joins those of many predictions copies them only once."""
     scored, name = prediction.scored, prediction.document.id
-    candidates, marginals, _, _ = written(scored)
-    # The first candidate is the prediction: its labels and confidence stand there already. Quotes
-    # within a label are escaped, so that these marks are none of its.
-    labels_and_confidence = candidates[2 : candidates.index(',"score":')]
+    labels_and_confidence, candidates_and_marginals, _, _ = written(scored)
     return (
         # An id of ours has nothing to escape.
         f'{{"id":"{prediction.id}","document_id":{"null" if name is None else quoted(name)},',
         labels_and_confidence,
         _written_route(prediction.decision, prediction.reason, prediction.threshold),
-        candidates,
-        ',"marginals":',
-        marginals,
+        candidates_and_marginals,
         _written_versions(
             scored.model_version,
             scored.calibrator_version,
@@ -207,7 +202,7 @@ def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> str:
     route = to_json({"decision": decision, "reason": reason, "threshold": threshold})
-    return f',{route[1:-1].decode()},"candidates":'
+    return f",{route[1:-1].decode()},"
 
 
 @lru_cache(maxsize=64)

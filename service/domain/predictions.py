@@ -142,14 +142,15 @@ class WrittenScores(NamedTuple):
 
     Attributes
     ----------
-    candidates, marginals : str
-        As callers are told: arrays of objects named like the classes' attributes.
+    first, told : str
+        As callers are told: members of an object, named like the classes' attributes. Those are
+        the labels and confidence of the first candidate, and all candidates and marginals.
     stored_candidates, stored_marginals : str
-        The same without what repeats, see `service.use_cases.written`.
+        Arrays of all without what repeats, see `service.use_cases.written`.
     """
 
-    candidates: str
-    marginals: str
+    first: str
+    told: str
     stored_candidates: str
     stored_marginals: str
 

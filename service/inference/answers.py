@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.predictor import SetPredictions, likely_columns
 from models.sets.candidates import RaggedSets, gather
-from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
+from service.domain.predictions import Candidate, Marginal, ScoredSet
 from service.inference.compiled_json import Sets, Shares, Words, write_answers
 from service.inference.json_numbers import JsonNumbers
 from service.use_cases.written import compact_json
@@ -67,7 +67,7 @@ class Answers:
         labels = np.ascontiguousarray(sets.labels, dtype=np.int32)
         scores = JsonNumbers.rounded(np.minimum(np.exp(sets.log_score), 1.0))
         told, shares = JsonNumbers.exact(confidences), self._told(predictions.marginals)
-        texts = write_answers(self._words, Sets(ends, bounds, labels, told, scores), shares)
+        written = write_answers(self._words, Sets(ends, bounds, labels, told, scores), shares)
         names, probabilities = self._names, shares.probabilities.values
 
         def candidate(place: int) -> Candidate:
@@ -82,11 +82,11 @@ class Answers:
         # are put together without a step of Python for each.
         firsts = ends[:-1]
         first_bounds, first_labels = gather(RaggedSets(bounds, labels), firsts)
-        first_names = [names[label] for label in first_labels.tolist()]
+        first_names = tuple([names[label] for label in first_labels.tolist()])
         surest = map(
             Candidate._make,
             zip(
-                [tuple(first_names[a:b]) for a, b in pairwise(first_bounds.tolist())],
+                [first_names[a:b] for a, b in pairwise(first_bounds.tolist())],
                 confidences[firsts].tolist(),
                 scores.values[firsts].tolist(),
                 strict=True,
@@ -104,7 +104,7 @@ class Answers:
             repeat(model_version),
             repeat(calibrator_version),
             replaced,
-            map(WrittenScores._make, texts),
+            written,
             strict=False,
         )
         return list(map(ScoredSet._make, columns))

@@ -11,44 +11,66 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from service.inference.json_numbers import Bytes, JsonNumbers, Places
+from service.domain.predictions import WrittenScores
+from service.inference.compiled_text import (
+    ROOM,
+    Bytes,
+    Eights,
+    Places,
+    Texts,
+    eights,
+    end_to_end,
+    put,
+)
+from service.inference.json_numbers import JsonNumbers
 
 Columns = NDArray[np.int32]
 
+_TOLD_SETS = ['"candidates":[', '{"labels":[', '],"confidence":', ',"score":', "},", "]"]
+_STORED_SETS = ["[", "[[", "],", ",", "],", "]"]
+"""What stands before all sets, before, between and behind the parts of one, and behind all."""
 
-def _bytes(text: bytes) -> Bytes:
-    return np.frombuffer(text, dtype=np.uint8)
+_TOLD_SHARES = [',"marginals":[', "},", "]"]
+_STORED_SHARES = ["[", "],", "]"]
+"""What stands before all marginals, behind one, and behind all."""
 
+_FIRST_SET = ['"labels":[', '],"confidence":']
 
-_OPEN, _CLOSE, _COMMA, _ZERO = (ord(mark) for mark in "[],0")
-_TEN = 10
-
-_Marks = tuple[Bytes, ...]
-_TOLD_SET = tuple(map(_bytes, (b'{"labels":[', b'],"confidence":', b',"score":', b"}")))
-_STORED_SET = tuple(map(_bytes, (b"[[", b"],", b",", b"]")))
-_TOLD_SHARE = tuple(map(_bytes, (b'{"label":', b',"probability":', b"}")))
-_STORED_SHARE = tuple(map(_bytes, (b"[", b",", b"]")))
-"""What stands before, between and behind the parts of a set, and of a marginal."""
-
-_Texts = tuple[Bytes, Places]
-"""Texts behind each other, and where each begins."""
+_AT_TOLD_SETS = 0
+_AT_STORED_SETS = _AT_TOLD_SETS + len(_TOLD_SETS)
+_AT_TOLD_SHARES = _AT_STORED_SETS + len(_STORED_SETS)
+_AT_STORED_SHARES = _AT_TOLD_SHARES + len(_TOLD_SHARES)
+_AT_FIRST_SET = _AT_STORED_SHARES + len(_STORED_SHARES)
 
 
 class Words:
-    """Finished JSON strings, end to end.
+    """What is known of the JSON before there are numbers, in pieces that are as long as can be.
 
     Parameters
     ----------
     written : list of str
         A string of JSON for each label, in the order of the model's columns.
+
+    Attributes
+    ----------
+    marks : Texts
+        Those above.
+    members : Texts
+        For each label how a list has it by name, then for each how one has it by place.
+    told_shares, stored_shares : Texts
+        For each label the beginning of a marginal.
+    is_ascii : bool
+        Every character takes one byte.
     """
 
     def __init__(self, written: list[str]) -> None:
-        encoded = [word.encode() for word in written]
-        self.text = _bytes(b"".join(encoded))
+        marks = _TOLD_SETS + _STORED_SETS + _TOLD_SHARES + _STORED_SHARES + _FIRST_SET
+        self.marks = end_to_end(marks)
+        names, places = [f"{word}," for word in written], [f"{n}," for n in range(len(written))]
+        self.members = end_to_end(names + places)
+        self.told_shares = end_to_end([f'{{"label":{word},"probability":' for word in written])
+        self.stored_shares = end_to_end([f"[{word}," for word in written])
         self.is_ascii = all(map(str.isascii, written))
-        self.starts = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum([len(word) for word in encoded], out=self.starts[1:])
 
 
 class Sets(NamedTuple):
@@ -81,181 +103,149 @@ class Shares(NamedTuple):
     probabilities: JsonNumbers
 
 
-def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each document's candidates and marginals as told, then both as stored."""
-    out, ends = _write(
-        (words.text, words.starts),
-        (_TOLD_SET, _TOLD_SHARE, _STORED_SET, _STORED_SHARE),
-        (*sets[:3], sets.confidences[1:], sets.scores[1:]),
-        (*shares[:2], shares.probabilities[1:]),
-        words.is_ascii,
-    )
-    text = str(out.data, "utf-8")  # which is cut several times faster than parts are decoded
+def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[WrittenScores]:
+    """Yield what is written of each document; each has a candidate or more."""
+    of_words = words.marks, words.members, words.told_shares, words.stored_shares
+    of_sets = *sets[:3], sets.confidences.texts, sets.scores.texts
+    of_shares = *shares[:2], shares.probabilities.texts
+    out = np.empty(_size(of_words, of_sets, of_shares), dtype=np.uint8)
+    size, ends = _write(out, eights(out), of_words, of_sets, of_shares, words.is_ascii)
+    text = str(out.data[:size], "utf-8")  # which is cut several times faster than parts are decoded
     parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
-    return zip(parts, parts, parts, parts, strict=True)
+    return map(WrittenScores._make, zip(parts, parts, parts, parts, strict=True))
 
 
-_OfSets = tuple[Places, Places, Columns, _Texts, _Texts]
-_OfShares = tuple[Places, Columns, _Texts]
+_OfWords = tuple[Texts, Texts, Texts, Texts]
+_OfSets = tuple[Places, Places, Columns, Texts, Texts]
+_OfShares = tuple[Places, Columns, Texts]
 
 
 @njit(cache=True, nogil=True)
-def _write(
-    words: _Texts,
-    marks: tuple[_Marks, _Marks, _Marks, _Marks],
+def _size(words: _OfWords, sets: _OfSets, shares: _OfShares) -> int:
+    """Return how many bytes there are at most, and the room behind them."""
+    marks, members, told_shares, stored_shares = words
+    doc_indptr, set_indptr, labels, confidences, scores = sets
+    _, share_labels, probabilities = shares
+    n_labels = len(told_shares[1]) - 1
+    n_groups = len(doc_indptr) + len(set_indptr) + len(share_labels)
+    size: int = ROOM + n_groups * marks[1][-1]
+    size += 3 * confidences[1][-1] + 2 * (scores[1][-1] + probabilities[1][-1])
+    longest_place = _length(members, 2 * n_labels - 1)
+    for label in labels:
+        size += 3 * max(_length(members, label), longest_place)
+    for label in share_labels:
+        size += _length(told_shares, label) + _length(stored_shares, label)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def _length(texts: Texts, which: int) -> int:
+    return int(texts[1][which + 1] - texts[1][which])
+
+
+@njit(cache=True, nogil=True)
+def _write(  # noqa: PLR0917 -- compiled code has no objects to group them
+    text: Bytes,
+    out: Eights,
+    words: _OfWords,
     sets: _OfSets,
     shares: _OfShares,
     is_ascii: bool,
-) -> tuple[Bytes, Places]:
-    """Return the bytes of all texts, and where each begins, in characters."""
-    told_set, told_share, stored_set, stored_share = marks
+) -> tuple[int, Places]:
+    """Fill ``text``, whose eights are ``out``.
+
+    Returns how many bytes there are, and where each document's texts begin, in characters.
+    """
+    marks, members, told_shares, stored_shares = words
     doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
-    among = np.full(len(words[1]) - 1, -1, dtype=np.int64)  # where a label is in the shares
-    unnamed = among.copy()
-    out = np.empty(_size(words, marks, sets, shares), dtype=np.uint8)
+    n_labels = len(told_shares[1]) - 1
+    by_name = np.arange(n_labels)
+    by_place = by_name.copy()  # of those among the shares
     ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
     at = end = 0
     for document in range(len(doc_indptr) - 1):
         first, last = share_indptr[document], share_indptr[document + 1]
-        at = _put_sets(out, at, document, words, told_set, sets, unnamed)
+        at = _put_first(out, at, doc_indptr[document], marks, members, sets)
         ends[end + 1] = at
-        at = _put_shares(out, at, document, words, told_share, shares)
+        at = _put_sets(out, at, document, marks, _AT_TOLD_SETS, members, by_name, sets)
+        at = _put_shares(out, at, document, marks, _AT_TOLD_SHARES, told_shares, shares)
         ends[end + 2] = at
         for place in range(first, last):
-            among[share_labels[place]] = place - first
-        at = _put_sets(out, at, document, words, stored_set, sets, among)
+            by_place[share_labels[place]] = n_labels + place - first
+        at = _put_sets(out, at, document, marks, _AT_STORED_SETS, members, by_place, sets)
         for place in range(first, last):
-            among[share_labels[place]] = -1
+            by_place[share_labels[place]] = share_labels[place]
         ends[end + 3] = at
-        at = _put_shares(out, at, document, words, stored_share, shares)
-        ends[end + 4] = at
+        at = _put_shares(out, at, document, marks, _AT_STORED_SHARES, stored_shares, shares)
         end += 4
+        ends[end] = at
     if not is_ascii:
-        _count_characters(out, ends)
-    return out[:at], ends
+        _count_characters(text, ends)
+    return at, ends
 
 
 @njit(cache=True, nogil=True)
-def _size(
-    words: _Texts,
-    marks: tuple[_Marks, _Marks, _Marks, _Marks],
-    sets: _OfSets,
-    shares: _OfShares,
+def _put_first(  # noqa: PLR0917 -- as above
+    out: Eights, at: int, one: int, marks: Texts, members: Texts, sets: _OfSets
 ) -> int:
-    """Return how many bytes there are at most."""
-    told_set, told_share, stored_set, stored_share = marks
-    starts = words[1]
-    doc_indptr, set_indptr, labels, confidences, scores = sets
-    _, share_labels, probabilities = shares
-    size = 2 * (len(confidences[0]) + len(scores[0]) + len(probabilities[0]))
-    size += 8 * len(doc_indptr) + len(set_indptr) * (_around(told_set) + _around(stored_set))
-    size += len(share_labels) * (_around(told_share) + _around(stored_share))
-    digits = 1
-    while len(starts) >= _TEN**digits:
-        digits += 1
-    for label in labels:  # or its place, which has no more digits, and a comma
-        size += 2 * (max(starts[label + 1] - starts[label], digits) + 1)
-    for label in share_labels:
-        size += 2 * (starts[label + 1] - starts[label])
-    return size
+    """Put the labels and the confidence of a document's first candidate."""
+    _, set_indptr, labels, confidences, _ = sets
+    at = put(out, at, marks, _AT_FIRST_SET)
+    for place in range(set_indptr[one], set_indptr[one + 1]):
+        at = put(out, at, members, labels[place])
+    at -= set_indptr[one + 1] > set_indptr[one]  # the last comma
+    at = put(out, at, marks, _AT_FIRST_SET + 1)
+    return put(out, at, confidences, one)
 
 
 @njit(cache=True, nogil=True)
-def _around(marks: _Marks) -> int:
-    size = 1  # a comma
-    for mark in marks:
-        size += len(mark)
-    return size
-
-
-@njit(cache=True, nogil=True)
-def _put(out: Bytes, at: int, text: Bytes, first: int, last: int) -> int:
-    # Of places without a sign nobody asks whether they count from the end: a tenth of the time.
-    for step in range(last - first):
-        out[np.uint64(at + step)] = text[np.uint64(first + step)]
-    return at + last - first
-
-
-@njit(cache=True, nogil=True)
-def _put_mark(out: Bytes, at: int, mark: Bytes) -> int:
-    return _put(out, at, mark, 0, len(mark))
-
-
-@njit(cache=True, nogil=True)
-def _put_text(out: Bytes, at: int, texts: _Texts, which: int) -> int:
-    return _put(out, at, texts[0], texts[1][which], texts[1][which + 1])
-
-
-@njit(cache=True, nogil=True)
-def _put_place(out: Bytes, at: int, place: int) -> int:
-    """Put a whole number that is not negative."""
-    least = 1
-    while place // least >= _TEN:
-        least *= _TEN
-    while least > 0:
-        out[at] = _ZERO + place // least % _TEN
-        at += 1
-        least //= _TEN
-    return at
-
-
-@njit(cache=True, nogil=True)
-def _put_sets(  # noqa: PLR0917 -- compiled code has no objects to group them
-    out: Bytes,
+def _put_sets(  # noqa: PLR0917 -- as above
+    out: Eights,
     at: int,
     document: int,
-    words: _Texts,
-    marks: _Marks,
+    marks: Texts,
+    mark: int,
+    members: Texts,
+    naming: Places,
     sets: _OfSets,
-    among: Places,
 ) -> int:
-    """Put a document's candidates; labels that are ``among`` the shares by their place there."""
+    """Put a document's candidates; of all but the first, labels as ``naming`` has them."""
     doc_indptr, set_indptr, labels, confidences, scores = sets
-    out[at] = _OPEN
-    at += 1
-    for one in range(doc_indptr[document], doc_indptr[document + 1]):
-        is_first = one == doc_indptr[document]
-        if not is_first:
-            out[at] = _COMMA
-            at += 1
-        at = _put_mark(out, at, marks[0])
+    first, last = doc_indptr[document], doc_indptr[document + 1]
+    at = put(out, at, marks, mark)
+    for one in range(first, last):
+        at = put(out, at, marks, mark + 1)
         for place in range(set_indptr[one], set_indptr[one + 1]):
-            if place > set_indptr[one]:
-                out[at] = _COMMA
-                at += 1
             label = labels[place]
-            if is_first or among[label] < 0:
-                at = _put_text(out, at, words, label)
-            else:
-                at = _put_place(out, at, among[label])
-        at = _put_mark(out, at, marks[1])
-        at = _put_text(out, at, confidences, one)
-        at = _put_mark(out, at, marks[2])
-        at = _put_text(out, at, scores, one)
-        at = _put_mark(out, at, marks[3])
-    out[at] = _CLOSE
-    return at + 1
+            at = put(out, at, members, naming[label] if one > first else label)
+        at -= set_indptr[one + 1] > set_indptr[one]
+        at = put(out, at, marks, mark + 2)
+        at = put(out, at, confidences, one)
+        at = put(out, at, marks, mark + 3)
+        at = put(out, at, scores, one)
+        at = put(out, at, marks, mark + 4)
+    return put(out, at - 1, marks, mark + 5)
 
 
 @njit(cache=True, nogil=True)
 def _put_shares(  # noqa: PLR0917 -- as above
-    out: Bytes, at: int, document: int, words: _Texts, marks: _Marks, shares: _OfShares
+    out: Eights,
+    at: int,
+    document: int,
+    marks: Texts,
+    mark: int,
+    beginnings: Texts,
+    shares: _OfShares,
 ) -> int:
     """Put a document's marginals."""
     indptr, labels, probabilities = shares
-    out[at] = _OPEN
-    at += 1
-    for place in range(indptr[document], indptr[document + 1]):
-        if place > indptr[document]:
-            out[at] = _COMMA
-            at += 1
-        at = _put_mark(out, at, marks[0])
-        at = _put_text(out, at, words, labels[place])
-        at = _put_mark(out, at, marks[1])
-        at = _put_text(out, at, probabilities, place)
-        at = _put_mark(out, at, marks[2])
-    out[at] = _CLOSE
-    return at + 1
+    first, last = indptr[document], indptr[document + 1]
+    at = put(out, at, marks, mark)
+    for place in range(first, last):
+        at = put(out, at, beginnings, labels[place])
+        at = put(out, at, probabilities, place)
+        at = put(out, at, marks, mark + 1)
+    return put(out, at - (last > first), marks, mark + 2)
 
 
 @njit(cache=True, nogil=True)

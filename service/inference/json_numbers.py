@@ -11,8 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
+from service.inference.compiled_text import ROOM, Bytes, Places, Texts, eights
+
 Floats = NDArray[np.float64]
 
 _CLOSE, _COMMA, _POINT, _MINUS, _E = (ord(mark) for mark in "],.-e")
@@ -42,7 +42,7 @@ class JsonNumbers(NamedTuple):
     values : float64 ndarray of shape (n,)
         Finite.
     text : uint8 ndarray
-        What ``to_json`` writes for each, behind each other.
+        What ``to_json`` writes for each, behind each other, and room behind them.
     starts : int64 ndarray of shape (n + 1,)
         Where each begins in ``text``.
     """
@@ -50,6 +50,11 @@ class JsonNumbers(NamedTuple):
     values: Floats
     text: Bytes
     starts: Places
+
+    @property
+    def texts(self) -> Texts:
+        """As compiled code puts them."""
+        return eights(self.text), self.starts
 
     @classmethod
     def exact(cls, values: Floats) -> Self:
@@ -87,7 +92,8 @@ class JsonNumbers(NamedTuple):
 @njit(cache=True, nogil=True)
 def _cut(numbers: Bytes) -> tuple[Bytes, Places]:
     """Return the numbers of a JSON array without what is between them, and where each begins."""
-    out, starts = np.empty(len(numbers), dtype=np.uint8), np.zeros(len(numbers), dtype=np.int64)
+    out = np.empty(len(numbers) + ROOM, dtype=np.uint8)
+    starts = np.zeros(len(numbers), dtype=np.int64)
     at = count = 0
     for digit in numbers[1:]:  # behind the bracket
         if digit not in (_COMMA, _CLOSE):
@@ -96,14 +102,14 @@ def _cut(numbers: Bytes) -> tuple[Bytes, Places]:
         elif at > 0:
             count += 1
             starts[count] = at
-    return out[:at], starts[: count + 1]
+    return out, starts[: count + 1]
 
 
 @njit(cache=True, nogil=True)
 def _round(values: Floats) -> tuple[Floats, Bytes, Places, bool]:
     """Round and write; NaN is left of numbers outside [1e-17, 1], 0 apart. Tells if any are."""
     near = np.empty(len(values))
-    text = np.empty(_LONGEST * len(values), dtype=np.uint8)
+    text = np.empty(_LONGEST * len(values) + ROOM, dtype=np.uint8)
     starts = np.zeros(len(values) + 1, dtype=np.int64)
     at = 0
     left = False
@@ -126,7 +132,7 @@ def _round(values: Floats) -> tuple[Floats, Bytes, Places, bool]:
             near[n] = np.nan
             left = True
         starts[n + 1] = at
-    return near, text[:at], starts, left
+    return near, text, starts, left
 
 
 @njit(cache=True, nogil=True)

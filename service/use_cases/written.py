@@ -53,8 +53,13 @@ def write_scores(candidates: Sequence[Candidate], marginals: Sequence[Marginal])
         ([places.get(label, label) for label in labels] if rank else labels, confidence, score)
         for rank, (labels, confidence, score) in enumerate(candidates)
     ]
+    first = {"labels": candidates[0].labels, "confidence": candidates[0].confidence}
+    told = {"candidates": sets, "marginals": shares}
     return WrittenScores(
-        compact_json(sets), compact_json(shares), compact_json(stored), compact_json([*marginals])
+        compact_json(first)[1:-1],
+        compact_json(told)[1:-1],
+        compact_json(stored),
+        compact_json([*marginals]),
     )
 
 

@@ -55,8 +55,9 @@ def test_what_is_told_and_stored_is_what_the_objects_say_to_the_last_bit(
             tuple(Marginal(words[label], next(of_shares)) for label, _ in told),
         )
         assert written == write_scores(*said)
-        for kept in (written[2:], written[:2]):  # now, and in earlier versions
-            read = read_scores(*map(json.loads, kept))
+        now = map(json.loads, (written.stored_candidates, written.stored_marginals))
+        earlier = json.loads(f"{{{written.told}}}")
+        for read in (read_scores(*now), read_scores(**earlier)):
             assert read == said
             assert repr(read) == repr(said)  # -0.0 too
 
