@@ -41,15 +41,14 @@ class FakeOutbox(_Repository):
         for message in messages:
             self.add(message)
 
-    def any_unrouted(self) -> bool:
-        return bool(self.unrouted(1))
-
     def unrouted(self, limit: int) -> list[Message]:
         waiting = (m for m in self.outgoing.messages.values() if m.id not in self.outgoing.routed)
         return list(itertools.islice(waiting, limit))
 
-    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> None:
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
+        already = self.outgoing.routed.keys() & set(message_ids)
         self.outgoing.routed.update(dict.fromkeys(message_ids, now))
+        return not already
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         order = list(self.outgoing.messages)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     update,
 )
 
+from service.db.bulk import RowInsert
 from service.db.outbox import to_message
 from service.db.tables import (
     DEAD,
@@ -29,6 +30,13 @@ from service.db.tables import (
 from service.domain.delivery import Answer, Attempt, Delivery, DeliveryState
 from service.domain.identity import is_id
 from service.use_cases.paging import Page
+
+_INSERT = RowInsert(
+    deliveries,
+    alike=[
+        ("state", "attempt", "token", "due_at", "lease_expires_at", "created_at", "finished_at")
+    ],
+)
 
 _COLUMN = deliveries.c
 _WHOLE = select(deliveries, outbox_messages).join(
@@ -54,6 +62,8 @@ class SqlDeliveries:
         self._connection = connection
 
     def add(self, new: Sequence[Delivery]) -> None:
+        if not new:
+            return
         wanted = {delivery.message.id for delivery in new}
         found = self._connection.execute(
             select(outbox_messages.c.id, outbox_messages.c.ordinal).where(
@@ -72,8 +82,7 @@ class SqlDeliveries:
             }
             for delivery in new
         ]
-        if rows:
-            self._connection.execute(insert(deliveries), rows)
+        _INSERT(self._connection, {name: [row[name] for row in rows] for name in rows[0]})
 
     def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None:
         if not is_id(delivery_id):

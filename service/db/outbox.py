@@ -42,27 +42,25 @@ class SqlOutbox:
     def add_all(self, messages: Sequence[Message]) -> None:
         adding(self._connection.dialect, messages)(self._connection)
 
-    def any_unrouted(self) -> bool:
-        found = self._connection.execute(select(outbox_messages.c.ordinal).where(UNROUTED).limit(1))
-        return found.first() is not None
-
     def unrouted(self, limit: int) -> list[Message]:
-        # No SKIP LOCKED: the second router must wait for the first, as the port says.
         rows = self._connection.execute(
-            select(outbox_messages)
-            .where(UNROUTED)
-            .order_by(outbox_messages.c.ordinal)
-            .limit(limit)
-            .with_for_update()
+            select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal).limit(limit)
         )
         return [to_message(row) for row in rows.mappings()]
 
-    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> None:
-        self._connection.execute(
-            update(outbox_messages)
-            .where(outbox_messages.c.id.in_(message_ids))
-            .values(routed_at=now)
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
+        column = outbox_messages.c
+        # Locked in order, so that routers wait for one another and not each for the other.
+        found = (
+            select(column.id)
+            .where(UNROUTED, column.id.in_(message_ids))
+            .order_by(column.ordinal)
+            .with_for_update()
         )
+        marked = self._connection.execute(
+            update(outbox_messages).where(column.id.in_(found)).values(routed_at=now)
+        )
+        return marked.rowcount == len(message_ids)
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         column = outbox_messages.c

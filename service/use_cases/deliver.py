@@ -70,36 +70,35 @@ class RouteMessages:
 
     def __call__(self) -> int:
         """Return how many messages were routed."""
-        # Asked for every second: no need to hold up who writes.
-        with self.begin(read_only=True) as transaction:
-            if not transaction.outbox.any_unrouted():
-                return 0
         total = 0
         while True:
-            routed = self._route_some()
-            total += routed
+            # Read before it is this one's turn to write, so that others wait less for it.
+            with self.begin(read_only=True) as transaction:
+                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION)
+            if messages and self._route(messages):
+                total += len(messages)
             # What was written meanwhile can wait: under load there would be no end to it, and many
             # messages at once take little longer than one.
-            if routed < _ROUTED_PER_TRANSACTION:
+            if len(messages) < _ROUTED_PER_TRANSACTION:
                 return total
 
-    def _route_some(self) -> int:
+    def _route(self, messages: Sequence[Message]) -> bool:
         with self.begin() as transaction:
-            messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION)
-            if messages:
-                now = self.now()
-                endpoints = transaction.endpoints.all()
-                transaction.deliveries.add(
-                    [
-                        Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
-                        for message in messages
-                        for endpoint in endpoints
-                        if endpoint.wants(message.type)
-                    ]
-                )
-                transaction.outbox.mark_routed([message.id for message in messages], now)
-                transaction.commit()
-        return len(messages)
+            now = self.now()
+            if not transaction.outbox.mark_routed([message.id for message in messages], now):
+                return False
+            # After the mark, or an endpoint could miss what is written once it has been added.
+            endpoints = transaction.endpoints.all()
+            transaction.deliveries.add(
+                [
+                    Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
+                    for message in messages
+                    for endpoint in endpoints
+                    if endpoint.wants(message.type)
+                ]
+            )
+            transaction.commit()
+        return True
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,8 @@ class ClaimDeliveries:
             Most attempts under way to one endpoint, so that one that hangs leaves room to others.
         """
         claimed: list[Parcel] = []
-        with self.begin(read_only=True) as transaction:  # as above
+        # Asked for every second: no need to hold up who writes.
+        with self.begin(read_only=True) as transaction:
             due = transaction.deliveries.due_endpoints(self.now())
         waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
         if not waiting:

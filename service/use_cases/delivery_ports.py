@@ -16,17 +16,15 @@ class Outbox(Protocol):
     def add_all(self, messages: Sequence[Message]) -> None:
         """Write messages in this order."""
 
-    def any_unrouted(self) -> bool:
-        """Tell, without a lock, whether a message has no deliveries yet."""
-
     def unrouted(self, limit: int) -> list[Message]:
-        """Lock and return the oldest messages that have no deliveries yet, in order.
+        """List the oldest messages that have no deliveries yet, in order."""
 
-        Whoever else asks waits until this transaction ends, so that nobody makes deliveries of a
-        later message while those of an earlier one are not there yet.
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
+        """Note that messages have their deliveries; False when one of them had them already.
+
+        Whoever else marks one of them waits until this transaction ends. So who routes the oldest
+        messages never makes deliveries of a later one while those of an earlier are not there yet.
         """
-
-    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> None: ...
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         """List, oldest first, what a client has not acknowledged."""
