@@ -739,10 +739,15 @@ class FakeJobs(_Repository):
             raise JobUnfinished("Another job with the same key is queued or running.")
         self.contents.jobs[job.id] = job
 
+    def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
+        return any(self._claimable(kinds, now))
+
+    def _claimable(self, kinds: Sequence[str], now: datetime) -> list[Job]:
+        jobs = self.contents.jobs.values()
+        return [job for job in jobs if job.kind in kinds and job.claimable(now)]
+
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        claimable = [
-            job for job in self.contents.jobs.values() if job.kind in kinds and job.claimable(now)
-        ]
+        claimable = self._claimable(kinds, now)
         if not claimable:
             return None
         first = min(claimable, key=lambda job: (job.lease_expires_at is None, job.due_at, job.id))

@@ -71,15 +71,12 @@ class SqlJobs:
         items = tuple(_to_job(row) for row in rows[:limit])
         return Page(items, items[-1].id if len(rows) > limit else None)
 
+    def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
+        return any(self._one(query) for query in _claimable(kinds, now))
+
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        # Two queries, so that each reads its own small index; the abandoned job goes first, since
-        # it has waited for longer.
-        wanted = select(jobs).where(jobs.c.kind.in_(kinds))
-        abandoned = wanted.where(RUNNING, jobs.c.lease_expires_at <= now).order_by(
-            jobs.c.lease_expires_at, jobs.c.id
-        )
-        due = wanted.where(QUEUED, jobs.c.due_at <= now).order_by(jobs.c.due_at, jobs.c.id)
-        found = self._first(abandoned) or self._first(due)
+        abandoned, due = _claimable(kinds, now)
+        found = self._lock(abandoned) or self._lock(due)
         if found is None:
             return None
         claimed = found.claimed(now, lease)
@@ -108,12 +105,25 @@ class SqlJobs:
         )
         return self._connection.execute(update(jobs).where(*held).values(values)).rowcount == 1
 
-    def _first(self, query: Select[tuple[object, ...]]) -> Job | None:
-        return self._one(query.limit(1).with_for_update(skip_locked=True))
+    def _lock(self, query: Select[tuple[object, ...]]) -> Job | None:
+        return self._one(query.with_for_update(skip_locked=True))
 
     def _one(self, query: Select[tuple[object, ...]]) -> Job | None:
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _to_job(row)
+
+
+def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object, ...]]]:
+    # Two queries, so that each reads its own small index; the abandoned job goes first, since it
+    # has waited for longer.
+    column = jobs.c
+    wanted = select(jobs).where(column.kind.in_(kinds)).limit(1)
+    return [
+        wanted.where(RUNNING, column.lease_expires_at <= now).order_by(
+            column.lease_expires_at, column.id
+        ),
+        wanted.where(QUEUED, column.due_at <= now).order_by(column.due_at, column.id),
+    ]
 
 
 def _changing(job: Job) -> dict[str, object]:

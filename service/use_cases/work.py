@@ -75,6 +75,10 @@ class ClaimJob:
         A job that took down every worker that touched it is given up here, since none of them
         lived to record a failure.
         """
+        # Asked for every second, as above.
+        with self.begin(read_only=True) as transaction:
+            if not transaction.jobs.any_due(kinds, self.now()):
+                return None
         while True:
             with self.begin() as transaction:
                 now = self.now()

@@ -38,6 +38,9 @@ class Jobs(Protocol):
     def page(self, wanted: "JobFilter", *, after: str | None, limit: int) -> Page[Job]:
         """List newest first."""
 
+    def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
+        """Tell, without a lock, whether `claim` finds a job."""
+
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
         """Lease the next due job of these kinds, or one whose worker has gone silent."""
 

@@ -23,9 +23,13 @@ def enqueue(begin: Begin, *jobs: Job) -> list[bool]:
 
 
 def claim(begin: Begin, *kinds: str, minutes: float = 0) -> Job | None:
+    asked = kinds or ("fit",), START + minutes * MINUTE
+    with begin(read_only=True) as transaction:
+        due = transaction.jobs.any_due(*asked)
     with begin() as transaction:
-        found = transaction.jobs.claim(kinds or ("fit",), START + minutes * MINUTE, MINUTE)
+        found = transaction.jobs.claim(*asked, MINUTE)
         transaction.commit()
+    assert due == (found is not None)
     return found
 
 

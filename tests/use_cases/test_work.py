@@ -74,6 +74,14 @@ def test_a_job_waits_for_its_time(yard: Yard) -> None:
     assert yard.claim(KINDS) is not None
 
 
+def test_nobody_waits_for_a_worker_that_finds_no_job(yard: Yard) -> None:
+    yard.enqueue("fit", after=timedelta(seconds=30))
+    with yard.database():  # whoever wants to write now has to wait
+        assert yard.claim(KINDS) is None
+    yard.now.advance(seconds=30)
+    assert yard.claim(KINDS) is not None
+
+
 def test_one_job_of_a_key_is_unfinished_at_a_time(yard: Yard) -> None:
     assert yard.enqueue("fit", key="fit") is not None
     assert yard.enqueue("fit", key="fit") is None
