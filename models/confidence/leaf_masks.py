@@ -6,15 +6,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from models.bits import lowest_bit
 from models.sets.candidates import RaggedSets
 
 MAX_LEAVES = 64  # the leaves of one tree fit one 64-bit mask
-
-# Place of the lowest bit of a power of two, found by multiplication with a de Bruijn sequence.
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_PLACE = np.zeros(64, dtype=np.int64)
-for _bit in range(64):
-    _PLACE[((int(_DE_BRUIJN) << _bit) & (2**64 - 1)) >> 58] = _bit
 
 
 class LeafMasks(NamedTuple):
@@ -149,7 +144,6 @@ def sum_masked(
     out = np.empty(len(dense))
     n_trees = len(masks.leaf_start)
     reach = np.empty(n_trees, dtype=np.uint64)
-    one = np.uint64(1)
     for i in range(len(dense)):
         reach[:] = ~np.uint64(0)
         for column in range(dense.shape[1]):
@@ -163,8 +157,6 @@ def sum_masked(
                 reach[masks.label_tree[test]] &= masks.label_mask[test]
         total = base_margin
         for tree in range(n_trees):
-            lowest = reach[tree] & (~reach[tree] + one)
-            place = _PLACE[np.int64((lowest * _DE_BRUIJN) >> np.uint64(58))]
-            total += masks.leaf[masks.leaf_start[tree] + place]
+            total += masks.leaf[masks.leaf_start[tree] + lowest_bit(reach[tree])]
         out[i] = total
     return out

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from models.confidence.calibrators import BoostedSets
-from models.confidence.leaf_masks import _DE_BRUIJN, _PLACE
 from tests.models.confidence.tables import make_table
 
 
@@ -28,8 +27,3 @@ def test_values_exactly_on_a_split_fail_its_test():
     on_split = table.take(np.arange(4))
     on_split.dense[:, column] = trees.nodes.split[trees.nodes.root[0]]
     np.testing.assert_array_equal(trees.margin(on_split), trees.margin(on_split, n_trees=5))
-
-
-def test_every_bit_is_found():
-    places = [_PLACE[((1 << bit) * int(_DE_BRUIJN) & (2**64 - 1)) >> 58] for bit in range(64)]
-    assert places == list(range(64))

@@ -50,6 +50,18 @@ def test_vectors_equal_those_of_scikit_learn(n_copies):
     np.testing.assert_allclose(vectors.toarray(), theirs.transform(fresh).toarray(), atol=1e-6)
 
 
+def test_the_columns_of_a_large_vocabulary_ascend_and_count_as_by_scikit_learn():
+    chosen = np.random.default_rng(0).integers(0, 20_000, (40, 500)) ** 2 // 20_000
+    texts = [" ".join(f"w{number}" for number in row) for row in chosen]
+    theirs = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True).fit(texts)
+    ours = TextVectorizer(min_df=1).fit(texts)
+    vectors, expected = ours.transform(texts), theirs.transform(texts)
+    assert vectors.shape[1] > 64**2
+    expected.sort_indices()
+    np.testing.assert_array_equal(vectors.indices, expected.indices)
+    np.testing.assert_allclose(vectors.data, expected.data, atol=1e-6)
+
+
 def test_pairs_equal_those_of_scikit_learn_where_every_word_is_known():
     theirs = TfidfVectorizer(token_pattern=r"\w+", sublinear_tf=True, ngram_range=(1, 2)).fit(TEXTS)
     ours = TextVectorizer(bigrams=True).fit(TEXTS)
