@@ -28,7 +28,7 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from service.domain.history import Event, prediction_created
+from service.domain.history import Event, Origin, prediction_created
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey
 from service.domain.predictions import (
@@ -322,7 +322,7 @@ class FakePredictions(_Repository):
     """Stored predictions."""
 
     def add_all(self, predictions: Sequence[NewPrediction]) -> None:
-        for prediction, origin, idempotency in predictions:
+        for prediction, (caller, _, idempotency, request_id) in predictions:
             if idempotency is not None:
                 name = (prediction.client_id, idempotency.key)
                 if name in self.contents.idempotency:
@@ -330,7 +330,7 @@ class FakePredictions(_Repository):
                 self.contents.idempotency[name] = (prediction.id, idempotency.request_digest)
             self.contents.predictions[prediction.id] = prediction
             self.contents.events[prediction.id] = prediction_created(
-                origin,
+                Origin(caller.name, request_id, caller.address),
                 id=prediction.id,
                 client_id=prediction.client_id,
                 at=prediction.created_at,

@@ -11,7 +11,8 @@ from service.use_cases.breaker import BreakerRule, GetBreaker, WatchAudits
 from service.use_cases.breaker_reset import ResetBreaker
 from service.use_cases.certify import Certify, Schedule
 from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict, Submission
+from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import Submission
 from service.use_cases.review import ClaimReview, CompleteReview
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change

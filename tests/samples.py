@@ -13,7 +13,6 @@ from service.domain.delivery import (
     MessageType,
     SigningSecret,
 )
-from service.domain.history import Origin
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey, Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
@@ -22,7 +21,7 @@ from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, Threshold
 from service.domain.versions import ModelVersion
 from service.domain.work import Job
 from service.use_cases.ports import UnitOfWork
-from service.use_cases.prediction_ports import IdempotencyKey, NewPrediction
+from service.use_cases.prediction_ports import IdempotencyKey, Submission
 from tests.fakes import START, FakeIds, scored_set
 
 CLIENT = Caller("019b7a0b-0000-7000-9000-000000000001", "billing", Role.CLIENT)
@@ -63,8 +62,10 @@ def add_predictions(
     transaction: UnitOfWork, *made: Prediction, idempotency: IdempotencyKey | None = None
 ) -> None:
     """Store predictions as answers to requests of a client."""
-    origin = Origin(CLIENT.name, "req-7", "192.0.2.7")
-    transaction.predictions.add_all([NewPrediction(one, origin, idempotency) for one in made])
+    caller = CLIENT.calling_from("192.0.2.7")
+    transaction.predictions.add_all(
+        [(one, Submission(caller, one.document, idempotency, "req-7")) for one in made]
+    )
 
 
 def task(of: Prediction | None = None) -> ReviewTask:

@@ -24,7 +24,7 @@ from service.security.limits import KeyLimits
 from service.security.oidc import OpenIdConnect
 from service.telemetry import Metrics
 from service.tracing import Tracing
-from service.use_cases.predict import Submission
+from service.use_cases.prediction_ports import Submission
 from service.use_cases.verbs import Verbs
 
 MOST_CACHED_KEYS = 10_000

@@ -22,8 +22,7 @@ from service.domain.errors import (
 )
 from service.domain.people import Caller
 from service.domain.predictions import Prediction as Stored
-from service.use_cases.predict import Submission
-from service.use_cases.prediction_ports import IdempotencyKey, PredictionFilter
+from service.use_cases.prediction_ports import IdempotencyKey, PredictionFilter, Submission
 
 ADDRESS = "/v1/predictions"
 

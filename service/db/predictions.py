@@ -40,7 +40,11 @@ def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
     if not new:
         return nothing
     add = _INSERT.ready(dialect, _columns(new))
-    keyed = [(one.prediction, one.idempotency) for one in new if one.idempotency is not None]
+    keyed = [
+        (prediction, submission.idempotency)
+        for prediction, submission in new
+        if submission.idempotency is not None
+    ]
     if not keyed:
         return add
     add_keys = _INSERT_KEY.ready(
@@ -134,8 +138,7 @@ class SqlPredictions:
 
 
 def _columns(new: Sequence[NewPrediction]) -> Columns:
-    by_row = by_field(new)
-    made, origins = by_field(by_row["prediction"]), by_field(by_row["origin"])
+    made, submissions = map(by_field, zip(*new, strict=True))
     documents, scored = by_field(made["document"]), by_field(made["scored"])
     selections = by_field(made["selection"])
     texts = [written(one) for one in made["scored"]]
@@ -163,7 +166,9 @@ def _columns(new: Sequence[NewPrediction]) -> Columns:
         "draw": selections["draw"],
         "inclusion_probability": selections["inclusion_probability"],
         "rule": made["rule"],
-        **origins,
+        "actor_name": [caller.name for caller in submissions["caller"]],
+        "request_id": submissions["request_id"],
+        "address": [caller.address for caller in submissions["caller"]],
     }
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from service.domain.audits import NO_AUDIT, AuditPlan, Draws, Lottery
 from service.domain.delivery import auto_sent
@@ -16,7 +15,6 @@ from service.domain.errors import (
     PredictionNotFound,
     StorageUnavailable,
 )
-from service.domain.history import Origin
 from service.domain.people import Caller, Permission
 from service.domain.predictions import AUTO, Document, Prediction, ScoredSet
 from service.domain.reviews import NewTask, ReviewKind
@@ -28,27 +26,13 @@ from service.use_cases.ports import Begin, Clock, NewId, Stage, UnitOfWork, unwa
 from service.use_cases.prediction_ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
-    NewPrediction,
     PredictionFilter,
     Recording,
+    Submission,
 )
 
 LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""
-
-
-class Submission(NamedTuple):
-    """One document that somebody wants predicted."""
-
-    caller: Caller
-    document: Document
-    idempotency: IdempotencyKey | None = None
-    request_id: str | None = None
-
-    @property
-    def origin(self) -> Origin:
-        """Who asks, as the audit trail names it."""
-        return Origin(self.caller.name, self.request_id, self.caller.address)
 
 
 Outcome = Prediction | Exception
@@ -305,7 +289,7 @@ class Predict:
                 made.append(prediction)
         recording = Recording(
             predictions=[
-                NewPrediction(prediction, submission.origin, submission.idempotency)
+                (prediction, submission)
                 for prediction, (submission, _) in zip(made, scored, strict=True)
             ],
             tasks=[

@@ -7,13 +7,9 @@ from typing import NamedTuple, Protocol
 
 from service.domain.certification import AuditedPrediction, Certification, Scorer
 from service.domain.delivery import Message
-from service.domain.history import Origin
 from service.domain.outcomes import Outcome
-from service.domain.predictions import (
-    Decision,
-    Prediction,
-    Reason,
-)
+from service.domain.people import Caller
+from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.domain.reviews import NewTask
 from service.domain.routing import RoutingPolicy
 from service.use_cases.paging import Page
@@ -58,12 +54,17 @@ class IdempotencyKey:
     request_digest: str
 
 
-class NewPrediction(NamedTuple):
-    """A prediction that is to be stored."""
+class Submission(NamedTuple):
+    """One document that somebody wants predicted."""
 
-    prediction: Prediction
-    origin: Origin
+    caller: Caller
+    document: Document
     idempotency: IdempotencyKey | None = None
+    request_id: str | None = None
+
+
+NewPrediction = tuple[Prediction, Submission]
+"""A prediction that is to be stored, and what it answers."""
 
 
 class Recording(NamedTuple):

@@ -31,8 +31,8 @@ from service.domain.uploads import BadLine, document_in
 from service.domain.work import Job
 from service.use_cases.files import Files, Sink, folder_of
 from service.use_cases.ports import Begin, Clock, NewId
-from service.use_cases.predict import LONGEST_IDEMPOTENCY_KEY, Outcome, Predict, Submission
-from service.use_cases.prediction_ports import IdempotencyKey
+from service.use_cases.predict import LONGEST_IDEMPOTENCY_KEY, Outcome, Predict
+from service.use_cases.prediction_ports import IdempotencyKey, Submission
 from service.use_cases.rows import prediction_row
 
 SCORING = "scoring"

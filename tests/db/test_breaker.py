@@ -26,7 +26,8 @@ from service.domain.reviews import ReviewKind, ReviewTask
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.breaker import BreakerRule, GetBreaker, WatchAudits
 from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict, Submission
+from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import Submission
 from service.use_cases.review import ClaimReview, CompleteReview
 from tests.fakes import LOTTERY, START, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, change, reset, trip

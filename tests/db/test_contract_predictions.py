@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from service.domain.audits import AuditRole, Selection
-from service.domain.history import Event, Origin
+from service.domain.history import Event
+from service.domain.people import Caller, Role
 from service.domain.predictions import Decision, Document, Prediction, Reason
 from service.use_cases.paging import Page
 from service.use_cases.people_ports import EventFilter
@@ -14,8 +15,8 @@ from service.use_cases.predict import Predict, PredictBatch
 from service.use_cases.prediction_ports import (
     IdempotencyKey,
     IdempotencyKeyTaken,
-    NewPrediction,
     PredictionFilter,
+    Submission,
 )
 from service.use_cases.report_ports import Span
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
@@ -189,18 +190,18 @@ def test_predictions_are_events_among_the_others(begin: Begin) -> None:
         else:
             rule = "own" if number == 4 else None
             one = one._replace(rule=rule, selection=Selection(AuditRole.NONE, number / 9, 0.5))
-            origin = Origin(f"name {number}", f"r-{number}", None if number % 2 else "::1")
-            made.append(NewPrediction(one, origin))
+            name, request_id = f"name {number}", f"r-{number}"
+            caller = Caller(client.id, name, Role.CLIENT, None if number % 2 else "::1")
+            made.append((one, Submission(caller, one.document, None, request_id)))
             detail = {
                 "decision": "review", "reason": "below_threshold", "confidence": 0.4,
                 "threshold": 0.75, "model_version": one.scored.model_version,
                 "calibrator_version": one.scored.calibrator_version,
                 "policy_version": one.policy_version, "audit_role": "none", "draw": number / 9,
             } | ({"rule": "own"} if rule else {})  # fmt: skip
-            name, request_id, address = origin
             event = Event(
                 one.id, one.created_at, client.id, name, "prediction.created", one.id,
-                request_id, detail, address,
+                request_id, detail, caller.address,
             )  # fmt: skip
         expected.insert(0, event)
     with begin() as transaction:

@@ -10,11 +10,10 @@ from service.db.tables import predictions
 from service.db.unit_of_work import Transactions
 from service.domain.audits import AuditRole, Selection
 from service.domain.certification import Scorer
-from service.domain.history import Origin
 from service.domain.predictions import Candidate, Marginal, Prediction, ScoredSet
-from service.use_cases.prediction_ports import NewPrediction, PredictionFilter
+from service.use_cases.prediction_ports import PredictionFilter, Submission
 from tests.fakes import START
-from tests.samples import outcome, prediction
+from tests.samples import CLIENT, outcome, prediction
 
 SAID = {
     "ordinary": (
@@ -44,7 +43,7 @@ def made(request: pytest.FixtureRequest) -> Prediction:
 
 def _add(engine: Engine, made: Prediction) -> None:
     with engine.begin() as connection:
-        adding(engine.dialect, [NewPrediction(made, Origin("billing", None, None))])(connection)
+        adding(engine.dialect, [(made, Submission(CLIENT, made.document))])(connection)
 
 
 def _add_as_before(engine: Engine, made: Prediction) -> None:

@@ -16,8 +16,8 @@ from service.domain.people import Caller
 from service.domain.predictions import Decision, Document, Prediction
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict, Submission
-from service.use_cases.prediction_ports import IdempotencyKey, NewPrediction
+from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import IdempotencyKey, NewPrediction, Submission
 from tests.fakes import (
     LOTTERY,
     START,
@@ -144,7 +144,7 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
     original = FakePredictions.add_all
 
     def add_all(self: FakePredictions, new: Sequence[NewPrediction]) -> None:
-        if any(one.prediction.document.text == "poison" for one in new):
+        if any(prediction.document.text == "poison" for prediction, _ in new):
             raise RuntimeError("cannot be written")
         original(self, new)
 

@@ -36,7 +36,8 @@ from service.domain.predictions import Candidate, Document, Prediction, ScoredSe
 from service.use_cases.administer import ChangePolicy
 from service.use_cases.outcomes import ReportOutcome
 from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict, Submission
+from service.use_cases.predict import Predict
+from service.use_cases.prediction_ports import Submission
 from service.use_cases.rates import ReportedRates
 from service.use_cases.recalibrate import Options, Recalibrate, RequestCalibration
 from service.use_cases.review import ClaimReview, CompleteReview
