@@ -39,8 +39,8 @@ from service.use_cases.predict import MOST_DOCUMENTS
 from tests import database
 
 PATIENCE_S = 60.0
-BATCH_CALLERS = 2
-"""While one batch is stored, the next is read."""
+BATCH_CALLERS = 4
+"""One batch is stored while the next is scored, and others are on their way."""
 
 
 @dataclass

@@ -116,7 +116,7 @@ class Metrics:
         )
         self.stages = Histogram(
             "setwise_stage_seconds",
-            "Time of one stage of a group of predictions: score, route, store (which holds route).",
+            "Time of one stage of a group of predictions: score, route, store.",
             ["stage"],
             buckets=_LATENCY_BUCKETS_S,
             registry=self._registry,

@@ -1,6 +1,7 @@
 """Predict many documents in one request."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, NotRequired
 
@@ -21,7 +22,7 @@ from service.api.schemas import (
 from service.domain import predictions
 from service.domain.errors import ModelUnavailable
 from service.domain.people import Caller
-from service.use_cases.predict import MOST_DOCUMENTS
+from service.use_cases.predict import MOST_DOCUMENTS, Outcome
 from service.use_cases.prediction_ports import IdempotencyKey
 
 ADDRESS = "/v1/predictions/batch"
@@ -119,20 +120,39 @@ class Batch(AnswerBody):
     )
 
 
-def predicted(
+def prepared(
     edge: Edge,
     caller: Caller,
     body: BatchRequest,
     request_id: str | None,
     idempotency_key: str | None,
-) -> bytes:
-    """Return the body of the answer, once what can be predicted is committed."""
-    outcomes = edge.verbs.predict_batch(
+) -> Callable[[], bytes]:
+    """Return what commits the predictions and gives the body of the answer."""
+    verb = edge.verbs.predict_batch
+    batch = verb.prepare(
         caller,
         body.as_documents(),
         idempotency=_idempotency(idempotency_key, body),
         request_id=request_id,
     )
+    expected = batch.expected()
+    answer = None if expected is None else _written(expected, request_id)
+
+    def store() -> bytes:
+        outcomes = verb.store(batch)
+        kinds = Counter(
+            [(one.decision, one.reason) for one in outcomes if not isinstance(one, Exception)]
+        )
+        for (decision, reason), times in kinds.items():
+            edge.metrics.decided(decision, reason, times)
+        if answer is not None and outcomes == expected:
+            return answer
+        return _written(outcomes, request_id)
+
+    return store
+
+
+def _written(outcomes: Sequence[Outcome], request_id: str | None) -> bytes:
     parts = ['{"items":[']
     for number, outcome in enumerate(outcomes):
         if number:
@@ -144,11 +164,6 @@ def predicted(
         else:
             parts.extend(prediction_parts(outcome))
     parts.append("]}")
-    kinds = Counter(
-        [(one.decision, one.reason) for one in outcomes if not isinstance(one, Exception)]
-    )
-    for (decision, reason), times in kinds.items():
-        edge.metrics.decided(decision, reason, times)
     return "".join(parts).encode()
 
 
@@ -171,7 +186,7 @@ def predict_batch(
     `document-too-large` or `idempotency-mismatch`, and never spoils the others. A body of the wrong
     form is refused as a whole. The limit on the size of a body holds for the whole batch.
     """
-    return answer(predicted(edge, caller, body, request_id, idempotency_key))
+    return answer(prepared(edge, caller, body, request_id, idempotency_key)())
 
 
 router.add_api_route(

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from service.api.cursors import Cursors
 from service.api.groups import Grouped
+from service.api.pipeline import Pipeline
 from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
 from service.domain.people import Caller
 from service.domain.predictions import Prediction
@@ -120,10 +121,13 @@ class Edge:
         Anybody may read the metrics, not only those who may inspect.
     predict : Grouped
         The verb `Predict`, for all requests that come at about the same time together.
+    batches : Pipeline
+        Where batches are prepared and stored.
     """
 
     verbs: Verbs
     predict: Grouped[Submission, Prediction]
+    batches: Pipeline
     callers: Callers
     sessions: SessionCookies
     limits: KeyLimits

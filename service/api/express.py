@@ -10,6 +10,7 @@ with it. A refusal that comes up only later is left for the long way to put in w
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
@@ -111,20 +112,25 @@ async def _predict(asked: _Ordinary) -> _Answer | None:
 
 
 async def _predict_batch(asked: _Ordinary) -> _Answer | None:
-    # All of it in a thread: the body alone takes longer to read than a whole single request.
-    return await run_in_threadpool(_predict_batch_now, asked)
+    # In threads: the body alone takes longer to read than a whole single request.
+    stages = asked.edge.batches
+    with bound_contextvars(request_id=asked.request_id):
+        if asked.head.idempotency_key is not None:
+            # Looks for each document in the database first: others must not wait for that.
+            store = await run_in_threadpool(_prepared_batch, asked)
+        else:
+            store = await stages.prepare(partial(_prepared_batch, asked))
+        return None if store is None else _Answer(200, await stages.store(store))
 
 
-def _predict_batch_now(asked: _Ordinary) -> _Answer | None:
+def _prepared_batch(asked: _Ordinary) -> Callable[[], bytes] | None:
     body = read_as(batches.BatchRequest, asked.body)
     if body is None:
         return None
     asked.accept()
-    with bound_contextvars(request_id=asked.request_id):
-        written = batches.predicted(
-            asked.edge, asked.head.caller, body, asked.request_id, asked.head.idempotency_key
-        )
-    return _Answer(200, written)
+    return batches.prepared(
+        asked.edge, asked.head.caller, body, asked.request_id, asked.head.idempotency_key
+    )
 
 
 _WAYS: Mapping[str, _Way] = {

@@ -61,6 +61,43 @@ class _Drafts:
     add: Callable[[], None]
 
 
+_Ahead = tuple[UnitOfWork, _Drafts]
+"""Drafts, and the transaction that they are made for, which has not begun."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Submissions that are refused, answered, or scored and still to be stored.
+
+    Attributes
+    ----------
+    outcomes : list
+        For each submission what became of it; None if it is still to be stored.
+    waiting : list of int
+        Places of the latter.
+    scored : list
+        What they are, with their scores.
+    ahead : tuple or None
+        What was decided on them already.
+    """
+
+    outcomes: list[Outcome | None]
+    waiting: list[int]
+    scored: list[_Scored]
+    ahead: _Ahead | None
+
+    def expected(self) -> list[Outcome] | None:
+        """Return what becomes of all unless something comes between; None if nobody knows yet."""
+        return None if self.ahead is None else self.filled(self.ahead[1].made)
+
+    def filled(self, stored: Sequence[Outcome]) -> list[Outcome]:
+        """Return what became of all, given what became of those that were still to be stored."""
+        outcomes = self.outcomes.copy()
+        for place, outcome in zip(self.waiting, stored, strict=True):
+            outcomes[place] = outcome
+        return [outcome for outcome in outcomes if outcome is not None]
+
+
 @dataclass(frozen=True)
 class Predict:
     """Score documents, decide on each, and store each with what follows and its audit row.
@@ -130,6 +167,10 @@ class Predict:
             For each submission what a call of its own would have returned or raised. A faulty one
             never spoils the others; while the database does not answer, all fail alike.
         """
+        return self.store(self.prepare(submissions))
+
+    def prepare(self, submissions: Sequence[Submission]) -> "Prepared":
+        """Do all of `together` that needs no transaction; `store` does the rest."""
         outcomes = [self._settled(submission) for submission in submissions]
         places = [place for place, outcome in enumerate(outcomes) if outcome is None]
         with self.stage("score"):
@@ -142,11 +183,13 @@ class Predict:
             else:
                 scored.append((submissions[place], score))
                 waiting.append(place)
+        return Prepared(outcomes, waiting, scored, self._ahead(scored))
+
+    def store(self, prepared: "Prepared") -> list[Outcome]:
+        """Store what `prepare` returned, once; returns what `together` does."""
         with self.stage("store"):
-            stored = self._stored(scored)
-        for place, outcome in zip(waiting, stored, strict=True):
-            outcomes[place] = outcome
-        return [outcome for outcome in outcomes if outcome is not None]
+            stored = self._stored(prepared.scored, prepared.ahead)
+        return prepared.filled(stored)
 
     def _settled(self, submission: Submission) -> Outcome | None:
         """Return what is known before anything is scored: a refusal, or an earlier prediction."""
@@ -201,12 +244,11 @@ class Predict:
         # A model refuses all for one that it cannot read.
         return [score for one in submissions for score in self._scored([one])]
 
-    def _stored(self, scored: Sequence[_Scored]) -> list[Outcome]:
+    def _stored(self, scored: Sequence[_Scored], ahead: "_Ahead | None") -> list[Outcome]:
         if not scored:
             return []
         try:
-            transaction = self.begin()
-            drafts = self._ahead(transaction, scored)
+            transaction, drafts = ahead or (self.begin(), None)
             with transaction:
                 try:
                     made = self._record(transaction, drafts, scored)
@@ -223,7 +265,7 @@ class Predict:
             return [*made]
         if len(scored) > 1:
             # Whatever spoiled the transaction for all spoils only its own now.
-            return [outcome for one in scored for outcome in self._stored([one])]
+            return [out for one in scored for out in self._stored([one], self._ahead([one]))]
         return [self._winner(scored[0][0], spoiled)]
 
     def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
@@ -236,13 +278,14 @@ class Predict:
         except Exception as error:  # noqa: BLE001 -- as above
             return error
 
-    def _ahead(self, transaction: UnitOfWork, scored: Sequence[_Scored]) -> "_Drafts | None":
+    def _ahead(self, scored: Sequence[_Scored]) -> "_Ahead | None":
         """Decide before the transaction begins, so that others who want to write wait less."""
         policy = self.seen.policy
         if policy is None:
             return None
         try:
-            return self._drafted(transaction, policy, scored)
+            transaction = self.begin()
+            return transaction, self._drafted(transaction, policy, scored)
         except Exception:  # noqa: BLE001 -- raised again in the transaction that it spoils
             return None
 
@@ -352,16 +395,32 @@ class PredictBatch:
         ModelUnavailable, StorageUnavailable
             If that is why nothing was stored.
         """
+        prepared = self.prepare(caller, documents, idempotency=idempotency, request_id=request_id)
+        return self.store(prepared)
+
+    def prepare(
+        self,
+        caller: Caller,
+        documents: Sequence[Document],
+        *,
+        idempotency: IdempotencyKey | None = None,
+        request_id: str | None = None,
+    ) -> Prepared:
+        """Do all that needs no transaction; raises `Forbidden` and `InvalidRequest`."""
         caller.require(Permission.PREDICT)
         if not 1 <= len(documents) <= MOST_DOCUMENTS:
             detail = f"has {len(documents)} documents; send 1 to {MOST_DOCUMENTS}"
             raise InvalidRequest(f"The batch {detail}.", [FieldFault("/documents", detail)])
-        outcomes = self.predict.together(
+        return self.predict.prepare(
             [
                 Submission(caller, document, _in_batch(idempotency, place), request_id)
                 for place, document in enumerate(documents)
             ]
         )
+
+    def store(self, prepared: Prepared) -> list[Outcome]:
+        """Do the rest; raises `ModelUnavailable` and `StorageUnavailable`."""
+        outcomes = self.predict.store(prepared)
         if not any(isinstance(outcome, Prediction) for outcome in outcomes):
             for outcome in outcomes:
                 if isinstance(outcome, ModelUnavailable | StorageUnavailable):

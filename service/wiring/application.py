@@ -75,6 +75,7 @@ class Application:
             yield
         finally:
             await run_in_threadpool(self.edge.predict.close)
+            await run_in_threadpool(self.edge.batches.close)
             if self.settings.embedded_worker:
                 await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from service.api.cursors import Cursors
 from service.api.dependencies import Callers, Edge
 from service.api.groups import Grouped
+from service.api.pipeline import Pipeline
 from service.api.predictions import is_small
 from service.db.identity import new_id
 from service.security.cookies import SessionCookies
@@ -19,6 +20,9 @@ from service.use_cases.ports import Begin, NewId
 from service.use_cases.verbs import Verbs
 from service.wiring.keys import derived
 from service.wiring.watching import watch
+
+_AT_ONCE = 4
+"""Batches that a database server stores at a time; each waits for the server's disk."""
 
 
 def edge(
@@ -49,6 +53,8 @@ def edge(
             brief=None if brief is None else replace(finished.predict, begin=brief).together,
             small=is_small,
         ),
+        # A database that is part of this process is SQLite, which has one writer.
+        batches=Pipeline(storing=_AT_ONCE if brief is None else 1),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.open_session,

@@ -161,18 +161,32 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
 def test_a_policy_that_changes_before_the_transaction_decides_again(begin: Begin) -> None:
     predict = verb(begin)
     predict(CLIENT, Document(text="0.9"))  # from here on it knows a policy
+    prepared = predict.prepare([wish("0.9"), wish("0.7")])
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.8)
     with begin() as transaction:
         before = transaction.policies.current().version
         changed = change.as_policy(FakeIds()(), START, "lead")
         transaction.policies.add(changed, replacing=before)
         transaction.commit()
-    sent, held = predict.together([wish("0.9"), wish("0.7")])
+    outcomes = predict.store(prepared)
+    assert outcomes != prepared.expected()
+    sent, held = outcomes
     assert isinstance(sent, Prediction)
     assert isinstance(held, Prediction)
     assert {sent.policy_version, held.policy_version} == {changed.version}
     assert (sent.decision, held.decision) == (Decision.AUTO, Decision.REVIEW)
     assert sent.threshold == 0.8
+
+
+def test_it_knows_ahead_what_becomes_of_each_unless_something_comes_between(begin: Begin) -> None:
+    predict = verb(begin)
+    wishes = [wish("0.9"), wish("0.8", ANN), wish(" "), wish("0.7")]
+    assert predict.prepare(wishes).expected() is None  # it knows no policy yet
+    predict(CLIENT, Document(text="0.9"))
+    prepared = predict.prepare(wishes)
+    assert stored_texts(begin) == ["0.9"]
+    assert predict.store(prepared) == prepared.expected()
+    assert stored_texts(begin) == ["0.9", "0.9", "0.7"]
 
 
 def test_others_may_write_while_it_decides() -> None:
