@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from models.bits import lowest_bit, without_lowest_bit
 from models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets
 
 MAX_CANDIDATES = 64  # the flips of one candidate fit one 64-bit mask
@@ -97,7 +98,8 @@ class _Flips(NamedTuple):
     label: NDArray[np.int32]
     low: NDArray[np.float64]  # probability of the unlikelier value
     cost: NDArray[np.float64]  # log-odds of the likelier value
-    by_label: NDArray[np.int64]  # positions in order of label
+    rank: NDArray[np.int64]  # place among the ascending labels
+    ascending: NDArray[np.int32]  # labels
 
 
 class _Chosen(NamedTuple):
@@ -195,11 +197,11 @@ def _complete(flips: _Flips, n_flips: int) -> None:
     """Fill in the costs of the flips and their order by label."""
     for j in range(n_flips):
         flips.cost[j] = np.log((1.0 - flips.low[j]) / flips.low[j])
-        slot = j
-        while slot > 0 and flips.label[flips.by_label[slot - 1]] > flips.label[j]:
-            flips.by_label[slot] = flips.by_label[slot - 1]
-            slot -= 1
-        flips.by_label[slot] = j
+        rank = 0
+        for other in flips.label[:n_flips]:
+            rank += other < flips.label[j]
+        flips.rank[j] = rank
+        flips.ascending[rank] = flips.label[j]
 
 
 @njit(cache=True, nogil=True)
@@ -263,15 +265,11 @@ def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
     Rounding along the heap depends on the path to a subset; here it depends on the subset alone.
     """
     for s in range(len(chosen.mask)):
-        mask = chosen.mask[s]
+        rest = mask = chosen.mask[s]
         total = 0.0
-        rest = mask
-        j = 0
         while rest:
-            if rest & np.uint64(1):
-                total += flips.cost[j]
-            rest >>= np.uint64(1)
-            j += 1
+            total += flips.cost[lowest_bit(rest)]
+            rest = without_lowest_bit(rest)
         slot = s
         while slot > 0 and chosen.cost[slot - 1] > total:
             chosen.cost[slot] = chosen.cost[slot - 1]
@@ -283,15 +281,18 @@ def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
 
 @njit(cache=True, nogil=True)
 def _write_set(
-    mask: np.uint64, mode: NDArray[np.int32], flips: _Flips, n_flips: int, out: NDArray[np.int32]
+    mask: np.uint64, mode: NDArray[np.int32], flips: _Flips, out: NDArray[np.int32]
 ) -> int:
     """Write the mode with the flips of ``mask``, labels ascending; return how many."""
+    ranks = np.uint64(0)
+    while mask:
+        ranks |= np.uint64(1) << np.uint64(flips.rank[lowest_bit(mask)])
+        mask = without_lowest_bit(mask)
     end = 0
     a = 0
-    for b in range(n_flips):
-        if not (mask >> np.uint64(flips.by_label[b])) & np.uint64(1):
-            continue
-        flipped = flips.label[flips.by_label[b]]
+    while ranks:
+        flipped = flips.ascending[lowest_bit(ranks)]
+        ranks = without_lowest_bit(ranks)
         while a < len(mode) and mode[a] < flipped:
             out[end] = mode[a]
             end += 1
@@ -326,6 +327,7 @@ def search_rows(
         np.empty(n_flips + 1, dtype=np.float64),
         np.empty(n_flips + 1, dtype=np.float64),
         np.empty(n_flips + 1, dtype=np.int64),
+        np.empty(n_flips + 1, dtype=np.int32),
     )
     chosen = _Chosen(np.empty(k, dtype=np.uint64), np.empty(k, dtype=np.float64))
     heap = _Heap(
@@ -351,7 +353,7 @@ def search_rows(
             labels = longer
         for s in range(k):
             log_score[i * k + s] = min(log_mode - chosen.cost[s], 0.0)
-            end += _write_set(chosen.mask[s], mode[:n_mode], flips, n_flips, labels[end:])
+            end += _write_set(chosen.mask[s], mode[:n_mode], flips, labels[end:])
             set_indptr[i * k + s + 1] = end
     return set_indptr, labels[:end].copy(), log_score, -1
 
