@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.domain.audits import Draws, Lottery
+from service.domain.audits import AuditMode, AuditPlan, Draws, Lottery
 from service.domain.errors import (
     Forbidden,
     IdempotencyMismatch,
@@ -28,7 +30,7 @@ from tests.fakes import (
     FakePredictor,
     FakePredictors,
 )
-from tests.samples import ANN, CLIENT
+from tests.samples import ANN, CLIENT, OTHER_CLIENT, change
 
 KEY = IdempotencyKey("order-1", "digest of the body")
 
@@ -67,6 +69,47 @@ def test_each_gets_what_it_would_have_got_alone(begin: Begin) -> None:
     made = [one for one in outcomes if isinstance(one, Prediction)]
     assert [one.document.text for one in made] == ["0.9", "0.7", "0.6"]
     assert stored_texts(begin) == ["0.9", "0.7", "0.6"]
+
+
+plans = st.builds(
+    AuditPlan,
+    st.floats(0, 0.5),
+    st.floats(0, 0.5),
+    st.sampled_from(AuditMode),
+    overlap_rate=st.floats(0, 1),
+)
+submissions = st.builds(
+    lambda caller, name, text: Submission(caller, Document(name, text)),
+    st.sampled_from([CLIENT, OTHER_CLIENT]),
+    st.text("ab", min_size=1, max_size=4),
+    st.sampled_from(["0.9", "0.7", "unknown"]),
+)
+
+
+@given(plans, st.lists(submissions, max_size=6))
+def test_the_same_is_decided_and_follows_together_and_alone(
+    plan: AuditPlan, asked: list[Submission]
+) -> None:
+    def stored(*calls: list[Submission]) -> list[object]:
+        database = FakeDatabase()
+        database.contents.policies.append(change(audits=plan).as_policy("v2", START, "lead"))
+        predict = verb(database)
+        made = [one for call in calls for one in predict.together(call)]
+        contents = database.contents
+        assert made == list(contents.predictions.values())
+        assert sorted(contents.predictions) == list(contents.predictions)
+        tasks = [(task.prediction.id, task.kind) for task in contents.reviews.values()]
+        told = [message.data["prediction_id"] for message in contents.outgoing.messages.values()]
+        return [
+            (
+                one._replace(id=""),
+                [kind for prediction_id, kind in tasks if prediction_id == one.id],
+                told.count(one.id),
+            )
+            for one in contents.predictions.values()
+        ]
+
+    assert stored(asked) == stored(*[[one] for one in asked])
 
 
 def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Begin) -> None:
