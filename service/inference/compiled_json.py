@@ -36,6 +36,8 @@ _STORED_SHARES = ["[", "],", "]"]
 
 _FIRST_SET = ['"labels":[', '],"confidence":']
 
+_MARKS = _TOLD_SETS + _STORED_SETS + _TOLD_SHARES + _STORED_SHARES + _FIRST_SET
+_N_MARKS = len(_MARKS)
 _AT_TOLD_SETS = 0
 _AT_STORED_SETS = _AT_TOLD_SETS + len(_TOLD_SETS)
 _AT_TOLD_SHARES = _AT_STORED_SETS + len(_STORED_SETS)
@@ -53,23 +55,18 @@ class Words:
 
     Attributes
     ----------
-    marks : Texts
-        Those above.
-    members : Texts
-        For each label how a list has it by name, then for each how one has it by place.
-    told_shares, stored_shares : Texts
-        For each label the beginning of a marginal.
+    texts : Texts
+        For each label how a list has it by name; then for each how one has it by place, how a
+        marginal that is told begins, and how a stored one does; then the marks above.
     is_ascii : bool
         Every character takes one byte.
     """
 
     def __init__(self, written: list[str]) -> None:
-        marks = _TOLD_SETS + _STORED_SETS + _TOLD_SHARES + _STORED_SHARES + _FIRST_SET
-        self.marks = end_to_end(marks)
         names, places = [f"{word}," for word in written], [f"{n}," for n in range(len(written))]
-        self.members = end_to_end(names + places)
-        self.told_shares = end_to_end([f'{{"label":{word},"probability":' for word in written])
-        self.stored_shares = end_to_end([f"[{word}," for word in written])
+        told_shares = [f'{{"label":{word},"probability":' for word in written]
+        stored_shares = [f"[{word}," for word in written]
+        self.texts = end_to_end(names + places + told_shares + stored_shares + _MARKS)
         self.is_ascii = all(map(str.isascii, written))
 
 
@@ -105,37 +102,39 @@ class Shares(NamedTuple):
 
 def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[WrittenScores]:
     """Yield what is written of each document; each has a candidate or more."""
-    of_words = words.marks, words.members, words.told_shares, words.stored_shares
     of_sets = *sets[:3], sets.confidences.texts, sets.scores.texts
     of_shares = *shares[:2], shares.probabilities.texts
-    out = np.empty(_size(of_words, of_sets, of_shares), dtype=np.uint8)
-    size, ends = _write(out, eights(out), of_words, of_sets, of_shares, words.is_ascii)
+    out = np.empty(_size(words.texts, of_sets, of_shares), dtype=np.uint8)
+    size, ends = _write(out, eights(out), words.texts, of_sets, of_shares, words.is_ascii)
     text = str(out.data[:size], "utf-8")  # which is cut several times faster than parts are decoded
     parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
     return map(WrittenScores._make, zip(parts, parts, parts, parts, strict=True))
 
 
-_OfWords = tuple[Texts, Texts, Texts, Texts]
 _OfSets = tuple[Places, Places, Columns, Texts, Texts]
 _OfShares = tuple[Places, Columns, Texts]
 
 
 @njit(cache=True, nogil=True)
-def _size(words: _OfWords, sets: _OfSets, shares: _OfShares) -> int:
+def _size(words: Texts, sets: _OfSets, shares: _OfShares) -> int:
     """Return how many bytes there are at most, and the room behind them."""
-    marks, members, told_shares, stored_shares = words
     doc_indptr, set_indptr, labels, confidences, scores = sets
     _, share_labels, probabilities = shares
-    n_labels = len(told_shares[1]) - 1
+    n_labels = _n_labels(words)
     n_groups = len(doc_indptr) + len(set_indptr) + len(share_labels)
-    size: int = ROOM + n_groups * marks[1][-1]
+    size: int = ROOM + n_groups * (words[1][-1] - words[1][4 * n_labels])
     size += 3 * confidences[1][-1] + 2 * (scores[1][-1] + probabilities[1][-1])
-    longest_place = _length(members, 2 * n_labels - 1)
+    longest_place = _length(words, 2 * n_labels - 1)
     for label in labels:
-        size += 3 * max(_length(members, label), longest_place)
+        size += 3 * max(_length(words, label), longest_place)
     for label in share_labels:
-        size += _length(told_shares, label) + _length(stored_shares, label)
+        size += _length(words, 2 * n_labels + label) + _length(words, 3 * n_labels + label)
     return size
+
+
+@njit(cache=True, nogil=True)
+def _n_labels(words: Texts) -> int:
+    return (len(words[1]) - 1 - _N_MARKS) // 4
 
 
 @njit(cache=True, nogil=True)
@@ -147,7 +146,7 @@ def _length(texts: Texts, which: int) -> int:
 def _write(  # noqa: PLR0917 -- compiled code has no objects to group them
     text: Bytes,
     out: Eights,
-    words: _OfWords,
+    words: Texts,
     sets: _OfSets,
     shares: _OfShares,
     is_ascii: bool,
@@ -156,27 +155,27 @@ def _write(  # noqa: PLR0917 -- compiled code has no objects to group them
 
     Returns how many bytes there are, and where each document's texts begin, in characters.
     """
-    marks, members, told_shares, stored_shares = words
     doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
-    n_labels = len(told_shares[1]) - 1
+    n_labels = _n_labels(words)
+    told_shares, stored_shares, marks = 2 * n_labels, 3 * n_labels, 4 * n_labels
     by_name = np.arange(n_labels)
     by_place = by_name.copy()  # of those among the shares
     ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
     at = end = 0
     for document in range(len(doc_indptr) - 1):
         first, last = share_indptr[document], share_indptr[document + 1]
-        at = _put_first(out, at, doc_indptr[document], marks, members, sets)
+        at = _put_first(out, at, doc_indptr[document], words, marks + _AT_FIRST_SET, sets)
         ends[end + 1] = at
-        at = _put_sets(out, at, document, marks, _AT_TOLD_SETS, members, by_name, sets)
-        at = _put_shares(out, at, document, marks, _AT_TOLD_SHARES, told_shares, shares)
+        at = _put_sets(out, at, document, words, marks + _AT_TOLD_SETS, by_name, sets)
+        at = _put_shares(out, at, document, words, marks + _AT_TOLD_SHARES, told_shares, shares)
         ends[end + 2] = at
         for place in range(first, last):
             by_place[share_labels[place]] = n_labels + place - first
-        at = _put_sets(out, at, document, marks, _AT_STORED_SETS, members, by_place, sets)
+        at = _put_sets(out, at, document, words, marks + _AT_STORED_SETS, by_place, sets)
         for place in range(first, last):
             by_place[share_labels[place]] = share_labels[place]
         ends[end + 3] = at
-        at = _put_shares(out, at, document, marks, _AT_STORED_SHARES, stored_shares, shares)
+        at = _put_shares(out, at, document, words, marks + _AT_STORED_SHARES, stored_shares, shares)
         end += 4
         ends[end] = at
     if not is_ascii:
@@ -186,15 +185,15 @@ def _write(  # noqa: PLR0917 -- compiled code has no objects to group them
 
 @njit(cache=True, nogil=True)
 def _put_first(  # noqa: PLR0917 -- as above
-    out: Eights, at: int, one: int, marks: Texts, members: Texts, sets: _OfSets
+    out: Eights, at: int, one: int, words: Texts, mark: int, sets: _OfSets
 ) -> int:
     """Put the labels and the confidence of a document's first candidate."""
     _, set_indptr, labels, confidences, _ = sets
-    at = put(out, at, marks, _AT_FIRST_SET)
+    at = put(out, at, words, mark)
     for place in range(set_indptr[one], set_indptr[one + 1]):
-        at = put(out, at, members, labels[place])
+        at = put(out, at, words, labels[place])
     at -= set_indptr[one + 1] > set_indptr[one]  # the last comma
-    at = put(out, at, marks, _AT_FIRST_SET + 1)
+    at = put(out, at, words, mark + 1)
     return put(out, at, confidences, one)
 
 
@@ -203,28 +202,27 @@ def _put_sets(  # noqa: PLR0917 -- as above
     out: Eights,
     at: int,
     document: int,
-    marks: Texts,
+    words: Texts,
     mark: int,
-    members: Texts,
     naming: Places,
     sets: _OfSets,
 ) -> int:
     """Put a document's candidates; of all but the first, labels as ``naming`` has them."""
     doc_indptr, set_indptr, labels, confidences, scores = sets
     first, last = doc_indptr[document], doc_indptr[document + 1]
-    at = put(out, at, marks, mark)
+    at = put(out, at, words, mark)
     for one in range(first, last):
-        at = put(out, at, marks, mark + 1)
+        at = put(out, at, words, mark + 1)
         for place in range(set_indptr[one], set_indptr[one + 1]):
             label = labels[place]
-            at = put(out, at, members, naming[label] if one > first else label)
+            at = put(out, at, words, naming[label] if one > first else label)
         at -= set_indptr[one + 1] > set_indptr[one]
-        at = put(out, at, marks, mark + 2)
+        at = put(out, at, words, mark + 2)
         at = put(out, at, confidences, one)
-        at = put(out, at, marks, mark + 3)
+        at = put(out, at, words, mark + 3)
         at = put(out, at, scores, one)
-        at = put(out, at, marks, mark + 4)
-    return put(out, at - 1, marks, mark + 5)
+        at = put(out, at, words, mark + 4)
+    return put(out, at - 1, words, mark + 5)
 
 
 @njit(cache=True, nogil=True)
@@ -232,20 +230,20 @@ def _put_shares(  # noqa: PLR0917 -- as above
     out: Eights,
     at: int,
     document: int,
-    marks: Texts,
+    words: Texts,
     mark: int,
-    beginnings: Texts,
+    beginnings: int,
     shares: _OfShares,
 ) -> int:
     """Put a document's marginals."""
     indptr, labels, probabilities = shares
     first, last = indptr[document], indptr[document + 1]
-    at = put(out, at, marks, mark)
+    at = put(out, at, words, mark)
     for place in range(first, last):
-        at = put(out, at, beginnings, labels[place])
+        at = put(out, at, words, beginnings + labels[place])
         at = put(out, at, probabilities, place)
-        at = put(out, at, marks, mark + 1)
-    return put(out, at - (last > first), marks, mark + 2)
+        at = put(out, at, words, mark + 1)
+    return put(out, at - (last > first), words, mark + 2)
 
 
 @njit(cache=True, nogil=True)

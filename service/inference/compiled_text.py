@@ -12,6 +12,7 @@ Texts = tuple[Eights, Places]
 """The `eights` of texts end to end, and where each begins and the last one ends."""
 
 _EIGHT = 8
+_NUMBER = np.dtype(np.uint64)
 _AT_ONCE = 32
 ROOM = _AT_ONCE
 """Bytes behind the last text and behind what is written: copying runs over the end of a text."""
@@ -19,7 +20,7 @@ ROOM = _AT_ONCE
 
 def eights(text: Bytes) -> Eights:
     """Return the eight bytes from each place on as one number, in the same memory."""
-    return np.ndarray(len(text) - _EIGHT + 1, np.uint64, text, strides=(1,))
+    return np.ndarray(len(text) - _EIGHT + 1, _NUMBER, text, 0, (1,))
 
 
 def end_to_end(parts: list[str]) -> Texts:
