@@ -10,8 +10,8 @@ ten thousand, which all go by themselves; walking through them took a tenth of i
 
 LONGEST_TURN_S = 0.0001
 """How long a thread keeps the interpreter from the others; Python's own 5 ms came after each commit
-and each statement of a batch, and before each answer of the event loop. Even 1 ms cost batches a
-twelfth of their number: who stores one asks for the interpreter a dozen times, for moments only."""
+and each statement of a batch, and before each answer of the event loop. With 1 ms there
+were a tenth fewer batches: who stores one asks for the interpreter a dozen times, for moments."""
 
 MEMORY_POOLS = 2
 

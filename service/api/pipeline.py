@@ -1,4 +1,4 @@
-"""Batches in two stages: while one is stored, the next is read, scored and answered in advance."""
+"""Batches in two stages: while one is stored, the next is read, scored and put in words."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ class Pipeline:
 
     A thread that does both finds neither the objects of the one nor the pages of the other in its
     processor's cache, and as many threads as there are requests wait for the interpreter and for
-    the database in turn: on two processors a batch took a fifth longer.
+    the database in turn: on two processors a batch took a seventh longer.
 
     Parameters
     ----------

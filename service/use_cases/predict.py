@@ -169,7 +169,7 @@ class Predict:
         """
         return self.store(self.prepare(submissions))
 
-    def prepare(self, submissions: Sequence[Submission]) -> "Prepared":
+    def prepare(self, submissions: Sequence[Submission]) -> Prepared:
         """Do all of `together` that needs no transaction; `store` does the rest."""
         outcomes = [self._settled(submission) for submission in submissions]
         places = [place for place, outcome in enumerate(outcomes) if outcome is None]
@@ -185,7 +185,7 @@ class Predict:
                 waiting.append(place)
         return Prepared(outcomes, waiting, scored, self._ahead(scored))
 
-    def store(self, prepared: "Prepared") -> list[Outcome]:
+    def store(self, prepared: Prepared) -> list[Outcome]:
         """Store what `prepare` returned, once; returns what `together` does."""
         with self.stage("store"):
             stored = self._stored(prepared.scored, prepared.ahead)
@@ -244,7 +244,7 @@ class Predict:
         # A model refuses all for one that it cannot read.
         return [score for one in submissions for score in self._scored([one])]
 
-    def _stored(self, scored: Sequence[_Scored], ahead: "_Ahead | None") -> list[Outcome]:
+    def _stored(self, scored: Sequence[_Scored], ahead: _Ahead | None) -> list[Outcome]:
         if not scored:
             return []
         try:
@@ -278,7 +278,7 @@ class Predict:
         except Exception as error:  # noqa: BLE001 -- as above
             return error
 
-    def _ahead(self, scored: Sequence[_Scored]) -> "_Ahead | None":
+    def _ahead(self, scored: Sequence[_Scored]) -> _Ahead | None:
         """Decide before the transaction begins, so that others who want to write wait less."""
         policy = self.seen.policy
         if policy is None:
@@ -290,7 +290,7 @@ class Predict:
             return None
 
     def _record(
-        self, transaction: UnitOfWork, drafts: "_Drafts | None", scored: Sequence[_Scored]
+        self, transaction: UnitOfWork, drafts: _Drafts | None, scored: Sequence[_Scored]
     ) -> list[Prediction]:
         policy = transaction.policies.current()
         if drafts is None or drafts.policy_version != policy.version:
@@ -301,7 +301,7 @@ class Predict:
 
     def _drafted(
         self, transaction: UnitOfWork, policy: RoutingPolicy, scored: Sequence[_Scored]
-    ) -> "_Drafts":
+    ) -> _Drafts:
         now, version = self.now(), policy.version
         with self.stage("route"):  # each step for all, which takes less time than all for each
             ids = [self.new_id() for _ in scored]
