@@ -73,16 +73,13 @@ class Prepared:
     ----------
     outcomes : list
         For each submission what became of it; None if it is still to be stored.
-    waiting : list of int
-        Places of the latter.
     scored : list
-        What they are, with their scores.
+        The latter in order, with their scores.
     ahead : tuple or None
         What was decided on them already.
     """
 
     outcomes: list[Outcome | None]
-    waiting: list[int]
     scored: list[_Scored]
     ahead: _Ahead | None
 
@@ -92,10 +89,8 @@ class Prepared:
 
     def filled(self, stored: Sequence[Outcome]) -> list[Outcome]:
         """Return what became of all, given what became of those that were still to be stored."""
-        outcomes = self.outcomes.copy()
-        for place, outcome in zip(self.waiting, stored, strict=True):
-            outcomes[place] = outcome
-        return [outcome for outcome in outcomes if outcome is not None]
+        rest = iter(stored)
+        return [next(rest) if outcome is None else outcome for outcome in self.outcomes]
 
 
 @dataclass(frozen=True)
@@ -176,14 +171,12 @@ class Predict:
         with self.stage("score"):
             scores = self._scored([submissions[place] for place in places])
         scored: list[_Scored] = []
-        waiting: list[int] = []
         for place, score in zip(places, scores, strict=True):
             if isinstance(score, Exception):
                 outcomes[place] = score
             else:
                 scored.append((submissions[place], score))
-                waiting.append(place)
-        return Prepared(outcomes, waiting, scored, self._ahead(scored))
+        return Prepared(outcomes, scored, self._ahead(scored))
 
     def store(self, prepared: Prepared) -> list[Outcome]:
         """Store what `prepare` returned, once; returns what `together` does."""

@@ -59,6 +59,17 @@ def test_sqlite_stores_one_at_a_time_and_in_turn(pipeline: Pipeline) -> None:
     assert order == [*range(8)]
 
 
+def test_a_database_server_stores_several_at_a_time() -> None:
+    pipeline = Pipeline(storing=2)
+    both = threading.Barrier(2)
+
+    async def two() -> None:
+        await asyncio.gather(*(pipeline.store(lambda: both.wait(SOON_S)) for _ in range(2)))
+
+    asyncio.run(two())  # each waits until the other one is stored too
+    pipeline.close()
+
+
 def test_a_batch_that_waited_too_long_is_not_stored() -> None:
     pipeline = Pipeline(patience_s=0.0)
     stored: list[str] = []
