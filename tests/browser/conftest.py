@@ -129,6 +129,10 @@ def context(chromium: Browser, site: Site, faults: Faults) -> Iterator[BrowserCo
     context.set_default_timeout(PATIENCE_MS)
     faults.watch(context)
     yield context
+    # A page fetches ahead; what a test put in the way of that may still be at work.
+    for page in context.pages:
+        page.unroute_all(behavior="wait")
+    context.unroute_all(behavior="wait")
     context.close()
     faults.check()
 
