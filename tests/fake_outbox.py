@@ -50,6 +50,11 @@ class FakeOutbox(_Repository):
         self.outgoing.routed.update(dict.fromkeys(message_ids, now))
         return not already
 
+    def mark_oldest_routed(self, limit: int, now: datetime) -> int:
+        oldest = [message.id for message in self.unrouted(limit)]
+        self.mark_routed(oldest, now)
+        return len(oldest)
+
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         order = list(self.outgoing.messages)
         if after is not None and after not in order:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, Dialect, RowMapping, select, update
+from sqlalchemy import Connection, Dialect, RowMapping, Select, select, update
 
 from service.db.bulk import RowInsert, Write, nothing
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
 
+_UNROUTED = select(outbox_messages.c.ordinal).where(UNROUTED).order_by(outbox_messages.c.ordinal)
 _INSERT = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
 
 
@@ -43,24 +44,25 @@ class SqlOutbox:
         adding(self._connection.dialect, messages)(self._connection)
 
     def unrouted(self, limit: int) -> list[Message]:
-        rows = self._connection.execute(
-            select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal).limit(limit)
-        )
+        oldest = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
+        rows = self._connection.execute(oldest.limit(limit))
         return [to_message(row) for row in rows.mappings()]
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
-        column = outbox_messages.c
-        # Locked in order, so that routers wait for one another and not each for the other.
-        found = (
-            select(column.id)
-            .where(UNROUTED, column.id.in_(message_ids))
-            .order_by(column.ordinal)
-            .with_for_update()
-        )
+        wanted = _UNROUTED.where(outbox_messages.c.id.in_(message_ids))
+        return self._mark_routed(wanted, now) == len(message_ids)
+
+    def mark_oldest_routed(self, limit: int, now: datetime) -> int:
+        return self._mark_routed(_UNROUTED.limit(limit), now)
+
+    def _mark_routed(self, ordinals: Select[tuple[int]], now: datetime) -> int:
         marked = self._connection.execute(
-            update(outbox_messages).where(column.id.in_(found)).values(routed_at=now)
+            update(outbox_messages)
+            # Locked in order, so that routers wait for one another and not each for the other.
+            .where(outbox_messages.c.ordinal.in_(ordinals.with_for_update()))
+            .values(routed_at=now)
         )
-        return marked.rowcount == len(message_ids)
+        return marked.rowcount
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         column = outbox_messages.c

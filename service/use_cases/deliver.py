@@ -35,7 +35,9 @@ MOST_ACKNOWLEDGED = 1_000
 """Messages that one call acknowledges."""
 
 _ROUTED_PER_TRANSACTION = 200
-"""Bounds how long other routers wait."""
+_ROUTED_TO_NOBODY = 1_000
+"""Messages of one transaction, which takes much less for each without deliveries. Bounds how long
+other routers wait, and whoever writes to SQLite."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +76,26 @@ class RouteMessages:
         while True:
             # Read before it is this one's turn to write, so that others wait less for it.
             with self.begin(read_only=True) as transaction:
-                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION)
-            if messages and self._route(messages):
-                total += len(messages)
+                wanted = bool(transaction.endpoints.all())
+                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION if wanted else 1)
+            if not messages:
+                return total
+            if wanted:
+                total += self._route(messages)
+                more = len(messages) == _ROUTED_PER_TRANSACTION
+            else:
+                total += (routed := self._route_to_nobody())
+                more = routed == _ROUTED_TO_NOBODY
             # What was written meanwhile can wait: under load there would be no end to it, and many
             # messages at once take little longer than one.
-            if len(messages) < _ROUTED_PER_TRANSACTION:
+            if not more:
                 return total
 
-    def _route(self, messages: Sequence[Message]) -> bool:
+    def _route(self, messages: Sequence[Message]) -> int:
         with self.begin() as transaction:
             now = self.now()
             if not transaction.outbox.mark_routed([message.id for message in messages], now):
-                return False
+                return 0
             # After the mark, or an endpoint could miss what is written once it has been added.
             endpoints = transaction.endpoints.all()
             transaction.deliveries.add(
@@ -98,7 +107,15 @@ class RouteMessages:
                 ]
             )
             transaction.commit()
-        return True
+        return len(messages)
+
+    def _route_to_nobody(self) -> int:
+        with self.begin() as transaction:
+            routed = transaction.outbox.mark_oldest_routed(_ROUTED_TO_NOBODY, self.now())
+            if transaction.endpoints.all():  # somebody has come meanwhile, for whom they are
+                return 0
+            transaction.commit()
+        return routed
 
 
 @dataclass(frozen=True)

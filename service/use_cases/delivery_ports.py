@@ -26,6 +26,9 @@ class Outbox(Protocol):
         messages never makes deliveries of a later one while those of an earlier are not there yet.
         """
 
+    def mark_oldest_routed(self, limit: int, now: datetime) -> int:
+        """Note of the oldest messages that nobody wants them; returns how many there were."""
+
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
         """List, oldest first, what a client has not acknowledged."""
 

@@ -100,6 +100,17 @@ def test_a_router_learns_that_another_one_was_faster(begin: Begin) -> None:
     assert unrouted(begin) == [told[2]]
 
 
+def test_the_oldest_are_marked_without_being_named(begin: Begin) -> None:
+    told = [message() for _ in range(4)][::-1]
+    store(begin, *told)
+    assert mark_routed(begin, told[0])
+    for limit, marked in ((2, 2), (2, 1), (2, 0)):
+        with begin() as transaction:
+            assert transaction.outbox.mark_oldest_routed(limit, START) == marked
+            transaction.commit()
+        assert unrouted(begin) == (told[3:] if marked == 2 else [])
+
+
 def test_a_message_that_is_not_committed_is_not_there(begin: Begin) -> None:
     with begin() as transaction:
         transaction.outbox.add(message())

@@ -131,14 +131,30 @@ def test_what_nobody_wants_is_routed_to_nobody_once(post: Post) -> None:
     assert post.claim() == []
 
 
-def test_many_messages_are_routed_whatever_the_size_of_a_transaction(post: Post) -> None:
-    post.add()
+@pytest.mark.parametrize("wanted", [True, False])
+def test_many_messages_are_routed_whatever_the_size_of_a_transaction(
+    post: Post, wanted: bool
+) -> None:
+    if wanted:
+        post.add()
     with post.database() as transaction:
-        for _ in range(450):
+        for _ in range(2_100):
             transaction.outbox.add(message())
         transaction.commit()
-    assert RouteMessages(*post.parts)() == 450
-    assert len(post.claim(room=1_000, share=1_000)) == 450
+    assert RouteMessages(*post.parts)() == 2_100
+    assert len(post.claim(room=3_000, share=3_000)) == 2_100 * wanted
+
+
+def test_an_endpoint_that_comes_while_messages_are_routed_to_nobody_gets_them(post: Post) -> None:
+    class Raced(FakeDatabase):
+        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> FakeUnitOfWork:
+            if not read_only and not post.database.contents.outgoing.endpoints:
+                post.add()
+            return post.database(read_only=read_only)
+
+    post.predict("0.9")
+    assert RouteMessages(Raced(), post.clock, post.ids)() == 0
+    assert len(post.claim()) == 1
 
 
 def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post: Post) -> None:
@@ -151,6 +167,7 @@ def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post
                 transaction.commit()
             return post.database(read_only=read_only)
 
+    post.add()
     route = RouteMessages(Busy(), post.clock, post.ids)
     assert route() == 1
     assert route() == 2
