@@ -462,7 +462,8 @@ class ListReviews:
         """Return one page of the tasks in ``state`` whose prediction has ``reason``."""
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
-        with self.begin(read_only=True) as transaction:
+        # A page may take several queries.
+        with self.begin(read_only=True, snapshot=True) as transaction:
             return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
 
 

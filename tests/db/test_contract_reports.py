@@ -228,6 +228,26 @@ def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(begi
         ]
 
 
+def test_every_task_is_counted_on_the_day_it_comes(begin: Begin) -> None:
+    """Those that come with a prediction as such, those that are second readings for themselves."""
+    sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    with begin() as transaction:
+        add_predictions(transaction, prediction()._replace(**sent))  # nobody reads it
+        transaction.commit()
+    checked = prediction()._replace(decision=Decision.AUTO, reason=Reason.AUDIT)
+    (first, *_) = stored(begin, prediction(), prediction(), checked)
+    with begin() as transaction:
+        for kind in (ReviewKind.OVERLAP, LEAD):
+            later = START + timedelta(days=1) * (kind is LEAD)
+            transaction.reviews.add(replace(task(first.prediction), kind=kind, created_at=later))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        arrived = {one.day: one.arrived for one in transaction.reports.review_days(LONG_AGO)}
+        assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}
+        arrived = {one.day: one.arrived for one in transaction.reports.review_days(later)}
+        assert arrived == {DAY + timedelta(days=1): 1}
+
+
 def test_audits_that_certify_are_counted_once_they_are_read(begin: Begin) -> None:
     drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
     made = stored(

@@ -225,12 +225,43 @@ def test_pages_go_oldest_first_and_can_be_narrowed(begin: Begin) -> None:
     assert page(state=ReviewState.LEASED, reason=Reason.OUT_OF_DOMAIN).items == ()
 
 
-def test_tasks_are_counted_by_state(begin: Begin) -> None:
-    tasks = [task() for _ in range(3)]
+def test_what_waits_comes_oldest_first_whether_leads_alone_may_claim_it_or_not(
+    begin: Begin,
+) -> None:
+    lead = ReviewKind.ADJUDICATION
+    tasks = [task() if number % 3 else replace(task(), kind=lead) for number in range(7)]
     store(begin, *tasks)
-    save(begin, tasks[0].claimed(ANN.id, START, QUARTER))
+    save(begin, tasks[4].claimed(ANN.id, START, QUARTER))
+    waiting, after = [], None
+    for most in (2, 3, 2):
+        with begin(read_only=True) as transaction:
+            page = transaction.reviews.page(
+                state=ReviewState.WAITING, reason=None, after=after, limit=most
+            )
+        waiting += page.items
+        after = page.next_after
+    assert waiting == tasks[:4] + tasks[5:]
+    assert after is None
+
+
+def test_tasks_are_counted_by_state(begin: Begin) -> None:
+    tasks = [task() for _ in range(6)]
+    store(begin, *tasks)
     with begin(read_only=True) as transaction:
-        assert transaction.reviews.counts() == {ReviewState.WAITING: 2, ReviewState.LEASED: 1}
+        assert transaction.reviews.counts() == {ReviewState.WAITING: 6}
+    claimed = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:4]]
+    once = save(begin, claimed[0].skipped(ANN.id, "y", START))
+    again = save(begin, once.claimed(BEN.id, START, QUARTER))
+    save(begin, again.skipped(BEN.id, "y", START))
+    for one in claimed[1:3]:
+        save(begin, one.completed(ANN.id, one.version))
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.counts() == {
+            ReviewState.WAITING: 2,
+            ReviewState.LEASED: 1,
+            ReviewState.SKIPPED: 1,
+            ReviewState.COMPLETED: 2,
+        }
 
 
 def test_an_annotation_comes_back_as_it_was(begin: Begin) -> None:
