@@ -5,7 +5,6 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, func, select
 
-from service.db.reviews import N_WAITING
 from service.db.tables import (
     DEAD,
     LEASED,
@@ -13,7 +12,6 @@ from service.db.tables import (
     PENDING,
     QUEUED,
     RUNNING,
-    TAKEN,
     UNROUTED,
     deliveries,
     jobs,
@@ -33,9 +31,9 @@ class SqlBacklog:
         task = review_tasks.c
         return Backlog(
             reviews={
-                "waiting": self._waiting(),
+                "waiting": self._line(task.created_at, task.id, OPEN, task.state == "waiting"),
                 "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED),
-                "skipped": self._line(task.created_at, task.id, TAKEN, task.state == "skipped"),
+                "skipped": self._line(task.created_at, task.id, OPEN, task.state == "skipped"),
             },
             deliveries={
                 "unrouted": self._line(
@@ -49,19 +47,6 @@ class SqlBacklog:
                 "running": self._line(jobs.c.started_at, jobs.c.started_at, RUNNING),
             },
         )
-
-    def _waiting(self) -> Line:
-        task = review_tasks.c
-        first = [
-            select(task.created_at)
-            .where(OPEN, task.escalated.is_(part), task.state == "waiting")
-            .order_by(task.id)
-            .limit(1)
-            .scalar_subquery()
-            for part in (False, True)  # of the queue
-        ]
-        count, *since = self._connection.execute(select(N_WAITING, *first)).one()
-        return Line(count, min(filter(None, since), default=None))
 
     def _line(
         self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]

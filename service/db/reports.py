@@ -4,7 +4,6 @@ Everything starts from an instant, so that a long history costs nothing. Rows of
 wide; only the few whose labels are shown are read.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -33,7 +32,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from service.db.tables import AUDITED, FURTHER, annotations, outcomes, predictions, review_tasks
+from service.db.tables import AUDITED, annotations, outcomes, predictions, review_tasks
 from service.domain.audits import AuditRole
 from service.domain.certification import Scorer
 from service.domain.predictions import Decision, Reason
@@ -168,22 +167,10 @@ class SqlReports:
                 select(done.c.day, func.count(), func.sum(done.c.work)).group_by(done.c.day)
             )
         }
-        arrived: Counter[object] = Counter()
-        for at, condition in (
-            # One task comes with each prediction that is not sent, or sent and checked.
-            (
-                predictions.c.created_at,
-                or_(
-                    predictions.c.decision == Decision.REVIEW.value,
-                    predictions.c.reason == Reason.AUDIT.value,
-                ),
-            ),
-            (review_tasks.c.created_at, FURTHER),
-        ):
-            came = select(self._day(at).label("day")).where(at >= since, condition).subquery()
-            counts = select(came.c.day, func.count()).group_by(came.c.day)
-            for day, count in self._connection.execute(counts):
-                arrived[day] += count
+        at = review_tasks.c.created_at
+        came = select(self._day(at).label("day")).where(at >= since).subquery()
+        counts = select(came.c.day, func.count()).group_by(came.c.day)
+        arrived = {row[0]: int(row[1]) for row in self._connection.execute(counts)}
         return [
             ReviewDay(_date(day), arrived.get(day, 0), *completed.get(day, (0, 0.0)))
             for day in sorted({*arrived, *completed})

@@ -4,15 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from operator import itemgetter
-from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
     RowMapping,
-    Select,
     and_,
     exists,
     func,
@@ -30,7 +27,6 @@ from service.db.tables import (
     DECIDED,
     LEASED,
     OPEN,
-    TAKEN,
     annotations,
     predictions,
     review_skips,
@@ -52,21 +48,11 @@ from service.domain.reviews import (
 )
 from service.use_cases.paging import Page
 
-_Tasks = Select[tuple[Any, ...]]  # Any: all columns of two tables
 _BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 _WITH_PREDICTION = select(review_tasks, predictions).join(
     predictions, predictions.c.id == review_tasks.c.prediction_id
 )
 
-
-N_WAITING = (
-    select(func.count()).select_from(review_tasks).where(OPEN).scalar_subquery()
-    - select(func.count())
-    .select_from(review_tasks)
-    .where(TAKEN, review_tasks.c.state.in_([ReviewState.LEASED.value, ReviewState.SKIPPED.value]))
-    .scalar_subquery()
-)
-"""How many tasks wait: all that are open, without the few that somebody has taken."""
 
 _WAITING: dict[str, object] = {
     "state": ReviewState.WAITING.value,
@@ -101,17 +87,6 @@ def adding(dialect: Dialect, new: Sequence[NewTask]) -> Write:
             **{name: [value] * len(new) for name, value in _WAITING.items()},
         },
     )
-
-
-def _in_state(query: _Tasks, state: ReviewState | None) -> list[_Tasks]:
-    """Return queries that give the tasks in a state, each in the order of an index."""
-    if state is None:
-        return [query]
-    query = query.where(review_tasks.c.state == state.value)
-    if state is not ReviewState.WAITING:
-        return [query.where(TAKEN)]
-    # The queue has what is escalated in a part of its own.
-    return [query.where(OPEN, review_tasks.c.escalated.is_(part)) for part in (False, True)]
 
 
 class SqlReviews:
@@ -257,26 +232,20 @@ class SqlReviews:
         limit: int,
     ) -> Page[ReviewTask]:
         query = _WITH_PREDICTION.order_by(review_tasks.c.id).limit(limit + 1)
+        if state is not None:
+            query = query.where(review_tasks.c.state == state.value)
         if reason is not None:
             query = query.where(predictions.c.reason == reason.value, ~_BLIND)
         if after is not None:
             query = query.where(review_tasks.c.id > after)
-        rows = [
-            row
-            for part in _in_state(query, state)
-            for row in self._connection.execute(part).mappings()
-        ]
-        rows.sort(key=itemgetter(review_tasks.c.id))
-        tasks = self._load(rows[: limit + 1])
+        tasks = self._load(self._connection.execute(query).mappings().all())
         items = tuple(tasks[:limit])
         return Page(items, items[-1].id if len(tasks) > limit else None)
 
     def counts(self) -> Mapping[ReviewState, int]:
-        state, waiting = review_tasks.c.state, ReviewState.WAITING.value
-        taken = select(state, func.count()).where(TAKEN).group_by(state)
-        # In one statement, which sees one state of the table.
-        rows = self._connection.execute(taken.union_all(select(literal(waiting), N_WAITING)))
-        return {ReviewState(name): count for name, count in rows if count}
+        state = review_tasks.c.state
+        rows = self._connection.execute(select(state, func.count()).group_by(state))
+        return {ReviewState(name): count for name, count in rows}
 
     def annotate(self, annotation: Annotation) -> None:
         self._connection.execute(

@@ -70,8 +70,6 @@ KINDS = ("review", "audit", "overlap", "adjudication")
 # an index only where it can see, without knowing parameters, that the query implies its condition.
 OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
 LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
-TAKEN: ColumnElement[bool] = literal_column("state <> 'waiting'")
-FURTHER: ColumnElement[bool] = literal_column("kind IN ('overlap', 'adjudication')")
 DECIDED: ColumnElement[bool] = literal_column("settles_at IS NOT NULL")
 QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
 RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
@@ -383,13 +381,10 @@ review_tasks = Table(
         " AND (lease_holder IS NULL) = (lease_claimed_at IS NULL)"
         " AND (lease_holder IS NULL) = (lease_expires_at IS NULL)",
     ),
+    Index(None, "state", "id"),
+    Index(None, "created_at"),
     Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", unique=True),
-    # With the state, without which SQLite looks at each row to count them.
-    _partial("ix_review_tasks_queue", "escalated", "id", "state", where=OPEN),
-    # Without those that wait, and without those that come with a prediction: an entry of each new
-    # task in two more indexes would take longer than all else that is stored of it.
-    _partial("ix_review_tasks_taken", "state", "id", where=TAKEN),
-    _partial("ix_review_tasks_further", "created_at", where=FURTHER),
+    _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
     _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
     _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
     _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),

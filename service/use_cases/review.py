@@ -462,8 +462,7 @@ class ListReviews:
         """Return one page of the tasks in ``state`` whose prediction has ``reason``."""
         caller.require(Permission.READ_QUEUE)
         check_page(after, limit)
-        # A page may take several queries.
-        with self.begin(read_only=True, snapshot=True) as transaction:
+        with self.begin(read_only=True) as transaction:
             return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
 
 
