@@ -153,18 +153,18 @@ def prepared(
 
 
 def _written(outcomes: Sequence[Outcome], request_id: str | None) -> bytes:
-    parts = ['{"items":[']
+    parts: list[bytes | memoryview] = [b'{"items":[']
     for number, outcome in enumerate(outcomes):
         if number:
-            parts.append(",")
+            parts.append(b",")
         if isinstance(outcome, Exception):
             place = partial(_in_batch, number)
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
-            parts.append(problem.model_dump_json(exclude_defaults=True))
+            parts.append(problem.model_dump_json(exclude_defaults=True).encode())
         else:
             parts.extend(prediction_parts(outcome))
-    parts.append("]}")
-    return "".join(parts).encode()
+    parts.append(b"]}")
+    return b"".join(parts)
 
 
 def predict_batch(

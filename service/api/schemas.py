@@ -177,16 +177,17 @@ class Prediction(AnswerBody):
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:
     """Return the body `Prediction`, with the part that was written to be stored."""
-    return "".join(prediction_parts(prediction)).encode()
+    return b"".join(prediction_parts(prediction))
 
 
-def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
+def prediction_parts(prediction: predictions.Prediction) -> tuple[bytes | memoryview, ...]:
     """Return that body in parts; who joins those of many predictions copies them only once."""
     scored, name = prediction.scored, prediction.document.id
     labels_and_confidence, candidates_and_marginals, _, _ = written(scored)
+    # An id of ours has nothing to escape.
+    ids = f'{{"id":"{prediction.id}","document_id":{"null" if name is None else quoted(name)},'
     return (
-        # An id of ours has nothing to escape.
-        f'{{"id":"{prediction.id}","document_id":{"null" if name is None else quoted(name)},',
+        ids.encode(),
         labels_and_confidence,
         _written_route(prediction.decision, prediction.reason, prediction.threshold),
         candidates_and_marginals,
@@ -200,13 +201,13 @@ def prediction_parts(prediction: predictions.Prediction) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> str:
+def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> bytes:
     route = to_json({"decision": decision, "reason": reason, "threshold": threshold})
-    return f",{route[1:-1].decode()},"
+    return b"," + route[1:-1] + b","
 
 
 @lru_cache(maxsize=64)
-def _written_versions(model: str, calibrator: str, policy: str, created_at: datetime) -> str:
+def _written_versions(model: str, calibrator: str, policy: str, created_at: datetime) -> bytes:
     """Return the end of the body, which predictions that were stored together share."""
     versions = {
         "model_version": model,
@@ -214,7 +215,7 @@ def _written_versions(model: str, calibrator: str, policy: str, created_at: date
         "policy_version": policy,
         "created_at": created_at,
     }
-    return f",{to_json(versions)[1:].decode()}"
+    return b"," + to_json(versions)[1:]
 
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:

@@ -142,15 +142,15 @@ class WrittenScores(NamedTuple):
 
     Attributes
     ----------
-    first, told : str
+    first, told : bytes-like
         As callers are told: members of an object, named like the classes' attributes. Those are
         the labels and confidence of the first candidate, and all candidates and marginals.
     stored_candidates, stored_marginals : str
         Arrays of all without what repeats, see `service.use_cases.written`.
     """
 
-    first: str
-    told: str
+    first: bytes | memoryview
+    told: bytes | memoryview
     stored_candidates: str
     stored_marginals: str
 

@@ -104,11 +104,16 @@ def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[WrittenS
     """Yield what is written of each document; each has a candidate or more."""
     of_sets = *sets[:3], sets.confidences.texts, sets.scores.texts
     of_shares = *shares[:2], shares.probabilities.texts
-    out = np.empty(_size(words.texts, of_sets, of_shares), dtype=np.uint8)
-    size, ends = _write(out, eights(out), words.texts, of_sets, of_shares, words.is_ascii)
-    text = str(out.data[:size], "utf-8")  # which is cut several times faster than parts are decoded
-    parts = iter([text[first:last] for first, last in pairwise(ends.tolist())])
-    return map(WrittenScores._make, zip(parts, parts, parts, parts, strict=True))
+    sizes = _sizes(words.texts, of_sets, of_shares)
+    told, stored = [np.empty(size, dtype=np.uint8) for size in sizes]
+    told_ends, stored_ends = _write(eights(told), eights(stored), words.texts, of_sets, of_shares)
+    text = str(stored.data[: stored_ends[-1]], "utf-8")  # cut faster than its parts are decoded
+    if not words.is_ascii:
+        _count_characters(stored, stored_ends)
+    view = told.data
+    sent = [view[first:last] for first, last in pairwise(told_ends.tolist())]
+    kept = [text[first:last] for first, last in pairwise(stored_ends.tolist())]
+    return map(WrittenScores, sent[::2], sent[1::2], kept[::2], kept[1::2])
 
 
 _OfSets = tuple[Places, Places, Columns, Texts, Texts]
@@ -116,20 +121,23 @@ _OfShares = tuple[Places, Columns, Texts]
 
 
 @njit(cache=True, nogil=True)
-def _size(words: Texts, sets: _OfSets, shares: _OfShares) -> int:
-    """Return how many bytes there are at most, and the room behind them."""
+def _sizes(words: Texts, sets: _OfSets, shares: _OfShares) -> tuple[int, int]:
+    """Return how many bytes are told and stored at most, each with the room behind them."""
     doc_indptr, set_indptr, labels, confidences, scores = sets
     _, share_labels, probabilities = shares
     n_labels = _n_labels(words)
     n_groups = len(doc_indptr) + len(set_indptr) + len(share_labels)
     size: int = ROOM + n_groups * (words[1][-1] - words[1][4 * n_labels])
-    size += 3 * confidences[1][-1] + 2 * (scores[1][-1] + probabilities[1][-1])
+    size += scores[1][-1] + probabilities[1][-1]
+    told, stored = size + 2 * confidences[1][-1], size + confidences[1][-1]
     longest_place = _length(words, 2 * n_labels - 1)
     for label in labels:
-        size += 3 * max(_length(words, label), longest_place)
+        told += 2 * _length(words, label)
+        stored += max(_length(words, label), longest_place)
     for label in share_labels:
-        size += _length(words, 2 * n_labels + label) + _length(words, 3 * n_labels + label)
-    return size
+        told += _length(words, 2 * n_labels + label)
+        stored += _length(words, 3 * n_labels + label)
+    return told, stored
 
 
 @njit(cache=True, nogil=True)
@@ -143,44 +151,37 @@ def _length(texts: Texts, which: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _write(  # noqa: PLR0917 -- compiled code has no objects to group them
-    text: Bytes,
-    out: Eights,
-    words: Texts,
-    sets: _OfSets,
-    shares: _OfShares,
-    is_ascii: bool,
-) -> tuple[int, Places]:
-    """Fill ``text``, whose eights are ``out``.
-
-    Returns how many bytes there are, and where each document's texts begin, in characters.
-    """
+def _write(
+    told: Eights, stored: Eights, words: Texts, sets: _OfSets, shares: _OfShares
+) -> tuple[Places, Places]:
+    """Fill both, and return where each document's two texts begin in them, in bytes."""
     doc_indptr, share_indptr, share_labels = sets[0], shares[0], shares[1]
     n_labels = _n_labels(words)
     told_shares, stored_shares, marks = 2 * n_labels, 3 * n_labels, 4 * n_labels
     by_name = np.arange(n_labels)
     by_place = by_name.copy()  # of those among the shares
-    ends = np.zeros(4 * len(doc_indptr) - 3, dtype=np.int64)
-    at = end = 0
+    told_ends = np.zeros(2 * len(doc_indptr) - 1, dtype=np.int64)
+    stored_ends = told_ends.copy()
+    at = kept = 0
     for document in range(len(doc_indptr) - 1):
+        end = 2 * document
+        at = _put_first(told, at, doc_indptr[document], words, marks + _AT_FIRST_SET, sets)
+        told_ends[end + 1] = at
+        at = _put_sets(told, at, document, words, marks + _AT_TOLD_SETS, by_name, sets)
+        at = _put_shares(told, at, document, words, marks + _AT_TOLD_SHARES, told_shares, shares)
+        told_ends[end + 2] = at
         first, last = share_indptr[document], share_indptr[document + 1]
-        at = _put_first(out, at, doc_indptr[document], words, marks + _AT_FIRST_SET, sets)
-        ends[end + 1] = at
-        at = _put_sets(out, at, document, words, marks + _AT_TOLD_SETS, by_name, sets)
-        at = _put_shares(out, at, document, words, marks + _AT_TOLD_SHARES, told_shares, shares)
-        ends[end + 2] = at
         for place in range(first, last):
             by_place[share_labels[place]] = n_labels + place - first
-        at = _put_sets(out, at, document, words, marks + _AT_STORED_SETS, by_place, sets)
+        mark = marks + _AT_STORED_SETS
+        kept = _put_sets(stored, kept, document, words, mark, by_place, sets)
         for place in range(first, last):
             by_place[share_labels[place]] = share_labels[place]
-        ends[end + 3] = at
-        at = _put_shares(out, at, document, words, marks + _AT_STORED_SHARES, stored_shares, shares)
-        end += 4
-        ends[end] = at
-    if not is_ascii:
-        _count_characters(text, ends)
-    return at, ends
+        stored_ends[end + 1] = kept
+        mark = marks + _AT_STORED_SHARES
+        kept = _put_shares(stored, kept, document, words, mark, stored_shares, shares)
+        stored_ends[end + 2] = kept
+    return told_ends, stored_ends
 
 
 @njit(cache=True, nogil=True)

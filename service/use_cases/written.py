@@ -56,8 +56,8 @@ def write_scores(candidates: Sequence[Candidate], marginals: Sequence[Marginal])
     first = {"labels": candidates[0].labels, "confidence": candidates[0].confidence}
     told = {"candidates": sets, "marginals": shares}
     return WrittenScores(
-        compact_json(first)[1:-1],
-        compact_json(told)[1:-1],
+        compact_json(first)[1:-1].encode(),
+        compact_json(told)[1:-1].encode(),
         compact_json(stored),
         compact_json([*marginals]),
     )

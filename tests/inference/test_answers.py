@@ -88,7 +88,7 @@ def test_members_are_reached_like_those_of_a_tuple(marginals: np.ndarray) -> Non
 def test_the_json_says_the_same_to_the_last_bit(marginals: np.ndarray) -> None:
     for scored in _answers(_predictions(marginals)):
         assert scored.written is not None
-        assert json.loads(f"{{{scored.written.told}}}") == {
+        assert json.loads(b"{%b}" % scored.written.told) == {
             "candidates": [
                 {**candidate._asdict(), "labels": list(candidate.labels)}
                 for candidate in scored.candidates
@@ -110,7 +110,7 @@ def test_labels_that_are_all_negligible_are_not_told() -> None:
     for scored in _answers(_predictions(np.full((2, len(NAMES)), 0.001))):
         assert scored.marginals == ()
         assert scored.written is not None
-        assert scored.written.told.endswith('],"marginals":[]')
+        assert bytes(scored.written.told).endswith(b'],"marginals":[]')
         assert scored.written.stored_marginals == "[]"
 
 

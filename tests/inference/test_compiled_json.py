@@ -56,7 +56,7 @@ def test_what_is_told_and_stored_is_what_the_objects_say_to_the_last_bit(
         )
         assert written == write_scores(*said)
         now = map(json.loads, (written.stored_candidates, written.stored_marginals))
-        earlier = json.loads(f"{{{written.told}}}")
+        earlier = json.loads(b"{%b}" % written.told)
         for read in (read_scores(*now), read_scores(**earlier)):
             assert read == said
             assert repr(read) == repr(said)  # -0.0 too
