@@ -176,7 +176,7 @@ class Prediction(AnswerBody):
 
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:
-    """Return the body `Prediction`, with the part that was written to be stored."""
+    """Return the body `Prediction`, with what was written of the model's answer already."""
     return b"".join(prediction_parts(prediction))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, Dialect, RowMapping, Select, select, update
 
@@ -10,7 +11,7 @@ from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
 
-_UNROUTED = select(outbox_messages.c.ordinal).where(UNROUTED).order_by(outbox_messages.c.ordinal)
+_OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
 _INSERT = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
 
 
@@ -44,23 +45,22 @@ class SqlOutbox:
         adding(self._connection.dialect, messages)(self._connection)
 
     def unrouted(self, limit: int) -> list[Message]:
-        oldest = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
-        rows = self._connection.execute(oldest.limit(limit))
+        rows = self._connection.execute(_OLDEST_UNROUTED.limit(limit))
         return [to_message(row) for row in rows.mappings()]
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
-        wanted = _UNROUTED.where(outbox_messages.c.id.in_(message_ids))
-        return self._mark_routed(wanted, now) == len(message_ids)
+        named = _OLDEST_UNROUTED.where(outbox_messages.c.id.in_(message_ids))
+        return self._mark_routed(named, now) == len(message_ids)
 
     def mark_oldest_routed(self, limit: int, now: datetime) -> int:
-        return self._mark_routed(_UNROUTED.limit(limit), now)
+        return self._mark_routed(_OLDEST_UNROUTED.limit(limit), now)
 
-    def _mark_routed(self, ordinals: Select[tuple[int]], now: datetime) -> int:
+    def _mark_routed(self, found: Select[Any], now: datetime) -> int:  # Any: all columns
+        ordinal = outbox_messages.c.ordinal
+        # Locked in order, so that routers wait for one another and not each for the other.
+        locked = found.with_only_columns(ordinal).with_for_update()
         marked = self._connection.execute(
-            update(outbox_messages)
-            # Locked in order, so that routers wait for one another and not each for the other.
-            .where(outbox_messages.c.ordinal.in_(ordinals.with_for_update()))
-            .values(routed_at=now)
+            update(outbox_messages).where(ordinal.in_(locked)).values(routed_at=now)
         )
         return marked.rowcount
 
