@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, sel
 from sqlalchemy.exc import IntegrityError
 
 from service.db.bulk import Columns, RowInsert, Write, by_field, nothing
+from service.db.names import Blocks, ids_of_document
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
 from service.domain.identity import is_id
@@ -26,6 +27,7 @@ _INSERT = RowInsert(
         ("client_id", "actor_name", "request_id", "address"),
         # of one moment
         ("model_version", "calibrator_version", "policy_version", "created_at", "threshold"),
+        ("block",),
         # mostly nothing
         ("features", "own_confidences", "out_of_domain", "rule"),
         ("metadata",),
@@ -33,6 +35,7 @@ _INSERT = RowInsert(
 )
 _INSERT_KEY = RowInsert(idempotency_keys, alike=[("client_id", "request_digest", "created_at")])
 _NOTHING: dict[str, object] = {}
+_BLOCKS = Blocks()
 
 
 def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
@@ -115,7 +118,7 @@ class SqlPredictions:
         if wanted.document_id is not None:
             # Its ids first: planners would rather read all of a client's, or all there are, in
             # the order that is wanted. They do not see that the expression is the id.
-            ids = select(column.id).where(column.document_id == wanted.document_id)
+            ids = ids_of_document(wanted.document_id)
             if after is not None:
                 ids = ids.where(func.coalesce(column.id, column.id) < after)
             named = ids.cte("named").prefix_with("MATERIALIZED")
@@ -169,6 +172,7 @@ def _columns(new: Sequence[NewPrediction]) -> Columns:
         "actor_name": [caller.name for caller in submissions["caller"]],
         "request_id": submissions["request_id"],
         "address": [caller.address for caller in submissions["caller"]],
+        "block": [_BLOCKS.next(len(new))] * len(new),
     }
 
 

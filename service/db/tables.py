@@ -285,15 +285,16 @@ predictions = Table(
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
+    # Among the names of which it is found, see `service.db.names`; 0 in rows from before.
+    Column("block", BigInteger, nullable=False, server_default=text("0")),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     _check("one_content", "text IS NULL OR features IS NULL"),
     Index(None, "client_id", "id"),
-    # Without the id, by which few predictions of one document are soon ordered: names come in no
-    # order, so that each row that is added writes another page of this index.
-    Index(None, "document_id"),
+    # Without the id, by which few predictions of one document are soon ordered.
+    Index(None, "block", "document_id"),
     Index(None, "decision", "id"),
     # All that reports count by: the rows themselves are wide.
     Index(

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, exists, select, update
 
+from service.db.names import ids_of_document
 from service.db.tables import (
     annotations,
     deliveries,
@@ -57,8 +58,8 @@ class SqlTexts:
         return list(self._connection.execute(query).scalars())
 
     def of_document(self, document_id: str) -> list[str]:
-        query = select(predictions.c.id).where(predictions.c.document_id == document_id)
-        return list(self._connection.execute(query.order_by(predictions.c.id)).scalars())
+        query = ids_of_document(document_id).order_by(predictions.c.id)
+        return list(self._connection.scalars(query))
 
     def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
         purged = 0
@@ -90,7 +91,7 @@ class SqlTexts:
 
     def forget_name(self, document_id: str) -> None:
         column = predictions.c
-        named = column.document_id == document_id
+        named = column.id.in_(ids_of_document(document_id))
         clients = self._connection.execute(select(column.client_id).where(named).distinct())
         keys = [f"{client_id}/{document_id}" for client_id in clients.scalars()]
         self._connection.execute(update(predictions).where(named).values(document_id=None))
