@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, sel
 from sqlalchemy.exc import IntegrityError
 
 from service.db.bulk import Columns, RowInsert, Write, by_field, nothing
-from service.db.names import Blocks, ids_of_document
+from service.db.names import ids_of_document, next_block
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
 from service.domain.identity import is_id
@@ -35,14 +35,14 @@ _INSERT = RowInsert(
 )
 _INSERT_KEY = RowInsert(idempotency_keys, alike=[("client_id", "request_digest", "created_at")])
 _NOTHING: dict[str, object] = {}
-_BLOCKS = Blocks()
 
 
 def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
     """Return what adds predictions, and the idempotency keys that they were made under."""
     if not new:
         return nothing
-    add = _INSERT.ready(dialect, _columns(new))
+    block = next_block(dialect, len(new))
+    add = _INSERT.ready(dialect, {**_columns(new), "block": [block] * len(new)})
     keyed = [
         (prediction, submission.idempotency)
         for prediction, submission in new
@@ -172,7 +172,6 @@ def _columns(new: Sequence[NewPrediction]) -> Columns:
         "actor_name": [caller.name for caller in submissions["caller"]],
         "request_id": submissions["request_id"],
         "address": [caller.address for caller in submissions["caller"]],
-        "block": [_BLOCKS.next(len(new))] * len(new),
     }
 
 

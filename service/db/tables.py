@@ -285,7 +285,7 @@ predictions = Table(
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
-    # Among the names of which it is found, see `service.db.names`; 0 in rows from before.
+    # Among the names of which it is found, see `service.db.names`.
     Column("block", BigInteger, nullable=False, server_default=text("0")),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
