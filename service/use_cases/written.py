@@ -37,7 +37,7 @@ def compact_json(value: object) -> str:
     # Five times as fast as the standard library, and a prediction is stored with two such values.
     written = to_json(value, inf_nan_mode="constants").decode()
     if "NaN" in written or "Infinity" in written:  # a number that JSON lacks, or such a word
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        json.dumps(value, allow_nan=False)
     return written
 
 
