@@ -297,11 +297,12 @@ class FakeUnitOfWork:
 
     def adding(self, recording: Recording) -> Callable[[], None]:
         def add() -> None:
-            self.predictions.add_all(recording.predictions)
+            made = {one.id: one for one in recording.predictions}
+            self.predictions.add_all([*zip(made.values(), recording.submissions, strict=True)])
             self.reviews.add_all(
                 [
-                    ReviewTask(id_, of, kind, ReviewState.WAITING, 1, of.created_at)
-                    for id_, of, kind in recording.tasks
+                    ReviewTask(id_, made[of], kind, ReviewState.WAITING, 1, created_at)
+                    for id_, of, kind, created_at in recording.tasks
                 ]
             )
             self.outbox.add_all(recording.messages)

@@ -1,7 +1,7 @@
 """Predict many documents in one request."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, NotRequired
 
@@ -17,12 +17,15 @@ from service.api.schemas import (
     DocumentIn,
     Prediction,
     RequestBody,
-    prediction_parts,
+    parts_of_predictions,
+    written_prediction,
 )
 from service.domain import predictions
 from service.domain.errors import ModelUnavailable
 from service.domain.people import Caller
-from service.use_cases.predict import MOST_DOCUMENTS, Outcome
+from service.domain.predictions import Decision, Reason
+from service.domain.predictions import Prediction as Stored
+from service.use_cases.predict import MOST_DOCUMENTS, Outcomes
 from service.use_cases.prediction_ports import IdempotencyKey
 
 ADDRESS = "/v1/predictions/batch"
@@ -140,10 +143,7 @@ def prepared(
 
     def store() -> bytes:
         outcomes = verb.store(batch)
-        kinds = Counter(
-            [(one.decision, one.reason) for one in outcomes if not isinstance(one, Exception)]
-        )
-        for (decision, reason), times in kinds.items():
+        for (decision, reason), times in _kinds(outcomes).items():
             edge.metrics.decided(decision, reason, times)
         if answer is not None and outcomes == expected:
             return answer
@@ -152,17 +152,28 @@ def prepared(
     return store
 
 
-def _written(outcomes: Sequence[Outcome], request_id: str | None) -> bytes:
+def _kinds(outcomes: Outcomes) -> "Counter[tuple[Decision, Reason]]":
+    """Count predictions by decision and reason."""
+    made, earlier = outcomes.made, outcomes.others
+    kinds = Counter(zip(made.column("decision"), made.column("reason"), strict=True))
+    kinds.update([(one.decision, one.reason) for one in earlier if isinstance(one, Stored)])
+    return kinds
+
+
+def _written(outcomes: Outcomes, request_id: str | None) -> bytes:
     parts: list[bytes | memoryview] = [b'{"items":[']
-    for number, outcome in enumerate(outcomes):
+    made = parts_of_predictions(outcomes.made)
+    for number, outcome in enumerate(outcomes.others):
         if number:
             parts.append(b",")
-        if isinstance(outcome, Exception):
+        if outcome is None:
+            parts += next(made)
+        elif isinstance(outcome, Exception):
             place = partial(_in_batch, number)
             problem = problem_of(outcome, ADDRESS, place=place, request_id=request_id)
             parts.append(problem.model_dump_json(exclude_defaults=True).encode())
         else:
-            parts.extend(prediction_parts(outcome))
+            parts.append(written_prediction(outcome))
     parts.append(b"]}")
     return b"".join(parts)
 

@@ -1,5 +1,6 @@
 """Bodies of requests and answers. What they say is checked by the domain; here is their form."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from json.encoder import encode_basestring as quoted
@@ -11,11 +12,12 @@ from typing_extensions import TypedDict  # as pydantic needs it before Python 3.
 
 from service.domain import predictions, reviews, routing, versions
 from service.domain.audits import AuditMode, AuditPlan
+from service.domain.columns import Rows
 from service.domain.predictions import Decision, Reason
 from service.domain.reviews import ReviewKind, ReviewState
 from service.domain.routing import PolicyChange, ThresholdMode
 from service.use_cases.rows import prediction_row
-from service.use_cases.written import written
+from service.use_cases.written import all_written, written
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -177,17 +179,10 @@ class Prediction(AnswerBody):
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:
     """Return the body `Prediction`, with what was written of the model's answer already."""
-    return b"".join(prediction_parts(prediction))
-
-
-def prediction_parts(prediction: predictions.Prediction) -> tuple[bytes | memoryview, ...]:
-    """Return that body in parts; who joins those of many predictions copies them only once."""
-    scored, name = prediction.scored, prediction.document.id
+    scored = prediction.scored
     labels_and_confidence, candidates_and_marginals, _, _ = written(scored)
-    # An id of ours has nothing to escape.
-    ids = f'{{"id":"{prediction.id}","document_id":{"null" if name is None else quoted(name)},'
-    return (
-        ids.encode(),
+    parts = (
+        _written_ids(prediction.id, prediction.document.id),
         labels_and_confidence,
         _written_route(prediction.decision, prediction.reason, prediction.threshold),
         candidates_and_marginals,
@@ -198,6 +193,30 @@ def prediction_parts(prediction: predictions.Prediction) -> tuple[bytes | memory
             prediction.created_at,
         ),
     )
+    return b"".join(parts)
+
+
+def parts_of_predictions(
+    made: Rows[predictions.Prediction],
+) -> Iterator[tuple[bytes | memoryview, ...]]:
+    """Yield those bodies in parts; who joins those of many predictions copies them only once."""
+    scored = Rows.of(predictions.ScoredSet, made.column("scored"))
+    texts, column = all_written(scored), made.column
+    names = [document.id for document in column("document")]
+    versions = scored.column("model_version"), scored.column("calibrator_version")
+    return zip(
+        map(_written_ids, column("id"), names),
+        texts.column("first"),
+        map(_written_route, column("decision"), column("reason"), column("threshold")),
+        texts.column("told"),
+        map(_written_versions, *versions, column("policy_version"), column("created_at")),
+        strict=True,
+    )
+
+
+def _written_ids(id_: str, name: str | None) -> bytes:
+    # An id of ours has nothing to escape.
+    return f'{{"id":"{id_}","document_id":{"null" if name is None else quoted(name)},'.encode()
 
 
 @lru_cache(maxsize=64)

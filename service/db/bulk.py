@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
 
@@ -14,7 +14,7 @@ from service.use_cases.written import compact_json
 if TYPE_CHECKING:
     from service.security.ciphers import TextCipher
 
-Columns = dict[str, list[Any]]  # Any: whatever the columns take
+Columns = dict[str, Sequence[Any]]  # Any: whatever the columns take
 """Of each column its values, one for each row. None is NULL whatever the type."""
 
 _Convert = Callable[[Any], Any]  # Any: as above
@@ -25,11 +25,6 @@ Write = Callable[[Connection], None]
 
 def nothing(_: Connection) -> None:
     """Write no rows."""
-
-
-def by_field(rows: Sequence[NamedTuple]) -> Columns:
-    """Return the values that rows, at least one and all of one kind, have in each field."""
-    return dict(zip(rows[0]._fields, map(list, zip(*rows, strict=True)), strict=True))
 
 
 _SIZES = (2, 4, 8, *range(16, 257, 16))
@@ -100,7 +95,7 @@ class RowInsert:
         return partial(_insert, statements=prepared.statements(converted))
 
 
-_Values = list[Any]  # Any: as above
+_Values = Sequence[Any]  # Any: as above
 _Statements = list[tuple[str, tuple[Any, ...]]]  # Any: as above
 
 
@@ -216,7 +211,7 @@ class _Prepared:
         if text is None:
             text = self._texts[once, size] = self._text(once, size)
         shared, width = [converted[place][0] for place in once], len(each)
-        places: _Values = [None] * (size * width)
+        places: list[Any] = [None] * (size * width)  # Any: as above
         for place, values in enumerate(each):
             places[place : count * width : width] = values
         return text, (*shared, *places, count)
@@ -228,7 +223,7 @@ class _Prepared:
         return tuple(
             place
             for group in self._alike
-            if all(converted[one] == [converted[one][0]] * count for one in group)
+            if all(converted[one].count(converted[one][0]) == count for one in group)
             for place in group
         )
 

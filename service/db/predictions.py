@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, select
 from sqlalchemy.exc import IntegrityError
 
-from service.db.bulk import Columns, RowInsert, Write, by_field, nothing
+from service.db.bulk import Columns, RowInsert, Write, nothing
 from service.db.names import ids_of_document, next_block
 from service.db.tables import idempotency_keys, predictions
 from service.domain.audits import AuditRole, Selection
+from service.domain.columns import Rows
 from service.domain.identity import is_id
 from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from service.use_cases.paging import Page
@@ -16,8 +17,9 @@ from service.use_cases.prediction_ports import (
     IdempotencyKeyTaken,
     NewPrediction,
     PredictionFilter,
+    Submission,
 )
-from service.use_cases.written import read_scores, written
+from service.use_cases.written import all_written, read_scores
 
 _INSERT = RowInsert(
     predictions,
@@ -37,30 +39,32 @@ _INSERT_KEY = RowInsert(idempotency_keys, alike=[("client_id", "request_digest",
 _NOTHING: dict[str, object] = {}
 
 
-def adding(dialect: Dialect, new: Sequence[NewPrediction]) -> Write:
+def adding(dialect: Dialect, made: Rows[Prediction], answering: Rows[Submission]) -> Write:
     """Return what adds predictions, and the idempotency keys that they were made under."""
-    if not new:
+    if not made:
         return nothing
-    block = next_block(dialect, len(new))
-    add = _INSERT.ready(dialect, {**_columns(new), "block": [block] * len(new)})
-    keyed = [
-        (prediction, submission.idempotency)
-        for prediction, submission in new
-        if submission.idempotency is not None
-    ]
+    block = next_block(dialect, len(made))
+    add = _INSERT.ready(dialect, {**_columns(made, answering), "block": [block] * len(made)})
+    given = answering.column("idempotency")
+    keyed = [place for place, key in enumerate(given) if key is not None]
     if not keyed:
         return add
+    keys = [given[place] for place in keyed]
+    ids, clients, moments = (
+        [column[place] for place in keyed]
+        for column in map(made.column, ("id", "client_id", "created_at"))
+    )
     add_keys = _INSERT_KEY.ready(
         dialect,
         {
-            "client_id": [prediction.client_id for prediction, _ in keyed],
-            "key": [idempotency.key for _, idempotency in keyed],
-            "request_digest": [idempotency.request_digest for _, idempotency in keyed],
-            "prediction_id": [prediction.id for prediction, _ in keyed],
-            "created_at": [prediction.created_at for prediction, _ in keyed],
+            "client_id": clients,
+            "key": [key.key for key in keys],
+            "request_digest": [key.request_digest for key in keys],
+            "prediction_id": ids,
+            "created_at": moments,
         },
     )
-    names = ", ".join(idempotency.key for _, idempotency in keyed)
+    names = ", ".join(key.key for key in keys)
 
     def add_both(connection: Connection) -> None:
         add(connection)
@@ -78,8 +82,10 @@ class SqlPredictions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add_all(self, predictions: Sequence[NewPrediction]) -> None:
-        adding(self._connection.dialect, predictions)(self._connection)
+    def add_all(self, new: Sequence[NewPrediction]) -> None:
+        made = Rows.of(Prediction, [prediction for prediction, _ in new])
+        answering = Rows.of(Submission, [submission for _, submission in new])
+        adding(self._connection.dialect, made, answering)(self._connection)
 
     def get(self, prediction_id: str) -> Prediction | None:
         if not is_id(prediction_id):
@@ -140,38 +146,38 @@ class SqlPredictions:
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
-def _columns(new: Sequence[NewPrediction]) -> Columns:
-    made, submissions = map(by_field, zip(*new, strict=True))
-    documents, scored = by_field(made["document"]), by_field(made["scored"])
-    selections = by_field(made["selection"])
-    texts = [written(one) for one in made["scored"]]
+def _columns(made: Rows[Prediction], answering: Rows[Submission]) -> Columns:
+    documents = made.column("document")
+    scored = Rows.of(ScoredSet, made.column("scored"))
+    selections = Rows.of(Selection, made.column("selection"))
+    texts, callers = all_written(scored), answering.column("caller")
     return {
-        "id": made["id"],
-        "client_id": made["client_id"],
-        "document_id": documents["id"],
-        "text": documents["text"],
-        "features": [None if one is None else dict(one) for one in documents["features"]],
-        "metadata": [dict(one) if one else _NOTHING for one in documents["metadata"]],
-        "candidates": [one.stored_candidates for one in texts],
-        "marginals": [one.stored_marginals for one in texts],
-        "own_confidences": [None if one is None else [*one] for one in scored["replaced"]],
-        "confidence": [candidates[0].confidence for candidates in scored["candidates"]],
-        "out_of_domain": scored["out_of_domain"],
+        "id": made.column("id"),
+        "client_id": made.column("client_id"),
+        "document_id": [one.id for one in documents],
+        "text": [one.text for one in documents],
+        "features": [None if one.features is None else dict(one.features) for one in documents],
+        "metadata": [dict(one.metadata) if one.metadata else _NOTHING for one in documents],
+        "candidates": texts.column("stored_candidates"),
+        "marginals": texts.column("stored_marginals"),
+        "own_confidences": [None if one is None else [*one] for one in scored.column("replaced")],
+        "confidence": scored.column("confidence"),
+        "out_of_domain": scored.column("out_of_domain"),
         # Of members of enumerations `value` takes five times as long.
-        "decision": [one._value_ for one in made["decision"]],
-        "reason": [one._value_ for one in made["reason"]],
-        "threshold": made["threshold"],
-        "model_version": scored["model_version"],
-        "calibrator_version": scored["calibrator_version"],
-        "policy_version": made["policy_version"],
-        "created_at": made["created_at"],
-        "audit_role": [one._value_ for one in selections["role"]],
-        "draw": selections["draw"],
-        "inclusion_probability": selections["inclusion_probability"],
-        "rule": made["rule"],
-        "actor_name": [caller.name for caller in submissions["caller"]],
-        "request_id": submissions["request_id"],
-        "address": [caller.address for caller in submissions["caller"]],
+        "decision": [one._value_ for one in made.column("decision")],
+        "reason": [one._value_ for one in made.column("reason")],
+        "threshold": made.column("threshold"),
+        "model_version": scored.column("model_version"),
+        "calibrator_version": scored.column("calibrator_version"),
+        "policy_version": made.column("policy_version"),
+        "created_at": made.column("created_at"),
+        "audit_role": [one._value_ for one in selections.column("role")],
+        "draw": selections.column("draw"),
+        "inclusion_probability": selections.column("inclusion_probability"),
+        "rule": made.column("rule"),
+        "actor_name": [caller.name for caller in callers],
+        "request_id": answering.column("request_id"),
+        "address": [caller.address for caller in callers],
     }
 
 

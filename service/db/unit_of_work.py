@@ -190,7 +190,7 @@ class SqlUnitOfWork(UnitOfWork):
         """Return what adds ``recording``, with its rows ready to be sent."""
         dialect = self._engine.dialect
         writes = (
-            predictions.adding(dialect, recording.predictions),
+            predictions.adding(dialect, recording.predictions, recording.submissions),
             reviews.adding(dialect, recording.tasks),
             outbox.adding(dialect, recording.messages),
         )

@@ -232,8 +232,9 @@ class NewTask(NamedTuple):
     """A task that waits from the moment in which its prediction is made."""
 
     id: str
-    prediction: Prediction
+    prediction_id: str
     kind: ReviewKind
+    created_at: datetime
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from service.domain.audits import (
     Selection,
 )
 from service.domain.certification import Scorer
+from service.domain.columns import Rows
 from service.domain.errors import FieldFault
 from service.domain.predictions import Decision, Reason, ScoredSet
 from service.domain.rules import Metadata, Rule, first_broken, read_rules
@@ -60,6 +61,8 @@ _UNSURE: _Verdict = Decision.REVIEW, Reason.BELOW_THRESHOLD, None
 _UNKNOWN: _Verdict = Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
 _NOT_SENDING: _Verdict = Decision.REVIEW, Reason.NO_THRESHOLD, None
 _TRIPPED: _Verdict = Decision.REVIEW, Reason.BREAKER, None
+_HELD: _Verdict = Decision.REVIEW, Reason.AUDIT, None
+_CHECKED: _Verdict = Decision.AUTO, Reason.AUDIT, None
 
 
 @dataclass(frozen=True)
@@ -126,12 +129,6 @@ class RoutingPolicy:
             return self.threshold
         return max(self.threshold, self.confidence_floor)
 
-    def least_for(self, scored: ScoredSet) -> float | None:
-        """Return the least confidence of this scorer's that is sent; None if nothing of it is."""
-        if not self._certified:
-            return self.least_confidence
-        return self.least_of(Scorer(scored.model_version, scored.calibrator_version))
-
     def least_of(self, scorer: Scorer) -> float | None:
         """Return the least confidence of a scorer's that is sent; None if nothing of it is."""
         refused = self._certified and self.certified_for != scorer
@@ -141,47 +138,85 @@ class RoutingPolicy:
     def _certified(self) -> bool:
         return self.threshold_mode is ThresholdMode.CERTIFIED
 
-    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
-        """Route one scored document.
+    def routes(
+        self, scored: Rows[ScoredSet], draws: Sequence[Draws], metadata: Sequence[Metadata]
+    ) -> Rows[Route]:
+        """Route scored documents.
 
         The same version, score, draws and metadata always give the same route.
         """
-        least = self.least_for(scored)
-        verdict = self._verdict(scored, metadata, least)
-        decision, reason, rule = verdict
-        draw = draws.audit
-        role = self.audits.role(draw)
-        if verdict is _SENT:
-            selection = Selection(role, draw, self.audits.rate)
-            if role is NO_AUDIT:
-                return Route(decision, reason, selection, least, rule)
-            held = self.audits.mode is AuditMode.HOLD
-            decision = Decision.REVIEW if held else decision
-            return Route(decision, Reason.AUDIT, selection, least, rule)
-        # A person reads it anyway. What is to prove a threshold is read as if it were confident,
-        # so that it counts at every threshold; what no threshold can send proves nothing.
-        if role is not NO_AUDIT and (
-            role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE
-        ):
-            role = NO_AUDIT
-        return Route(decision, reason, Selection(role, draw, 1.0), least, rule)
+        least, verdicts = self._verdicts(scored, metadata)
+        audit_draws = [drawn.audit for drawn in draws]
+        roles = list(map(self._role, verdicts, audit_draws))
+        checked = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
+        rate = self.audits.rate
+        ends = [
+            verdict if role is NO_AUDIT or verdict is not _SENT else checked
+            for verdict, role in zip(verdicts, roles, strict=True)
+        ]
+        return Rows(
+            Route,
+            decision=[decision for decision, _, _ in ends],
+            reason=[reason for _, reason, _ in ends],
+            selection=Rows(
+                Selection,
+                role=roles,
+                draw=audit_draws,
+                inclusion_probability=[rate if one is _SENT else 1.0 for one in verdicts],
+            ),
+            threshold=least,
+            rule=[rule for _, _, rule in ends],
+        )
+
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
+        """Route one scored document as `routes` does."""
+        return self.routes(Rows.of(ScoredSet, [scored]), [draws], [metadata])[0]
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        return self._verdict(scored, metadata, self.least_for(scored))[:2]
+        return self._verdicts(Rows.of(ScoredSet, [scored]), [metadata])[1][0][:2]
 
-    def _verdict(self, scored: ScoredSet, metadata: Metadata, least: float | None) -> _Verdict:
-        if scored.out_of_domain:
-            return _UNKNOWN
+    def _verdicts(
+        self, scored: Rows[ScoredSet], metadata: Sequence[Metadata]
+    ) -> tuple[list[float | None], list[_Verdict]]:
+        """Return the least confidence that is sent, and where it would go, of each."""
+        least = [self.least_confidence] * len(scored)
+        if self._certified:
+            scorers = zip(*map(scored.column, Scorer._fields), strict=True)
+            least = [self.least_of(Scorer(*scorer)) for scorer in scorers]
+        broken: list[str | None] = [None] * len(scored)
         if self.rules:
-            broken = first_broken(self.rules, scored.labels, metadata)
-            if broken is not None:
-                return Decision.REVIEW, Reason.RULE, broken.name
+            rules = partial(first_broken, self.rules)
+            broken = [
+                None if rule is None else rule.name
+                for rule in map(rules, scored.column("labels"), metadata)
+            ]
+        columns = scored.column("out_of_domain"), broken, scored.column("confidence"), least
+        return least, list(map(self._verdict, *columns))
+
+    def _verdict(
+        self, out_of_domain: bool, rule: str | None, confidence: float, least: float | None
+    ) -> _Verdict:
+        if out_of_domain:
+            return _UNKNOWN
+        if rule is not None:
+            return Decision.REVIEW, Reason.RULE, rule
         if least is None or not self.auto_send:
             return _NOT_SENDING
-        if scored.confidence >= least:
+        if confidence >= least:
             return _SENT if self.trip_id is None else _TRIPPED
         return _UNSURE
+
+    def _role(self, verdict: _Verdict, draw: float) -> AuditRole:
+        role = self.audits.role(draw)
+        if role is NO_AUDIT or verdict is _SENT:
+            return role
+        # A person reads it anyway. What is to prove a threshold is read as if it were confident,
+        # so that it counts at every threshold; what no threshold can send proves nothing.
+        _, reason, _ = verdict
+        if role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
+            return NO_AUDIT
+        return role
 
 
 DEFAULT_TARGET_ACCURACY = 0.95

@@ -2,11 +2,11 @@
 
 Each document has dozens of numbers and names, so that this can take longer than their computation.
 The JSON, which is stored and sent, is written for all documents in compiled passes. The objects
-say the same; hardly anybody asks for more than the first, and the others are made only then.
+say the same; hardly anybody asks for them, and they are made only then.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise, repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Generic, TypeVar, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.predictor import SetPredictions, likely_columns
 from models.sets.candidates import RaggedSets, gather
+from service.domain.columns import Rows
 from service.domain.predictions import Candidate, Marginal, ScoredSet
 from service.inference.compiled_json import Sets, Shares, Words, write_answers
 from service.inference.json_numbers import JsonNumbers
@@ -46,8 +47,8 @@ class Answers:
         *,
         model_version: str,
         calibrator_version: str,
-    ) -> list[ScoredSet]:
-        """Return one answer for each document.
+    ) -> Rows[ScoredSet]:
+        """Return one answer for each document; labels and confidences are columns of their own.
 
         Parameters
         ----------
@@ -78,36 +79,39 @@ class Answers:
         def marginal(place: int) -> Marginal:
             return Marginal(names[shares.labels.item(place)], probabilities.item(place))
 
-        # The first candidate, for which everybody asks, is made at once. Columns of all documents
-        # are put together without a step of Python for each.
+        # What everybody asks of the first candidate, put together for all documents at once.
         firsts = ends[:-1]
         first_bounds, first_labels = gather(RaggedSets(bounds, labels), firsts)
         first_names = tuple([names[label] for label in first_labels.tolist()])
-        surest = map(
-            Candidate._make,
-            zip(
-                [first_names[a:b] for a, b in pairwise(first_bounds.tolist())],
-                confidences[firsts].tolist(),
-                scores.values[firsts].tolist(),
-                strict=True,
-            ),
-        )
+        surest = [first_names[a:b] for a, b in pairwise(first_bounds.tolist())]
+        sureness = confidences[firsts].tolist()
         begins, share_begins = ends.tolist(), shares.indptr.tolist()
-        replaced: Iterable[tuple[float, ...] | None] = repeat(None)
+
+        def candidates(document: int) -> Deferred[Candidate]:
+            score = scores.values.item(begins[document])
+            first = Candidate(surest[document], sureness[document], score)
+            return Deferred(candidate, begins[document], begins[document + 1], first)
+
+        def marginals(document: int) -> Deferred[Marginal]:
+            return Deferred(marginal, share_begins[document], share_begins[document + 1])
+
+        count = len(surest)
+        replaced: list[tuple[float, ...] | None] = [None] * count
         if confidences is not predictions.confidence:
             own = predictions.confidence.tolist()
             replaced = [tuple(own[first:last]) for first, last in pairwise(begins)]
-        columns = zip(
-            map(Deferred, repeat(candidate), begins, begins[1:], surest),
-            map(Deferred, repeat(marginal), share_begins, share_begins[1:]),
-            (predictions.known_features == 0).tolist(),
-            repeat(model_version),
-            repeat(calibrator_version),
-            replaced,
-            written,
-            strict=False,
+        return Rows(
+            ScoredSet,
+            candidates=Deferred(candidates, 0, count),
+            marginals=Deferred(marginals, 0, count),
+            out_of_domain=(predictions.known_features == 0).tolist(),
+            model_version=[model_version] * count,
+            calibrator_version=[calibrator_version] * count,
+            replaced=replaced,
+            written=written,
+            labels=surest,
+            confidence=sureness,
         )
-        return list(map(ScoredSet._make, columns))
 
     @staticmethod
     def _told(marginals: NDArray[np.float64]) -> Shares:
@@ -150,6 +154,9 @@ class Deferred(Sequence[_Member], Generic[_Member]):
         if not isinstance(places, int):
             return tuple(map(self._make, places))
         return self._make(places)
+
+    def __iter__(self) -> Iterator[_Member]:
+        return map(self._make, range(self._first, self._last))
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == (tuple(other) if isinstance(other, Deferred) else other)

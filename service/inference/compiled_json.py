@@ -3,7 +3,6 @@
 What callers are told and what is stored differ, see `service.use_cases.written`.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from service.domain.columns import Rows
 from service.domain.predictions import WrittenScores
 from service.inference.compiled_text import (
     ROOM,
@@ -100,8 +100,8 @@ class Shares(NamedTuple):
     probabilities: JsonNumbers
 
 
-def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[WrittenScores]:
-    """Yield what is written of each document; each has a candidate or more."""
+def write_answers(words: Words, sets: Sets, shares: Shares) -> Rows[WrittenScores]:
+    """Return what is written of each document; each has a candidate or more."""
     of_sets = *sets[:3], sets.confidences.texts, sets.scores.texts
     of_shares = *shares[:2], shares.probabilities.texts
     sizes = _sizes(words.texts, of_sets, of_shares)
@@ -113,7 +113,13 @@ def write_answers(words: Words, sets: Sets, shares: Shares) -> Iterator[WrittenS
     view = told.data
     sent = [view[first:last] for first, last in pairwise(told_ends.tolist())]
     kept = [text[first:last] for first, last in pairwise(stored_ends.tolist())]
-    return map(WrittenScores, sent[::2], sent[1::2], kept[::2], kept[1::2])
+    return Rows(
+        WrittenScores,
+        first=sent[::2],
+        told=sent[1::2],
+        stored_candidates=kept[::2],
+        stored_marginals=kept[1::2],
+    )
 
 
 _OfSets = tuple[Places, Places, Columns, Texts, Texts]

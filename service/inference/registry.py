@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import structlog
 
 from service.domain.calibration import Calibration
+from service.domain.columns import Rows
 from service.domain.errors import (
     CalibrationDamaged,
     FieldFault,
@@ -83,7 +84,7 @@ class LoadedPredictor:
         """Every label that the model can predict."""
         return self._predictor.label_names
 
-    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
+    def score(self, documents: Sequence[Document]) -> Rows[ScoredSet]:
         """Score documents together.
 
         Raises

@@ -1,9 +1,11 @@
 """Predict a document's label set, route it, record it; read what was recorded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import overload
 
-from service.domain.audits import NO_AUDIT, AuditPlan, Draws, Lottery
+from service.domain.audits import NO_AUDIT, AuditPlan, AuditRole, Draws, Lottery, Selection
+from service.domain.columns import Rows
 from service.domain.delivery import auto_sent
 from service.domain.errors import (
     DocumentTooLarge,
@@ -16,7 +18,7 @@ from service.domain.errors import (
     StorageUnavailable,
 )
 from service.domain.people import Caller, Permission
-from service.domain.predictions import AUTO, Document, Prediction, ScoredSet
+from service.domain.predictions import AUTO, Decision, Document, Prediction, ScoredSet
 from service.domain.reviews import NewTask, ReviewKind
 from service.domain.routing import RoutingPolicy
 from service.domain.text import text_faults
@@ -35,10 +37,59 @@ LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""
 
 
+_NO_PREDICTIONS: Rows[Prediction] = Rows.of(Prediction, [])
+_NO_ANSWERS: Rows[ScoredSet] = Rows.of(ScoredSet, [])
+
 Outcome = Prediction | Exception
 """What became of one submission: its stored prediction, or why there is none."""
 
-_Scored = tuple[Submission, ScoredSet]
+
+@dataclass(frozen=True)
+class Outcomes(Sequence[Outcome]):
+    """What became of submissions, in order.
+
+    Attributes
+    ----------
+    others : sequence of Prediction, Exception or None
+        For each submission what became of it; None if it has the next prediction of ``made``.
+    made : Rows of Prediction
+        All that were made together.
+    """
+
+    others: Sequence[Outcome | None]
+    made: Rows[Prediction]
+
+    def __len__(self) -> int:
+        return len(self.others)
+
+    @overload
+    def __getitem__(self, place: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Outcome]: ...
+    def __getitem__(self, place: int | slice) -> Outcome | list[Outcome]:
+        return [*self][place]
+
+    def __iter__(self) -> Iterator[Outcome]:
+        made = iter(self.made)
+        return (next(made) if outcome is None else outcome for outcome in self.others)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Submissions and the model's answers to them."""
+
+    submissions: Rows[Submission]
+    answers: Rows[ScoredSet]
+
+    def __len__(self) -> int:
+        return len(self.submissions)
+
+    def each(self) -> "list[_Scored]":
+        """Return them one by one."""
+        return [
+            _Scored(self.submissions.pick([place]), self.answers.pick([place]))
+            for place in range(len(self))
+        ]
 
 
 def nobody(_: Sequence[Prediction]) -> None:
@@ -57,7 +108,7 @@ class _Drafts:
     """What is to be stored if the policy is in force that decided on it."""
 
     policy_version: str
-    made: list[Prediction]
+    made: Rows[Prediction]
     add: Callable[[], None]
 
 
@@ -73,24 +124,27 @@ class Prepared:
     ----------
     outcomes : list
         For each submission what became of it; None if it is still to be stored.
-    scored : list
+    scored : _Scored
         The latter in order, with their scores.
     ahead : tuple or None
         What was decided on them already.
     """
 
     outcomes: list[Outcome | None]
-    scored: list[_Scored]
+    scored: _Scored
     ahead: _Ahead | None
 
-    def expected(self) -> list[Outcome] | None:
+    def expected(self) -> Outcomes | None:
         """Return what becomes of all unless something comes between; None if nobody knows yet."""
         return None if self.ahead is None else self.filled(self.ahead[1].made)
 
-    def filled(self, stored: Sequence[Outcome]) -> list[Outcome]:
+    def filled(self, stored: Sequence[Outcome]) -> Outcomes:
         """Return what became of all, given what became of those that were still to be stored."""
+        if isinstance(stored, Rows):
+            return Outcomes(self.outcomes, stored)
         rest = iter(stored)
-        return [next(rest) if outcome is None else outcome for outcome in self.outcomes]
+        others = [next(rest) if one is None else one for one in self.outcomes]
+        return Outcomes(others, _NO_PREDICTIONS)
 
 
 @dataclass(frozen=True)
@@ -162,34 +216,38 @@ class Predict:
             For each submission what a call of its own would have returned or raised. A faulty one
             never spoils the others; while the database does not answer, all fail alike.
         """
-        return self.store(self.prepare(submissions))
+        return [*self.store(self.prepare(submissions))]
 
     def prepare(self, submissions: Sequence[Submission]) -> Prepared:
         """Do all of `together` that needs no transaction; `store` does the rest."""
-        outcomes = [self._settled(submission) for submission in submissions]
+        asked = Rows.of(Submission, submissions)
+        documents = asked.column("document")
+        settled = map(self._settled, asked.column("caller"), documents, asked.column("idempotency"))
+        outcomes = [*settled]
         places = [place for place, outcome in enumerate(outcomes) if outcome is None]
         with self.stage("score"):
-            scores = self._scored([submissions[place] for place in places])
-        scored: list[_Scored] = []
-        for place, score in zip(places, scores, strict=True):
-            if isinstance(score, Exception):
-                outcomes[place] = score
-            else:
-                scored.append((submissions[place], score))
+            answers, faults = self._answers([documents[place] for place in places])
+        for place, fault in faults.items():
+            outcomes[places[place]] = fault
+        if len(answers) < len(asked):
+            asked = asked.pick([place for place, outcome in enumerate(outcomes) if outcome is None])
+        scored = _Scored(asked, answers)
         return Prepared(outcomes, scored, self._ahead(scored))
 
-    def store(self, prepared: Prepared) -> list[Outcome]:
+    def store(self, prepared: Prepared) -> Outcomes:
         """Store what `prepare` returned, once; returns what `together` does."""
         with self.stage("store"):
             stored = self._stored(prepared.scored, prepared.ahead)
         return prepared.filled(stored)
 
-    def _settled(self, submission: Submission) -> Outcome | None:
+    def _settled(
+        self, caller: Caller, document: Document, idempotency: IdempotencyKey | None
+    ) -> Outcome | None:
         """Return what is known before anything is scored: a refusal, or an earlier prediction."""
         try:
-            submission.caller.require(Permission.PREDICT)
-            self._check(submission.document, submission.idempotency)
-            return self._replayed(submission)
+            caller.require(Permission.PREDICT)
+            self._check(document, idempotency)
+            return None if idempotency is None else self._replayed(caller, idempotency)
         except Exception as error:  # noqa: BLE001 -- raised where this submission's answer is due
             return error
 
@@ -210,12 +268,9 @@ class Predict:
         if faults:
             raise InvalidRequest("The document cannot be predicted as it stands.", faults)
 
-    def _replayed(self, submission: Submission) -> Prediction | None:
-        idempotency = submission.idempotency
-        if idempotency is None:
-            return None
+    def _replayed(self, caller: Caller, idempotency: IdempotencyKey) -> Prediction | None:
         with self.begin(read_only=True) as transaction:
-            found = transaction.predictions.replayed(submission.caller.id, idempotency.key)
+            found = transaction.predictions.replayed(caller.id, idempotency.key)
         if found is None:
             return None
         prediction, digest = found
@@ -226,18 +281,28 @@ class Predict:
             )
         return prediction
 
-    def _scored(self, submissions: Sequence[Submission]) -> list[ScoredSet | Exception]:
-        if not submissions:
-            return []
+    def _answers(
+        self, documents: Sequence[Document]
+    ) -> tuple[Rows[ScoredSet], dict[int, Exception]]:
+        """Return what the model says of documents, and by place why it says nothing of others."""
+        if not documents:
+            return _NO_ANSWERS, {}
         try:
-            return [*self.predictors.active().score([one.document for one in submissions])]
+            return Rows.of(ScoredSet, self.predictors.active().score(documents)), {}
         except Exception as error:  # noqa: BLE001 -- as above
-            if len(submissions) == 1:
-                return [error]
+            if len(documents) == 1:
+                return _NO_ANSWERS, {0: error}
         # A model refuses all for one that it cannot read.
-        return [score for one in submissions for score in self._scored([one])]
+        answers: list[ScoredSet] = []
+        faults: dict[int, Exception] = {}
+        for place, document in enumerate(documents):
+            said, fault = self._answers([document])
+            answers += said
+            if fault:
+                faults[place] = fault[0]
+        return Rows.of(ScoredSet, answers), faults
 
-    def _stored(self, scored: Sequence[_Scored], ahead: _Ahead | None) -> list[Outcome]:
+    def _stored(self, scored: _Scored, ahead: _Ahead | None) -> Sequence[Outcome]:
         if not scored:
             return []
         try:
@@ -248,30 +313,30 @@ class Predict:
                 except StorageUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 -- as above; nothing was committed
-                    made, spoiled = [], error
+                    made, spoiled = _NO_PREDICTIONS, error
                 else:
                     transaction.commit()
         except Exception as error:  # noqa: BLE001 -- as above
             return [error] * len(scored)
         if made:
             self.shadow(made)
-            return [*made]
+            return made
         if len(scored) > 1:
             # Whatever spoiled the transaction for all spoils only its own now.
-            return [out for one in scored for out in self._stored([one], self._ahead([one]))]
-        return [self._winner(scored[0][0], spoiled)]
+            return [out for one in scored.each() for out in self._stored(one, self._ahead(one))]
+        return [self._winner(scored.submissions[0], spoiled)]
 
     def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
         """Return the prediction of the request that was first to use the key."""
-        if not isinstance(spoiled, IdempotencyKeyTaken):
+        if not isinstance(spoiled, IdempotencyKeyTaken) or submission.idempotency is None:
             return spoiled
         try:
             # Taken, yet not there, would be nothing that a caller could act on.
-            return self._replayed(submission) or spoiled
+            return self._replayed(submission.caller, submission.idempotency) or spoiled
         except Exception as error:  # noqa: BLE001 -- as above
             return error
 
-    def _ahead(self, scored: Sequence[_Scored]) -> _Ahead | None:
+    def _ahead(self, scored: _Scored) -> _Ahead | None:
         """Decide before the transaction begins, so that others who want to write wait less."""
         policy = self.seen.policy
         if policy is None:
@@ -283,8 +348,8 @@ class Predict:
             return None
 
     def _record(
-        self, transaction: UnitOfWork, drafts: _Drafts | None, scored: Sequence[_Scored]
-    ) -> list[Prediction]:
+        self, transaction: UnitOfWork, drafts: _Drafts | None, scored: _Scored
+    ) -> Rows[Prediction]:
         policy = transaction.policies.current()
         if drafts is None or drafts.policy_version != policy.version:
             self.seen.policy = policy
@@ -292,61 +357,65 @@ class Predict:
         drafts.add()
         return drafts.made
 
-    def _drafted(
-        self, transaction: UnitOfWork, policy: RoutingPolicy, scored: Sequence[_Scored]
-    ) -> _Drafts:
-        now, version = self.now(), policy.version
+    def _drafted(self, transaction: UnitOfWork, policy: RoutingPolicy, scored: _Scored) -> _Drafts:
+        now, count = self.now(), len(scored)
+        documents = scored.submissions.column("document")
+        clients = [caller.id for caller in scored.submissions.column("caller")]
         with self.stage("route"):  # each step for all, which takes less time than all for each
-            ids = [self.new_id() for _ in scored]
+            ids = [self.new_id() for _ in clients]
             draws = [
-                self.lottery(submission.caller.id, submission.document.id or id_)
-                for id_, (submission, _) in zip(ids, scored, strict=True)
+                self.lottery(client_id, document.id or id_)
+                for id_, client_id, document in zip(ids, clients, documents, strict=True)
             ]
-            routes = [
-                policy.route(answer, drawn, submission.document.metadata)
-                for drawn, (submission, answer) in zip(draws, scored, strict=True)
-            ]
-            made = []
-            for id_, (submission, answer), route in zip(ids, scored, routes, strict=True):
-                decision, reason, selection, threshold, rule = route
-                prediction = Prediction(  # by place, which takes half as long as by name
-                    id_,
-                    submission.caller.id,
-                    submission.document,
-                    answer,
-                    decision,
-                    reason,
-                    threshold,
-                    version,
-                    now,
-                    selection,
-                    rule,
-                )
-                made.append(prediction)
+            metadata = [document.metadata for document in documents]
+            routes = policy.routes(scored.answers, draws, metadata)
+        decisions, selections = routes.column("decision"), routes.column("selection")
+        made = Rows(
+            Prediction,
+            id=ids,
+            client_id=clients,
+            document=documents,
+            scored=scored.answers,
+            decision=decisions,
+            reason=routes.column("reason"),
+            threshold=routes.column("threshold"),
+            policy_version=[policy.version] * count,
+            created_at=[now] * count,
+            selection=selections,
+            rule=routes.column("rule"),
+        )
+        roles = Rows.of(Selection, selections).column("role")
+        waiting = [
+            (id_, kind)
+            for id_, decision, role, drawn in zip(ids, decisions, roles, draws, strict=True)
+            for kind in _kinds(decision, role, policy.audits, drawn)
+        ]
         recording = Recording(
-            predictions=[
-                (prediction, submission)
-                for prediction, (submission, _) in zip(made, scored, strict=True)
-            ],
-            tasks=[
-                NewTask(self.new_id(), prediction, kind)
-                for prediction, drawn in zip(made, draws, strict=True)
-                for kind in _kinds(prediction, policy.audits, drawn)
-            ],
+            predictions=made,
+            submissions=scored.submissions,
+            tasks=Rows(
+                NewTask,
+                id=[self.new_id() for _ in waiting],
+                prediction_id=[id_ for id_, _ in waiting],
+                kind=[kind for _, kind in waiting],
+                created_at=[now] * len(waiting),
+            ),
             messages=[
-                auto_sent(prediction, self.new_id())
-                for prediction in made
-                if prediction.decision is AUTO
+                auto_sent(made[place], self.new_id())
+                for place, decision in enumerate(decisions)
+                if decision is AUTO
             ],
         )
-        return _Drafts(version, made, transaction.adding(recording))
+        return _Drafts(policy.version, made, transaction.adding(recording))
 
 
-def _kinds(prediction: Prediction, plan: AuditPlan, draws: Draws) -> tuple[ReviewKind, ...]:
+def _kinds(
+    decision: Decision, role: AuditRole, plan: AuditPlan, draws: Draws
+) -> tuple[ReviewKind, ...]:
     """Return the kinds of review that a prediction gets."""
-    if prediction.selection.role is not NO_AUDIT:
+    if role is not NO_AUDIT:
         return _AUDIT
-    if prediction.decision is AUTO:
+    if decision is AUTO:
         return ()
     return _READ_TWICE if plan.overlaps(draws) else _READ
 
@@ -373,7 +442,7 @@ class PredictBatch:
         *,
         idempotency: IdempotencyKey | None = None,
         request_id: str | None = None,
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """Return for each document its stored prediction, or why there is none.
 
         Under an idempotency key each place of the batch counts as a request of its own: sent
@@ -404,27 +473,28 @@ class PredictBatch:
         if not 1 <= len(documents) <= MOST_DOCUMENTS:
             detail = f"has {len(documents)} documents; send 1 to {MOST_DOCUMENTS}"
             raise InvalidRequest(f"The batch {detail}.", [FieldFault("/documents", detail)])
-        return self.predict.prepare(
-            [
-                Submission(caller, document, _in_batch(idempotency, place), request_id)
-                for place, document in enumerate(documents)
-            ]
+        count = len(documents)
+        keys: Sequence[IdempotencyKey | None] = [None] * count
+        if idempotency is not None:
+            places = range(count)
+            keys = [replace(idempotency, key=f"{idempotency.key}#{place}") for place in places]
+        submissions = Rows(
+            Submission,
+            caller=[caller] * count,
+            document=documents,
+            idempotency=keys,
+            request_id=[request_id] * count,
         )
+        return self.predict.prepare(submissions)
 
-    def store(self, prepared: Prepared) -> list[Outcome]:
+    def store(self, prepared: Prepared) -> Outcomes:
         """Do the rest; raises `ModelUnavailable` and `StorageUnavailable`."""
         outcomes = self.predict.store(prepared)
-        if not any(isinstance(outcome, Prediction) for outcome in outcomes):
-            for outcome in outcomes:
+        if not outcomes.made and not any(isinstance(one, Prediction) for one in outcomes.others):
+            for outcome in outcomes.others:
                 if isinstance(outcome, ModelUnavailable | StorageUnavailable):
                     raise outcome
         return outcomes
-
-
-def _in_batch(idempotency: IdempotencyKey | None, place: int) -> IdempotencyKey | None:
-    if idempotency is None:
-        return None
-    return replace(idempotency, key=f"{idempotency.key}#{place}")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from service.domain.certification import AuditedPrediction, Certification, Scorer
+from service.domain.columns import Rows
 from service.domain.delivery import Message
 from service.domain.outcomes import Outcome
 from service.domain.people import Caller
@@ -68,10 +69,11 @@ NewPrediction = tuple[Prediction, Submission]
 
 
 class Recording(NamedTuple):
-    """Predictions that are stored together, and what follows from them."""
+    """Predictions that are stored together, what each answers, and what follows from them."""
 
-    predictions: Sequence[NewPrediction]
-    tasks: Sequence[NewTask]
+    predictions: Rows[Prediction]
+    submissions: Rows[Submission]
+    tasks: Rows[NewTask]
     messages: Sequence[Message]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from service.domain.columns import Rows
 from service.domain.predictions import Candidate, Marginal, ScoredSet, WrittenScores
 
 StoredSet = Sequence[Any] | Mapping[str, Any]  # Any: as JSON has it
@@ -66,6 +67,12 @@ def write_scores(candidates: Sequence[Candidate], marginals: Sequence[Marginal])
 def written(scored: ScoredSet) -> WrittenScores:
     """Return the JSON of a model's answer, made now unless the model's adapter has made it."""
     return scored.written or write_scores(scored.candidates, scored.marginals)
+
+
+def all_written(scored: Rows[ScoredSet]) -> Rows[WrittenScores]:
+    """Return what `written` does, of each."""
+    found = scored.column("written")
+    return found if isinstance(found, Rows) else Rows.of(WrittenScores, [*map(written, scored)])
 
 
 def read_scores(

@@ -5,15 +5,14 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, func, insert, select
 
-from service.db.predictions import adding
 from service.db.tables import predictions
 from service.db.unit_of_work import Transactions
 from service.domain.audits import AuditRole, Selection
 from service.domain.certification import Scorer
 from service.domain.predictions import Candidate, Marginal, Prediction, ScoredSet
-from service.use_cases.prediction_ports import PredictionFilter, Submission
+from service.use_cases.prediction_ports import PredictionFilter
 from tests.fakes import START
-from tests.samples import CLIENT, outcome, prediction
+from tests.samples import add_predictions, outcome, prediction
 
 SAID = {
     "ordinary": (
@@ -42,8 +41,9 @@ def made(request: pytest.FixtureRequest) -> Prediction:
 
 
 def _add(engine: Engine, made: Prediction) -> None:
-    with engine.begin() as connection:
-        adding(engine.dialect, [(made, Submission(CLIENT, made.document))])(connection)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, made)
+        transaction.commit()
 
 
 def _add_as_before(engine: Engine, made: Prediction) -> None:

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Lottery
+from service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Draws, Lottery
 from service.domain.certification import Scorer
+from service.domain.columns import Rows
 from service.domain.derivation import Derivation
-from service.domain.predictions import Document, Prediction, Reason
+from service.domain.predictions import Document, Prediction, Reason, ScoredSet
 from service.domain.routing import RoutingPolicy, ThresholdMode
 from service.domain.rules import read_rules
 from tests.fakes import LOTTERY, START, scored_set
@@ -66,6 +67,33 @@ def policies(draw: st.DrawFn) -> RoutingPolicy:
         rules=read_rules(draw(st.lists(st.sampled_from([NORTH, NO_B]), max_size=2)))[0],
         certified_for=draw(st.none() | st.just(scorer)),
     )
+
+
+_ROUTED = st.tuples(
+    st.floats(0.0, 1.0),
+    st.sampled_from([("a",), ("a", "b")]),
+    st.booleans(),
+    st.sampled_from([scored_set().calibrator_version, "another"]),
+    SHARES,
+    st.sampled_from([{}, {"site": "north"}]),
+)
+
+
+@given(by=policies(), several=st.lists(_ROUTED, max_size=6))
+def test_documents_are_routed_together_as_each_is_alone(by, several):
+    asked = [
+        (
+            scored_set(confidence, labels=labels, out_of_domain=unknown)._replace(
+                calibrator_version=calibrator
+            ),
+            Draws(draw, 0.0, 0.0),
+            metadata,
+        )
+        for confidence, labels, unknown, calibrator, draw, metadata in several
+    ]
+    scored, draws, metadata = ([one[place] for one in asked] for place in range(3))
+    routes = by.routes(Rows.of(ScoredSet, scored), draws, metadata)
+    assert routes == [by.route(*one) for one in asked]
 
 
 @given(

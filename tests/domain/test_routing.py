@@ -187,4 +187,4 @@ def test_a_certified_threshold_holds_for_the_calibrator_that_it_was_proved_for()
     assert decided(certified, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
     other = replace(certified, certified_for=scorer._replace(calibrator_version="another"))
     assert decided(other, scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
-    assert other.least_for(scored) is None
+    assert other.least_of(scorer) is None

@@ -7,6 +7,7 @@ import pytest
 
 from models.predictor import SetPredictions
 from models.sets.candidates import CandidateSets
+from service.domain.columns import Rows
 from service.domain.predictions import Candidate, Marginal, ScoredSet
 from service.inference.answers import MOST_MARGINALS, Answers
 from service.use_cases.written import write_scores
@@ -32,7 +33,7 @@ def _predictions(marginals: np.ndarray) -> SetPredictions:
     )
 
 
-def _answers(predictions: SetPredictions, confidences: np.ndarray | None = None) -> list[ScoredSet]:
+def _answers(predictions: SetPredictions, confidences: np.ndarray | None = None) -> Rows[ScoredSet]:
     if confidences is None:
         confidences = predictions.confidence
     return Answers(NAMES)(predictions, confidences, model_version="m", calibrator_version="c")
@@ -44,6 +45,15 @@ def marginals() -> np.ndarray:
     drawn[1, 1:] = 0.0049
     drawn[1, 0] = 0.005
     return drawn
+
+
+def test_columns_hold_what_the_objects_say(marginals: np.ndarray) -> None:
+    for confidences in (None, np.array([0.2, 0.9, 0.7])):
+        answers = _answers(_predictions(marginals), confidences)
+        for name in (*ScoredSet._fields, "labels", "confidence"):
+            assert [*answers.column(name)] == [getattr(one, name) for one in answers]
+            assert answers.column(name)[1] == getattr(answers[1], name)
+        assert [one.labels for one in answers] == [one.candidates[:1][0].labels for one in answers]
 
 
 def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
