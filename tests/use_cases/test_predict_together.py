@@ -232,6 +232,28 @@ def test_it_knows_ahead_what_becomes_of_each_unless_something_comes_between(begi
     assert stored_texts(begin) == ["0.9", "0.9", "0.7"]
 
 
+def test_what_became_of_each_stands_in_its_place(begin: Begin) -> None:
+    predict = verb(begin)
+    (earlier,) = predict.together([wish("0.9", idempotency=KEY)])
+    prepared = predict.prepare(
+        [wish("0.7"), wish("0.9", idempotency=KEY), wish(" "), wish("0.6"), wish("0.8", ANN)]
+    )
+    outcomes = predict.store(prepared)
+    assert outcomes == prepared.expected()
+    assert [type(one) for one in outcomes] == [
+        Prediction,
+        Prediction,
+        InvalidRequest,
+        Prediction,
+        Forbidden,
+    ]
+    assert len(outcomes) == 5
+    assert outcomes[1] == earlier
+    assert [one.document.text for one in outcomes.made] == ["0.7", "0.6"]
+    assert outcomes[:2] + outcomes[3:4] == [outcomes.made[0], earlier, outcomes.made[1]]
+    assert stored_texts(begin) == ["0.9", "0.7", "0.6"]
+
+
 def test_others_may_write_while_it_decides() -> None:
     database = FakeDatabase()
     free: list[bool] = []
