@@ -6,12 +6,14 @@ from datetime import datetime, timedelta
 from service.domain.breaker import Reset, Trip, TripCause
 from service.domain.calibration import Calibration, Noise
 from service.domain.certification import Certification, Scorer
+from service.domain.columns import Rows
 from service.domain.delivery import (
     Delivery,
     Endpoint,
     Message,
     MessageType,
     SigningSecret,
+    auto_sent,
 )
 from service.domain.outcomes import Outcome
 from service.domain.people import ApiKey, Caller, Role
@@ -66,6 +68,11 @@ def add_predictions(
     transaction.predictions.add_all(
         [(one, Submission(caller, one.document, idempotency, "req-7")) for one in made]
     )
+
+
+def sent_message(of: Prediction, message_id: str) -> Message:
+    """Return the message that tells that a prediction was sent."""
+    return auto_sent(Rows.of(Prediction, [of]), [message_id])[0]
 
 
 def task(of: Prediction | None = None) -> ReviewTask:

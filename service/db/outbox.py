@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Dialect, RowMapping, Select, select, update
 
 from service.db.bulk import RowInsert, Write, nothing
 from service.db.tables import UNACKNOWLEDGED, UNROUTED, outbox_messages
+from service.domain.columns import Rows
 from service.domain.delivery import Message, MessageType
 from service.use_cases.paging import Page
 
@@ -15,19 +16,19 @@ _OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messa
 _INSERT = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
 
 
-def adding(dialect: Dialect, messages: Sequence[Message]) -> Write:
+def adding(dialect: Dialect, messages: Rows[Message]) -> Write:
     """Return what adds messages."""
     if not messages:
         return nothing
     return _INSERT.ready(
         dialect,
         {
-            "id": [message.id for message in messages],
-            "type": [message.type.value for message in messages],
-            "client_id": [message.client_id for message in messages],
-            "document_key": [message.document_key for message in messages],
-            "data": [dict(message.data) for message in messages],
-            "created_at": [message.created_at for message in messages],
+            "id": messages.column("id"),
+            "type": [kind.value for kind in messages.column("type")],
+            "client_id": messages.column("client_id"),
+            "document_key": messages.column("document_key"),
+            "data": [dict(data) for data in messages.column("data")],
+            "created_at": messages.column("created_at"),
         },
     )
 
@@ -42,7 +43,7 @@ class SqlOutbox:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        adding(self._connection.dialect, messages)(self._connection)
+        adding(self._connection.dialect, Rows.of(Message, messages))(self._connection)
 
     def unrouted(self, limit: int) -> list[Message]:
         rows = self._connection.execute(_OLDEST_UNROUTED.limit(limit))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 _Row = TypeVar("_Row", bound=NamedTuple)
+_Value = TypeVar("_Value")
 
 
 class Rows(Sequence[_Row], Generic[_Row]):
@@ -64,7 +65,10 @@ class Rows(Sequence[_Row], Generic[_Row]):
 
     def pick(self, places: Sequence[int]) -> "Rows[_Row]":
         """Return the rows at some places."""
-        picked = {name: [each[place] for place in places] for name, each in self._columns.items()}
+        picked = {
+            name: each.pick(places) if isinstance(each, Rows) else _Picked(each, places)
+            for name, each in self._columns.items()
+        }
         return Rows(self.kind, **picked)
 
     def _fields(self) -> list[Sequence[Any]]:  # Any: as above
@@ -96,3 +100,28 @@ class Rows(Sequence[_Row], Generic[_Row]):
 
     def __repr__(self) -> str:
         return repr([*self])
+
+
+class _Picked(Sequence[_Value], Generic[_Value]):
+    """What a column has at some places; it is made when it is asked for, as the column does it."""
+
+    __slots__ = ("_column", "_places")
+
+    def __init__(self, column: Sequence[_Value], places: Sequence[int]) -> None:
+        self._column = column
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, place: int) -> _Value: ...
+    @overload
+    def __getitem__(self, place: slice) -> "_Picked[_Value]": ...
+    def __getitem__(self, place: int | slice) -> "_Value | _Picked[_Value]":
+        if isinstance(place, slice):
+            return _Picked(self._column, self._places[place])
+        return self._column[self._places[place]]
+
+    def __iter__(self) -> Iterator[_Value]:
+        return map(self._column.__getitem__, self._places)

@@ -16,10 +16,11 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from service.domain.breaker import Trip
+from service.domain.columns import Rows
 from service.domain.errors import FieldFault
 from service.domain.outcomes import Outcome
 from service.domain.people import SYSTEM
-from service.domain.predictions import Prediction
+from service.domain.predictions import Prediction, ScoredSet
 from service.domain.reviews import Annotation
 from service.domain.text import text_faults
 
@@ -72,15 +73,20 @@ class Message(NamedTuple):
     created_at: datetime
 
 
-def auto_sent(prediction: Prediction, message_id: str) -> Message:
-    """Tell of a label set that left without a person."""
-    return Message(
-        id=message_id,
-        type=MessageType.PREDICTION_AUTO_SENT,
-        client_id=prediction.client_id,
-        document_key=_document_key(prediction),
-        data={**_described(prediction), "labels": list(prediction.scored.labels)},
-        created_at=prediction.created_at,
+def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Message]:
+    """Tell of label sets that left without a person."""
+    labels = Rows.of(ScoredSet, made.column("scored")).column("labels")
+    return Rows(
+        Message,
+        id=message_ids,
+        type=[MessageType.PREDICTION_AUTO_SENT] * len(made),
+        client_id=made.column("client_id"),
+        document_key=_document_keys(made),
+        data=[
+            {**described, "labels": list(own)}
+            for described, own in zip(_all_described(made), labels, strict=True)
+        ],
+        created_at=made.column("created_at"),
     )
 
 
@@ -90,7 +96,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         id=message_id,
         type=MessageType.REVIEW_COMPLETED,
         client_id=prediction.client_id,
-        document_key=_document_key(prediction),
+        document_key=_document_keys(Rows.of(Prediction, [prediction]))[0],
         data={
             **_described(prediction),
             "labels": list(annotation.labels),
@@ -116,7 +122,7 @@ def document_corrected(
         id=message_id,
         type=MessageType.DOCUMENT_CORRECTED,
         client_id=prediction.client_id,
-        document_key=_document_key(prediction),
+        document_key=_document_keys(Rows.of(Prediction, [prediction]))[0],
         data={
             **_described(prediction),
             "labels": list(truth.labels),
@@ -152,27 +158,37 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
     )
 
 
-def _document_key(prediction: Prediction) -> str:
+def _document_keys(made: Rows[Prediction]) -> list[str]:
     # Two clients may use one name for two documents.
-    name = prediction.document.id
-    return prediction.id if name is None else f"{prediction.client_id}/{name}"
+    columns = made.column("id"), made.column("client_id"), made.column("document")
+    return [
+        id_ if document.id is None else f"{client_id}/{document.id}"
+        for id_, client_id, document in zip(*columns, strict=True)
+    ]
 
 
 def _described(prediction: Prediction) -> dict[str, object]:
-    scored = prediction.scored
-    return {
-        "prediction_id": prediction.id,
-        "document_id": prediction.document.id,
-        "client_id": prediction.client_id,
-        "confidence": scored.confidence,
-        "decision": prediction.decision.value,
-        "reason": prediction.reason.value,
-        "threshold": prediction.threshold,
-        "model_version": scored.model_version,
-        "calibrator_version": scored.calibrator_version,
-        "policy_version": prediction.policy_version,
-        "predicted_at": _instant(prediction.created_at),
+    return _all_described(Rows.of(Prediction, [prediction]))[0]
+
+
+def _all_described(made: Rows[Prediction]) -> list[dict[str, object]]:
+    scored = Rows.of(ScoredSet, made.column("scored"))
+    columns = {
+        "prediction_id": made.column("id"),
+        "document_id": [document.id for document in made.column("document")],
+        "client_id": made.column("client_id"),
+        "confidence": scored.column("confidence"),
+        "decision": [decision.value for decision in made.column("decision")],
+        "reason": [reason.value for reason in made.column("reason")],
+        "threshold": made.column("threshold"),
+        "model_version": scored.column("model_version"),
+        "calibrator_version": scored.column("calibrator_version"),
+        "policy_version": made.column("policy_version"),
+        "predicted_at": map(_instant, made.column("created_at")),
     }
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 @lru_cache(maxsize=64)  # what is made together has one time

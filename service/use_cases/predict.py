@@ -390,6 +390,7 @@ class Predict:
             for id_, decision, role, drawn in zip(ids, decisions, roles, draws, strict=True)
             for kind in _kinds(decision, role, policy.audits, drawn)
         ]
+        sent = [place for place, decision in enumerate(decisions) if decision is AUTO]
         recording = Recording(
             predictions=made,
             submissions=scored.submissions,
@@ -400,11 +401,7 @@ class Predict:
                 kind=[kind for _, kind in waiting],
                 created_at=[now] * len(waiting),
             ),
-            messages=[
-                auto_sent(made[place], self.new_id())
-                for place, decision in enumerate(decisions)
-                if decision is AUTO
-            ],
+            messages=auto_sent(made.pick(sent), [self.new_id() for _ in sent]),
         )
         return _Drafts(policy.version, made, transaction.adding(recording))
 

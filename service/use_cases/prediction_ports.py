@@ -74,7 +74,7 @@ class Recording(NamedTuple):
     predictions: Rows[Prediction]
     submissions: Rows[Submission]
     tasks: Rows[NewTask]
-    messages: Sequence[Message]
+    messages: Rows[Message]
 
 
 class IdempotencyKeyTaken(Exception):

@@ -3,10 +3,9 @@
 from datetime import timedelta
 
 from service.domain.backlog import Backlog, Line
-from service.domain.delivery import auto_sent
 from service.use_cases.ports import Begin
 from tests.fakes import START, FakeIds
-from tests.samples import add_predictions, job, prediction, task
+from tests.samples import add_predictions, job, prediction, sent_message, task
 
 NOTHING = Line(0, None)
 MINUTE = timedelta(minutes=1)
@@ -32,7 +31,7 @@ def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Begin) -> None:
         add_predictions(transaction, *(one.prediction for one in waiting))
         transaction.reviews.add_all(waiting)
         transaction.reviews.save(leased)
-        transaction.outbox.add(auto_sent(waiting[2].prediction, ids()))
+        transaction.outbox.add(sent_message(waiting[2].prediction, ids()))
         for minute in (2, 1):
             transaction.jobs.enqueue(job("fit", due_at=START + minute * MINUTE))
         running = transaction.jobs.claim(["fit"], START + MINUTE, MINUTE)

@@ -20,6 +20,11 @@ class Reading(NamedTuple):
         return self.degrees > 20
 
 
+class _Pair(NamedTuple):
+    left: Reading
+    right: Reading
+
+
 readings = st.lists(st.builds(Reading, st.text(max_size=3), st.integers(0, 40)), max_size=8)
 
 
@@ -46,7 +51,11 @@ def test_they_are_a_sequence_of_the_rows(rows: list[Reading]) -> None:
 def test_some_are_picked(rows: list[Reading], data: st.DataObject) -> None:
     kept = Rows.of(Reading, rows)
     places = data.draw(st.lists(st.sampled_from(range(len(rows))))) if rows else []
-    assert kept.pick(places) == [rows[place] for place in places]
+    picked = kept.pick(places)
+    assert picked == [rows[place] for place in places]
+    assert picked.pick(range(len(places))[::-1]) == [rows[place] for place in places[::-1]]
+    assert picked.column("place")[1:].count("") == [one.place for one in picked][1:].count("")
+    assert Rows(_Pair, left=kept, right=rows).pick(places).column("left") == picked
     chosen = data.draw(st.slices(len(rows)))
     assert kept[chosen] == rows[chosen]
 
@@ -62,7 +71,7 @@ def test_a_property_that_is_known_already_is_not_worked_out() -> None:
     known = [True, False]
     kept = Rows(Reading, place=["a", "b"], degrees=[1, 2], warm=known)
     assert kept.column("warm") is known
-    assert kept.pick([1]).column("warm") == [False]
+    assert [*kept.pick([1]).column("warm")] == [False]
 
 
 def test_columns_that_make_no_rows_are_refused() -> None:

@@ -19,13 +19,12 @@ from service.domain.delivery import (
     MessageType,
     SigningSecret,
     address_fault,
-    auto_sent,
     payload,
     url_fault,
 )
 from service.domain.predictions import Document
 from tests.fakes import START
-from tests.samples import OTHER_CLIENT, delivery, endpoint, message, prediction
+from tests.samples import OTHER_CLIENT, delivery, endpoint, message, prediction, sent_message
 
 HOUR = timedelta(hours=1)
 REFUSED = Answer(START, 0.1, status=500)
@@ -36,14 +35,14 @@ def test_messages_of_one_document_share_a_key_and_of_no_other() -> None:
     first, again = (prediction(document=note) for _ in range(2))
     others = prediction(document=note, client_id=OTHER_CLIENT.id)
     nameless = [prediction(document=Document(text="x")) for _ in range(2)]
-    keys = [auto_sent(one, "m").document_key for one in (first, again, others, *nameless)]
+    keys = [sent_message(one, "m").document_key for one in (first, again, others, *nameless)]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 4
 
 
 def test_a_message_carries_no_text_and_no_metadata() -> None:
     secret = Document(id="note-1", text="GEHEIM", metadata={"GEHEIM": "GEHEIM"})
-    assert "GEHEIM" not in str(payload(auto_sent(prediction(document=secret), "m")))
+    assert "GEHEIM" not in str(payload(sent_message(prediction(document=secret), "m")))
 
 
 def test_the_schedule_is_that_of_standard_webhooks() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from service.domain.accounts import Person
-from service.domain.delivery import Answer, Attempt, DeliveryState, auto_sent
+from service.domain.delivery import Answer, Attempt, DeliveryState
 from service.domain.errors import Forbidden, InvalidRequest, LastAdmin, PersonNotFound
 from service.domain.history import PREDICTION_CREATED
 from service.domain.people import Caller, Role
@@ -17,7 +17,17 @@ from service.use_cases import privacy
 from service.use_cases.ports import Begin
 from service.use_cases.privacy import EraseDocument, ErasePerson, PurgeTexts
 from tests.fakes import FakeClock, FakeIds
-from tests.samples import ADMIN, ANN, BEN, add_predictions, delivery, endpoint, prediction, task
+from tests.samples import (
+    ADMIN,
+    ANN,
+    BEN,
+    add_predictions,
+    delivery,
+    endpoint,
+    prediction,
+    sent_message,
+    task,
+)
 
 DAY = timedelta(days=1)
 NOW = FakeClock()()
@@ -156,7 +166,7 @@ def test_a_long_past_is_purged_in_parts(archive: Archive, monkeypatch: pytest.Mo
 
 def test_answers_of_receivers_go_too(archive: Archive) -> None:
     sent = archive.sent(31 * DAY)
-    message = auto_sent(sent, real_id(31 * DAY, archive.number()))
+    message = sent_message(sent, real_id(31 * DAY, archive.number()))
     told = endpoint()
     under_way = delivery(message, told)
     old, young = (
@@ -196,7 +206,7 @@ def test_a_document_is_forgotten_on_request_whatever_its_state(archive: Archive)
 def test_messages_forget_the_document_once_they_have_arrived(archive: Archive) -> None:
     arrived, pending = (archive.sent(DAY, "note-7") for _ in range(2))
     told = endpoint()
-    messages = [auto_sent(one, real_id(DAY, archive.number())) for one in (arrived, pending)]
+    messages = [sent_message(one, real_id(DAY, archive.number())) for one in (arrived, pending)]
     with archive.begin() as transaction:
         transaction.endpoints.add(told)
         for message, state in zip(messages, ("delivered", "pending"), strict=True):
