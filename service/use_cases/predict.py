@@ -6,7 +6,7 @@ from typing import overload
 
 from service.domain.audits import NO_AUDIT, AuditPlan, AuditRole, Draws, Lottery, Selection
 from service.domain.columns import Rows
-from service.domain.delivery import auto_sent
+from service.domain.delivery import Message, auto_sent
 from service.domain.errors import (
     DocumentTooLarge,
     FieldFault,
@@ -39,6 +39,7 @@ LONGEST_IDEMPOTENCY_KEY = 255
 
 _NO_PREDICTIONS: Rows[Prediction] = Rows.of(Prediction, [])
 _NO_ANSWERS: Rows[ScoredSet] = Rows.of(ScoredSet, [])
+_NO_MESSAGES: Rows[Message] = Rows.of(Message, [])
 
 Outcome = Prediction | Exception
 """What became of one submission: its stored prediction, or why there is none."""
@@ -401,7 +402,9 @@ class Predict:
                 kind=[kind for _, kind in waiting],
                 created_at=[now] * len(waiting),
             ),
-            messages=auto_sent(made.pick(sent), [self.new_id() for _ in sent]),
+            messages=auto_sent(made.pick(sent), [self.new_id() for _ in sent])
+            if sent
+            else _NO_MESSAGES,
         )
         return _Drafts(policy.version, made, transaction.adding(recording))
 
