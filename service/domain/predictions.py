@@ -48,7 +48,7 @@ NO_METADATA: Mapping[str, object] = {}
 class Document(NamedTuple):
     """A document as a client sent it: either text or named features.
 
-    This, a prediction and what stands in it are tuples, since a batch makes hundreds of each.
+    This, a prediction and what stands in it are tuples: a batch has hundreds of each, see `Rows`.
     """
 
     id: str | None = None
