@@ -179,6 +179,7 @@ class Prediction(AnswerBody):
 
 def written_prediction(prediction: predictions.Prediction) -> bytes:
     """Return the body `Prediction`, with what was written of the model's answer already."""
+    # Not as `parts_of_predictions`: columns of one row take longer than the row.
     scored = prediction.scored
     labels_and_confidence, candidates_and_marginals, _, _ = written(scored)
     parts = (

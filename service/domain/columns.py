@@ -12,7 +12,7 @@ class Rows(Sequence[_Row], Generic[_Row]):
     """Named tuples of one kind, each of which is made when it is asked for.
 
     What is stored and sent of a batch are columns. To make objects of each document at each step,
-    and take them apart again, took a ninth of a batch's CPU time.
+    and take them apart again, took a tenth of a batch's CPU time.
 
     Parameters
     ----------

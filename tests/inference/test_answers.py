@@ -53,7 +53,10 @@ def test_columns_hold_what_the_objects_say(marginals: np.ndarray) -> None:
         for name in (*ScoredSet._fields, "labels", "confidence"):
             assert [*answers.column(name)] == [getattr(one, name) for one in answers]
             assert answers.column(name)[1] == getattr(answers[1], name)
-        assert [one.labels for one in answers] == [one.candidates[:1][0].labels for one in answers]
+        # A slice is read from the arrays, where the first candidate alone is of these columns.
+        firsts = [one.candidates[:1][0] for one in answers]
+        assert answers.column("labels") == [one.labels for one in firsts]
+        assert answers.column("confidence") == [one.confidence for one in firsts]
 
 
 def test_objects_hold_what_the_arrays_say(marginals: np.ndarray) -> None:
