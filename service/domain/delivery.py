@@ -20,7 +20,7 @@ from service.domain.columns import Rows
 from service.domain.errors import FieldFault
 from service.domain.outcomes import Outcome
 from service.domain.people import SYSTEM
-from service.domain.predictions import Prediction, ScoredSet
+from service.domain.predictions import Document, Prediction, ScoredSet
 from service.domain.reviews import Annotation
 from service.domain.text import text_faults
 
@@ -81,7 +81,7 @@ def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Messag
         id=message_ids,
         type=[MessageType.PREDICTION_AUTO_SENT] * len(made),
         client_id=made.column("client_id"),
-        document_key=_document_keys(made),
+        document_key=[*map(_document_key, *map(made.column, ("id", "client_id", "document")))],
         data=[
             {**described, "labels": list(own)}
             for described, own in zip(_all_described(made), labels, strict=True)
@@ -96,7 +96,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         id=message_id,
         type=MessageType.REVIEW_COMPLETED,
         client_id=prediction.client_id,
-        document_key=_document_keys(Rows.of(Prediction, [prediction]))[0],
+        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
         data={
             **_described(prediction),
             "labels": list(annotation.labels),
@@ -122,7 +122,7 @@ def document_corrected(
         id=message_id,
         type=MessageType.DOCUMENT_CORRECTED,
         client_id=prediction.client_id,
-        document_key=_document_keys(Rows.of(Prediction, [prediction]))[0],
+        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
         data={
             **_described(prediction),
             "labels": list(truth.labels),
@@ -158,13 +158,9 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
     )
 
 
-def _document_keys(made: Rows[Prediction]) -> list[str]:
+def _document_key(prediction_id: str, client_id: str, document: Document) -> str:
     # Two clients may use one name for two documents.
-    columns = made.column("id"), made.column("client_id"), made.column("document")
-    return [
-        id_ if document.id is None else f"{client_id}/{document.id}"
-        for id_, client_id, document in zip(*columns, strict=True)
-    ]
+    return prediction_id if document.id is None else f"{client_id}/{document.id}"
 
 
 def _described(prediction: Prediction) -> dict[str, object]:
