@@ -27,9 +27,9 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from sklearn.base import clone
 
-from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.base.gating import fit_gate
-from models.sets.mixture_support import distinct_sets
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.gating import fit_gate
+from setwise.models.mixtures.mixture_support import distinct_sets
 
 N_FEATURES = 7
 N_LABELS = 4

@@ -24,9 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from models.base.binary_relevance import BinaryRelevance
-from models.base.scaling import FeatureWeighting, Scheme
-from models.corpus.datasets import read_dataset
+from setwise.models.data.datasets import read_dataset
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.scaling import FeatureWeighting, Scheme
 
 DATA = Path(os.environ.get("SETWISE_TEST_DATA", "../shared/data"))
 CORES = 2

@@ -18,13 +18,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.confidence.calibrators import SetCalibrator
-from models.confidence.scoring import score_calibration
-from models.corpus.datasets import Dataset, DataWarning, read_dataset
-from models.metrics import evaluate_predictions
-from models.predictor import SetPredictions, SetPredictor
-from models.sets.reranker import SetReranker
-from models.training import TrainingOptions, assemble, choose_calibrator, fit_base, set_calibrators
+from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.sets.reranker import SetReranker
+from setwise.models.training import (
+    TrainingOptions,
+    assemble,
+    choose_calibrator,
+    fit_base,
+    set_calibrators,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 

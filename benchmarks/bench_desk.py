@@ -46,13 +46,13 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.corpus.datasets import read_dataset
-from models.corpus.notes import generate_notes
-from models.training import TrainingOptions, train
-from service import wiring
-from service.db import migrate
-from service.domain.people import SYSTEM
-from service.settings import Settings
+from setwise.models.data.datasets import read_dataset
+from setwise.models.demo_notes import generate_notes
+from setwise.models.training import TrainingOptions, train
+from setwise.service import wiring
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
 from tests.browser.screenshots import demo
 
 MOST_S_A_DOCUMENT = 1.5

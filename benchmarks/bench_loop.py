@@ -3,7 +3,7 @@
 Run as ``python benchmarks/bench_loop.py [SEED] [PLOT]`` (seed 0). A model is trained, preset fast,
 on the first 4,000 training documents of the folder that ``SETWISE_TEST_DATA`` names. The other
 documents come in random order, again and again, 500 a week for 30 weeks, through
-`service.simulation`: the service's own verbs on SQLite. Three annotators contradict .1, .3 and .5
+`simulation`: the service's own verbs on SQLite. Three annotators contradict .1, .3 and .5
 of the right predictions and agree with .02 of the wrong ones. From week 15 on half of the documents
 about `earn` carry the label behind it in the vocabulary in its place.
 
@@ -22,14 +22,14 @@ from pathlib import Path
 
 import numpy as np
 
-from models.artifacts import save
-from models.corpus.datasets import read_dataset
-from models.evaluation import evaluate_predictor
-from models.training import TrainingOptions, train
-from service.domain.audits import AuditPlan
-from service.simulation.held_out import HeldOutStream
-from service.simulation.loop import Week, simulate
-from service.simulation.plan import Drift, Plan
+from setwise.models.data.datasets import read_dataset
+from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.storage.artifacts import save
+from setwise.models.training import TrainingOptions, train
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.simulation.held_out import HeldOutStream
+from setwise.service.simulation.loop import Week, simulate
+from setwise.service.simulation.plan import Drift, Plan
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED_ON = 4_000

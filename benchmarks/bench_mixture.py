@@ -34,18 +34,18 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 from sklearn.base import clone
 
-from models.base.averaged_mixture import AveragedMixture
-from models.base.boosted_bernoulli_mixture import BoostedBernoulliMixture
-from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.base.stacked_mixture import StackedMixture
-from models.corpus.datasets import Dataset, fold_ids, read_dataset
-from models.corpus.text import TextVectorizer
-from models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
-from models.sets.sized_calibration import (
+from setwise.models.data.datasets import Dataset, fold_ids, read_dataset
+from setwise.models.data.text import TextVectorizer
+from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.boosted_bernoulli_mixture import BoostedBernoulliMixture
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
     mixture_sized_marginals,
 )
+from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
 
 COMPONENTS = (5, 10, 20, 50, 100)
 EXPERTS = ["shared", "separate", "boosted", "mean"]  # the last: two fits with shared experts

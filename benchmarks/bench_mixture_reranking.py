@@ -22,13 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.confidence.calibrators import UncalibratedSets
-from models.corpus.datasets import read_dataset
-from models.metrics import Metrics, evaluate_predictions
-from models.sets.candidates import SOURCE_MARGINALS, CandidateSets
-from models.sets.features import SetFeatureTable
-from models.sets.mixture_mode import SOURCE_MIXTURE
-from models.training import ChosenCalibrator, TrainingOptions, assemble, fit_base, set_calibrators
+from setwise.models.calibration.calibrators import UncalibratedSets
+from setwise.models.data.datasets import read_dataset
+from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
+from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE
+from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets
+from setwise.models.sets.features import SetFeatureTable
+from setwise.models.training import (
+    ChosenCalibrator,
+    TrainingOptions,
+    assemble,
+    fit_base,
+    set_calibrators,
+)
 
 BY_MIXTURE = ("score", "log_score", "cardinality", "log_prior")
 BY_LABELS = ("log_independent", "cardinality", "log_prior")

@@ -21,16 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.confidence.calibrators import IsotonicSets
-from models.confidence.losses import shifted_target
-from models.confidence.reliability import ReliabilityCurve
-from models.confidence.reports import CalibrationReport, report_calibration
-from models.confidence.robust import RobustBoostedSets, RobustLogisticSets, choose_robust
-from models.confidence.scoring import score_calibration
-from models.corpus.datasets import Dataset, DataWarning, read_dataset
-from models.predictor import SetPredictor
-from models.sets.features import SetFeatureTable, concatenate_tables
-from models.training import TrainingOptions, assemble, choose_calibrator, fit_base
+from setwise.models.calibration.calibrators import IsotonicSets
+from setwise.models.calibration.losses import shifted_target
+from setwise.models.calibration.robust import RobustBoostedSets, RobustLogisticSets, choose_robust
+from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.evaluation.reliability import ReliabilityCurve
+from setwise.models.evaluation.reports import CalibrationReport, report_calibration
+from setwise.models.evaluation.scoring import score_calibration
+from setwise.models.predictor import SetPredictor
+from setwise.models.sets.features import SetFeatureTable, concatenate_tables
+from setwise.models.training import TrainingOptions, assemble, choose_calibrator, fit_base
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("reuters21578", "ohsumed")

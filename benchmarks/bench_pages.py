@@ -30,16 +30,16 @@ from sqlalchemy import Connection, Engine, Table, func, insert, select, text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from service import main as service_main
-from service.db import migrate
-from service.db.identity import new_id
-from service.db.tables import annotations, outcomes, predictions, review_tasks
-from service.domain.audits import AuditPlan
-from service.domain.people import SYSTEM, Role
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
-from service.telemetry import configure_logging
-from service.wiring import Application, build
+from setwise.service import app as service_main
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
+from setwise.service.stores.identity import new_id
+from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
+from setwise.service.telemetry import configure_logging
+from setwise.service.wiring import Application, build
 from tests import database
 
 PAGES: dict[str, str] = {

@@ -34,15 +34,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import LabelBinarizer
 
-from models.base.scaling import weight_rows
-from models.confidence.calibrators import BoostedSets
-from models.corpus.datasets import Dataset, read_dataset
-from models.corpus.text import repeat_first_line
-from models.predictor import SetPredictor
-from models.sets.evidence import Evidence
-from models.sets.search import k_best_sets
-from models.training import TrainingOptions, train
-from service.cli.prediction_lines import LinePredictor
+from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.data.datasets import Dataset, read_dataset
+from setwise.models.data.text import repeat_first_line
+from setwise.models.labels.scaling import weight_rows
+from setwise.models.predictor import SetPredictor
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.search import k_best_sets
+from setwise.models.training import TrainingOptions, train
+from setwise.service.cli.prediction_lines import LinePredictor
 
 ROOT = Path(__file__).resolve().parents[1]
 ALONE = 300  # documents timed one by one
@@ -166,7 +166,7 @@ def single_documents(predictor: SetPredictor, library: Library | None, test: Dat
 
 def stages(predictor: SetPredictor, lines: Sequence[tuple[int, bytes]]) -> None:
     """Time what one core does for a line of JSON, stage by stage."""
-    from models.corpus.documents import parse_document  # noqa: PLC0415 - reads as one of the stages
+    from setwise.models.data.documents import parse_document  # noqa: PLC0415 - reads as one of the stages
 
     blocks = [lines[start : start + AT_ONCE] for start in range(0, len(lines), AT_ONCE)][:-1]
     if not blocks:
@@ -212,7 +212,7 @@ def stream(
                 theirs = library_rate(library, file)
         print(f"\n{n} lines by the command, its start included")
         for jobs in (1, 2):
-            run = "from service.cli import main; main()"
+            run = "from setwise.service.cli import main; main()"
             command = [sys.executable, "-c", run, "predict", artifact, path]
             started, cpu = time.perf_counter(), children_cpu()
             subprocess.run(

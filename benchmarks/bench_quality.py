@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from models.comparison.runs import judge_majority, random_split
-from models.corpus.datasets import Dataset, DataWarning, read_dataset
-from models.deciding import fit_decider
-from models.evaluation import evaluate_predictor
-from models.metrics import Metrics
-from models.training import (
+from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
+from setwise.models.deciding import fit_decider
+from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.metrics import Metrics
+from setwise.models.evaluation.runs import judge_majority, random_split
+from setwise.models.training import (
     METHODS,
     PRESETS,
     Method,

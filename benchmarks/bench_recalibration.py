@@ -24,14 +24,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.confidence.calibration_rows import CalibrationRows
-from models.confidence.isotonic import IsotonicCurve
-from models.confidence.recalibration import AnnouncedSets, Answers, Recalibration
-from models.confidence.robust import RobustBoostedSets
-from models.confidence.sampling import inclusion_weights
-from models.corpus.datasets import read_dataset
-from models.sets.features import SetFeatureTable
-from models.training import TrainingOptions, train
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
+from setwise.models.calibration.robust import RobustBoostedSets
+from setwise.models.calibration.sampling import inclusion_weights
+from setwise.models.data.datasets import read_dataset
+from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.sets.features import SetFeatureTable
+from setwise.models.training import TrainingOptions, train
 
 ROOT = Path(__file__).resolve().parents[1]
 POCKET = "earn"

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from models.corpus.datasets import Dataset
-from models.evaluation import evaluate_predictor
-from models.training import PRESETS, Preset, TrainingOptions, train
+from setwise.models.data.datasets import Dataset
+from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.training import PRESETS, Preset, TrainingOptions, train
 
 DEFAULT = {"documents": 10_000, "labels": 50, "vocabulary": 20_000}
 SIZES = {

@@ -27,15 +27,15 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from models.corpus.datasets import read_dataset
-from models.corpus.notes import generate_notes, write_jsonl
-from models.training import TrainingOptions, train
-from service import wiring
-from service.db import migrate
-from service.domain.people import SYSTEM, Role
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
-from service.use_cases.predict import MOST_DOCUMENTS
+from setwise.models.data.datasets import read_dataset
+from setwise.models.demo_notes import generate_notes, write_jsonl
+from setwise.models.training import TrainingOptions, train
+from setwise.service import wiring
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.services.predictions import MOST_DOCUMENTS
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
 from tests import database
 
 PATIENCE_S = 60.0
@@ -252,7 +252,7 @@ def serve_empty(port: int) -> None:
     import uvicorn  # noqa: PLC0415 -- only this process needs it
     from fastapi import FastAPI, Response  # noqa: PLC0415 -- as above
 
-    from service.api.schemas import PredictionRequest  # noqa: PLC0415 -- as above
+    from setwise.service.api.schemas import PredictionRequest  # noqa: PLC0415 -- as above
 
     app = FastAPI()
     answer = os.environ["BENCH_ANSWER"].encode()

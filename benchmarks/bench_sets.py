@@ -16,11 +16,11 @@ import xgboost
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
-from models.confidence.calibrators import BoostedSets
-from models.confidence.label_calibrator import LabelCalibrator
-from models.sets.evidence import Evidence
-from models.sets.features import SetFeatures, SetFeatureTable
-from models.sets.search import k_best_sets
+from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.features import SetFeatures, SetFeatureTable
+from setwise.models.sets.search import k_best_sets
 
 ROUNDS = 7
 DOCUMENTS = 2000

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from models.corpus.datasets import read_dataset
-from models.corpus.text import TextVectorizer
+from setwise.models.data.datasets import read_dataset
+from setwise.models.data.text import TextVectorizer
 
 ROUNDS = 5
 ROOT = Path(__file__).resolve().parents[1]

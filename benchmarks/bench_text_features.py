@@ -22,10 +22,10 @@ from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from models.base.binary_relevance import BinaryRelevance
-from models.corpus.datasets import read_dataset
-from models.corpus.text import TextVectorizer
-from models.sets.search import k_best_sets
+from setwise.models.data.datasets import read_dataset
+from setwise.models.data.text import TextVectorizer
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.sets.search import k_best_sets
 
 ROOT = Path(__file__).resolve().parents[1]
 Vectors = Callable[[Sequence[str], Sequence[str]], tuple[csr_array, csr_array]]

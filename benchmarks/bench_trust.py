@@ -20,10 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from models.confidence.certificates import Certificate, Certification
-from models.confidence.noise import NoiseRates
-from models.confidence.rival_thresholds import plugin_threshold, sgr_threshold
-from models.confidence.thresholds import MissRate, certify, certify_adjudicated, certify_noisy
+from setwise.models.guarantees.certificates import Certificate, Certification
+from setwise.models.guarantees.noise import NoiseRates
+from setwise.models.guarantees.rival_thresholds import plugin_threshold, sgr_threshold
+from setwise.models.guarantees.thresholds import (
+    MissRate,
+    certify,
+    certify_adjudicated,
+    certify_noisy,
+)
 
 TARGET, RISK = 0.9, 0.1
 SIZES = (200, 1000, 5000)

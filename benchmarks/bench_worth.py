@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from models.base.binary_relevance import BinaryRelevance
-from models.base.block_ridge import Rows
-from models.confidence.calibrators import BoostedSets
-from models.confidence.label_calibrator import LabelCalibrator
-from models.confidence.label_stack import LabelStack
-from models.corpus.datasets import fold_ids, read_dataset
-from models.corpus.text import TextVectorizer
-from models.crossfit import cross_fit, out_of_fold_logits
-from models.sets.evidence import Evidence
-from models.sets.features import SetFeatures
-from models.sets.reranker import rank_by
-from models.sets.sources import MarginalCandidates, VotedCandidates
-from models.sets.voters import SetVoters
-from models.sets.votes import SetVotes
-from models.training import PRESETS, cross_validate
+from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.crossfit import cross_fit, out_of_fold_logits
+from setwise.models.data.datasets import fold_ids, read_dataset
+from setwise.models.data.text import TextVectorizer
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.features import SetFeatures
+from setwise.models.sets.reranker import rank_by
+from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.training import PRESETS, cross_validate
+from setwise.models.voters.block_ridge import Rows
+from setwise.models.voters.label_stack import LabelStack
+from setwise.models.voters.voters import SetVoters
+from setwise.models.voters.votes import SetVotes
 
 ROOT = Path(__file__).resolve().parents[1]
 VOTERS = PRESETS["best"].voters

@@ -13,9 +13,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from models.corpus.datasets import read_dataset
-from models.corpus.notes import Note, generate_notes, write_jsonl
-from models.training import TrainingOptions, train
+from setwise.models.data.datasets import read_dataset
+from setwise.models.demo_notes import Note, generate_notes, write_jsonl
+from setwise.models.training import TrainingOptions, train
 
 N_TRAINING, TRAINING_SEED = 3000, 1
 N_NEW, NEW_SEED = 200, 9
@@ -51,7 +51,7 @@ joint and the product of the marginals hardly differ.
 
 def explain(*arguments: str) -> str:
     """Return what ``setwise model explain`` prints."""
-    command = [sys.executable, "-c", "from service.cli import main; main()"]
+    command = [sys.executable, "-c", "from setwise.service.cli import main; main()"]
     done = subprocess.run(
         [*command, "model", "explain", *arguments], check=True, capture_output=True, text=True
     )

@@ -1,12 +1,12 @@
 """What Alembic runs: the migrations, on the connection and in the transaction that it is given.
 
-`service.db.migrate` gives it both, so that everything up to the target happens, or nothing does.
-To write a migration, edit `service/db/tables.py` and follow the README.
+`stores.migrate` gives it both, so that everything up to the target happens, or nothing does.
+To write a migration, edit `service/stores/tables.py` and follow the README.
 """
 
 from alembic import context
 
-from service.db.tables import metadata
+from setwise.service.stores.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

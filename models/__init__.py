@@ -7,32 +7,32 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.compilation import keep_compiled_code
+from setwise.models.compilation import keep_compiled_code
 
 if TYPE_CHECKING:
-    from models.artifacts import verify_artifact
-    from models.corpus.datasets import DataError, Dataset, DataWarning, read_dataset
-    from models.metrics import Metrics, evaluate_predictions
-    from models.predictor import RankedSet, SetPredictions, SetPredictor, UnknownFeatures
-    from models.sealed_folder import ArtifactError
-    from models.training import TrainingOptions, TrainingWarning, train
+    from setwise.models.data.datasets import DataError, Dataset, DataWarning, read_dataset
+    from setwise.models.evaluation.metrics import Metrics, evaluate_predictions
+    from setwise.models.predictor import RankedSet, SetPredictions, SetPredictor, UnknownFeatures
+    from setwise.models.storage.artifacts import verify_artifact
+    from setwise.models.storage.sealed_folder import ArtifactError
+    from setwise.models.training import TrainingOptions, TrainingWarning, train
 
 _HOME = {
-    "ArtifactError": "models.sealed_folder",
-    "DataError": "models.corpus.datasets",
-    "DataWarning": "models.corpus.datasets",
-    "Dataset": "models.corpus.datasets",
-    "Metrics": "models.metrics",
-    "RankedSet": "models.predictor",
-    "SetPredictions": "models.predictor",
-    "SetPredictor": "models.predictor",
-    "TrainingOptions": "models.training",
-    "TrainingWarning": "models.training",
-    "UnknownFeatures": "models.predictor",
-    "evaluate_predictions": "models.metrics",
-    "read_dataset": "models.corpus.datasets",
-    "train": "models.training",
-    "verify_artifact": "models.artifacts",
+    "ArtifactError": "setwise.models.storage.sealed_folder",
+    "DataError": "setwise.models.data.datasets",
+    "DataWarning": "setwise.models.data.datasets",
+    "Dataset": "setwise.models.data.datasets",
+    "Metrics": "setwise.models.evaluation.metrics",
+    "RankedSet": "setwise.models.predictor",
+    "SetPredictions": "setwise.models.predictor",
+    "SetPredictor": "setwise.models.predictor",
+    "TrainingOptions": "setwise.models.training",
+    "TrainingWarning": "setwise.models.training",
+    "UnknownFeatures": "setwise.models.predictor",
+    "evaluate_predictions": "setwise.models.evaluation.metrics",
+    "read_dataset": "setwise.models.data.datasets",
+    "train": "setwise.models.training",
+    "verify_artifact": "setwise.models.storage.artifacts",
 }
 
 __all__ = [

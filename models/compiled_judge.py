@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from models.confidence.calibrators import (
+from setwise.models.calibration.calibrators import (
     BoostedSets,
     CardinalityIsotonicSets,
     IsotonicSets,
@@ -14,11 +14,11 @@ from models.confidence.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
-from models.confidence.group_softmax import SoftmaxSets, share_certainty
-from models.confidence.isotonic import IsotonicCurve
-from models.confidence.leaf_masks import NO_TREES, LeafMasks, sum_masked
-from models.confidence.robust import RobustBoostedSets
-from models.sets.candidates import RaggedSets
+from setwise.models.calibration.group_softmax import SoftmaxSets, share_certainty
+from setwise.models.calibration.leaf_masks import NO_TREES, LeafMasks, sum_masked
+from setwise.models.calibration.robust import RobustBoostedSets
+from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.sets.candidates import RaggedSets
 
 # How trees' margins become confidences; curves give confidences as they are.
 _CLIPPED, _LOGISTIC, _SOFTMAX, _CURVES = 0, 1, 2, 3

@@ -12,10 +12,8 @@ import numpy as np
 from numba import njit, typeof
 from numpy.typing import NDArray
 
-from models.base.binary_relevance import BinaryRelevance, Weights, score_rows
-from models.base.scaling import weight_rows
-from models.compiled_judge import Judge, judge_sets
-from models.compiled_votes import (
+from setwise.models.compiled_judge import Judge, judge_sets
+from setwise.models.compiled_votes import (
     MARGIN_COLUMNS,
     VOTE_COLUMNS,
     VoteStage,
@@ -25,23 +23,25 @@ from models.compiled_votes import (
     refine_labels,
     unit_space,
 )
-from models.confidence.label_calibrator import LabelCalibrator, calibrate_rows
-from models.confidence.label_stack import LabelStack
-from models.sets.candidates import (
+from setwise.models.labels.binary_relevance import BinaryRelevance, Weights, score_rows
+from setwise.models.labels.label_calibrator import LabelCalibrator, calibrate_rows
+from setwise.models.labels.scaling import weight_rows
+from setwise.models.sets.candidates import (
     SOURCE_MARGINALS,
     CandidateSets,
     RaggedSets,
     concatenate,
     gather,
 )
-from models.sets.counts import count_sets
-from models.sets.evidence import CandidateSource
-from models.sets.features import GROUPS, PriorFeatures, ScoreFeatures
-from models.sets.reranker import SetReranker, rank_rows
-from models.sets.search import independent_scores, search_rows, search_size
-from models.sets.sources import MarginalCandidates, VotedCandidates
-from models.sets.vote_features import MarginFeatures
-from models.sets.voters import SetVoters
+from setwise.models.sets.counts import count_sets
+from setwise.models.sets.evidence import CandidateSource
+from setwise.models.sets.features import GROUPS, PriorFeatures, ScoreFeatures
+from setwise.models.sets.reranker import SetReranker, rank_rows
+from setwise.models.sets.search import independent_scores, search_rows, search_size
+from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.voters.label_stack import LabelStack
+from setwise.models.voters.vote_features import MarginFeatures
+from setwise.models.voters.voters import SetVoters
 
 # Votes are dense: with a few thousand sets and voters so many documents stay in a few megabytes.
 _ROWS_AT_ONCE = 256

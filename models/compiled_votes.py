@@ -6,9 +6,21 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from models.base.rounded import RoundedMatrix, multiply
-from models.base.scaling import FeatureWeighting
-from models.base.similarity import (
+from setwise.models.calibration.leaf_masks import LeafMasks, sum_masked
+from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.sets.candidates import SOURCE_VOTES, RaggedSets, gather, gather_both, merge_rows
+from setwise.models.sets.sources import VotedCandidates
+from setwise.models.voters.label_stack import LabelStack, describe_pairs, log_odds, sum_by_label
+from setwise.models.voters.neighbours import NearestVotes, Neighbourhood, NeighbourVotes, vote_rows
+from setwise.models.voters.regression_votes import (
+    LinearVotes,
+    SmoothVotes,
+    belief_rows,
+    blend,
+    vote_linear,
+)
+from setwise.models.voters.rounded import RoundedMatrix, multiply
+from setwise.models.voters.similarity import (
     Postings,
     SparseRows,
     UnitRows,
@@ -16,27 +28,9 @@ from models.base.similarity import (
     fill_all_similarities,
     unit_values,
 )
-from models.confidence.label_stack import LabelStack, describe_pairs, log_odds, sum_by_label
-from models.confidence.leaf_masks import LeafMasks, sum_masked
-from models.sets.candidates import (
-    SOURCE_VOTES,
-    RaggedSets,
-    gather,
-    gather_both,
-    merge_rows,
-)
-from models.sets.neighbours import NearestVotes, Neighbourhood, NeighbourVotes, vote_rows
-from models.sets.regression_votes import (
-    LinearVotes,
-    SmoothVotes,
-    belief_rows,
-    blend,
-    vote_linear,
-)
-from models.sets.sources import VotedCandidates
-from models.sets.vote_features import fill_gaps, fill_margins
-from models.sets.voters import SetVoters, Voter
-from models.sets.votes import SeenSets, find_leaders, tally
+from setwise.models.voters.vote_features import fill_gaps, fill_margins
+from setwise.models.voters.voters import SetVoters, Voter
+from setwise.models.voters.votes import SeenSets, find_leaders, tally
 
 _NEIGHBOURS, _NEAREST, _LINEAR, _SMOOTH = range(4)
 _CODES = {

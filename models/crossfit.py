@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from models.base.binary_relevance import BinaryRelevance
-from models.confidence.label_calibrator import LabelCalibrator
-from models.confidence.label_stack import LabelStack, LabelVotes
-from models.sets.candidates import CandidateSets, concatenate
-from models.sets.evidence import CandidateSource, Evidence
-from models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
-from models.sets.voters import SetVoters
-from models.sets.votes import SetVotes
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.sets.candidates import CandidateSets, concatenate
+from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.features import SetFeatures, SetFeatureTable, concatenate_tables
+from setwise.models.voters.label_stack import LabelStack, LabelVotes
+from setwise.models.voters.voters import SetVoters
+from setwise.models.voters.votes import SetVotes
 
 # Votes are dense, so documents are described so many at a time.
 _VOTES_AT_ONCE = 2048

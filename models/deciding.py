@@ -7,20 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.crossfit import CrossFitted, in_document_order
-from models.metrics import count_agreement
-from models.sets.candidates import CandidateSets, concatenate
-from models.sets.decider import Decider, SetDecider, admit, blend, normalise, voted_sets
-from models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
-from models.sets.evidence import CandidateSource
-from models.sets.mixture_candidates import MixtureCandidates
-from models.sets.sized_calibration import SizedMarginalCalibrator, SizedMarginals
-from models.sets.support_decider import (
+from setwise.models.crossfit import CrossFitted, in_document_order
+from setwise.models.evaluation.metrics import count_agreement
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
+from setwise.models.mixtures.sized_calibration import SizedMarginalCalibrator, SizedMarginals
+from setwise.models.mixtures.support_decider import (
     SupportDecider,
     pair_codes,
     sized_marginals,
     support_pairs,
 )
+from setwise.models.sets.candidates import CandidateSets, concatenate
+from setwise.models.sets.decider import Decider, SetDecider, admit, blend, normalise, voted_sets
+from setwise.models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
+from setwise.models.sets.evidence import CandidateSource
 
 # Shares of the posterior's mass that a voter is tried with.
 _SHARES = (0.25, 0.5)

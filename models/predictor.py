@@ -12,21 +12,21 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from models.base.binary_relevance import BinaryRelevance, score_rows
-from models.base.scaling import as_rows, weight_rows
-from models.compiled_pass import CompiledPass, Parts
-from models.confidence.calibration_rows import CalibrationRows
-from models.confidence.calibrators import SetCalibrator
-from models.confidence.label_calibrator import LabelCalibrator
-from models.confidence.label_stack import LabelStack, LabelVotes
-from models.corpus.text import TextVectorizer
-from models.ranking import rank_largest
-from models.sets.candidates import CandidateSets, concatenate
-from models.sets.decider import Decider
-from models.sets.evidence import CandidateSource, Evidence
-from models.sets.features import SetFeatures
-from models.sets.reranker import SetReranker
-from models.sets.voters import SetVoters
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.compiled_pass import CompiledPass, Parts
+from setwise.models.data.text import TextVectorizer
+from setwise.models.labels.binary_relevance import BinaryRelevance, score_rows
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.labels.scaling import as_rows, weight_rows
+from setwise.models.ranking import rank_largest
+from setwise.models.sets.candidates import CandidateSets, concatenate
+from setwise.models.sets.decider import Decider
+from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.features import SetFeatures
+from setwise.models.sets.reranker import SetReranker
+from setwise.models.voters.label_stack import LabelStack, LabelVotes
+from setwise.models.voters.voters import SetVoters
 
 # Votes are dense, so documents are described so many at a time.
 _ROWS_AT_ONCE = 1024
@@ -129,7 +129,7 @@ class SetPredictions:
 class SetPredictor:
     """Everything between a document and its ranked label sets, fitted.
 
-    Made by `models.training.train` or by `load`. Predicting only reads, so threads may share one.
+    Made by `training.train` or by `load`. Predicting only reads, so threads may share one.
 
     Attributes
     ----------
@@ -185,14 +185,14 @@ class SetPredictor:
     @cached_property
     def version(self) -> str:
         """Digest of all that decides, set calibrator apart: 12 hexadecimal digits."""
-        from models.artifacts import content_versions  # noqa: PLC0415  # it imports this module
+        from setwise.models.storage.artifacts import content_versions  # noqa: PLC0415  # it imports this module
 
         return content_versions(self)[0]
 
     @cached_property
     def calibrator_version(self) -> str:
         """Digest of the set calibrator: 12 hexadecimal digits."""
-        from models.artifacts import content_versions  # noqa: PLC0415  # it imports this module
+        from setwise.models.storage.artifacts import content_versions  # noqa: PLC0415  # it imports this module
 
         return content_versions(self)[1]
 
@@ -355,21 +355,21 @@ class SetPredictor:
         return {name: column for column, name in enumerate(self.feature_names)}
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder that does not hold one yet; see `models.artifacts.save`."""
-        from models.artifacts import save  # noqa: PLC0415  # it imports this module
+        """Write the model to a folder that does not hold one yet; see `storage.artifacts.save`."""
+        from setwise.models.storage.artifacts import save  # noqa: PLC0415  # it imports this module
 
         save(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> "SetPredictor":
-        """Read a model back; see `models.artifacts.load`.
+        """Read a model back; see `setwise.models.storage.artifacts.load`.
 
         Raises
         ------
         ArtifactError
             If the folder is anything but an intact artifact of this format.
         """
-        from models.artifacts import load  # noqa: PLC0415  # it imports this module
+        from setwise.models.storage.artifacts import load  # noqa: PLC0415  # it imports this module
 
         return load(folder)
 

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from models.base.averaged_mixture import AveragedMixture
-from models.base.bernoulli_mixture import ComponentWarning
-from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.base.label_scores import LabelScores
-from models.base.stacked_mixture import StackedMixture
-from models.confidence.label_stack import LabelStack
-from models.sets.evidence import CandidateSource
-from models.sets.features import SetFeatures
-from models.sets.mixture_candidates import MixtureCandidates, SomeMixture
-from models.sets.sources import MarginalCandidates, VotedCandidates
-from models.sets.voters import SetVoters
+from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates, SomeMixture
+from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.sets.evidence import CandidateSource
+from setwise.models.sets.features import SetFeatures
+from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.voters.label_stack import LabelStack
+from setwise.models.voters.voters import SetVoters
 
 # A mixture fitted without its folds' rows takes as many steps as the one on all rows, but at least
 # and at most these: the latter began at classifiers that knew the labels already.

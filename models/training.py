@@ -1,6 +1,6 @@
 """Fits a whole predictor: binary relevance, label calibrator, set features, set calibrator.
 
-Calibrators learn from out-of-fold rows (`models.crossfit`); everything that meets new documents is
+Calibrators learn from out-of-fold rows (`crossfit`); everything that meets new documents is
 then fitted again on all rows. Two choices look at all rows at once. The text vectorizer counts in
 how many texts a word occurs, which knows nothing of labels. The penalties of binary relevance are
 chosen once, so that out-of-fold scores and final scores are on one scale; choosing them anew in
@@ -22,12 +22,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from models.base.bernoulli_mixture import ComponentWarning
-from models.base.binary_relevance import BinaryRelevance
-from models.base.label_scores import LabelScores
-from models.capacity import check_room
-from models.confidence.calibration_rows import CalibrationRows
-from models.confidence.calibrators import (
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.calibrators import (
     BoostedSets,
     CardinalityIsotonicSets,
     IsotonicSets,
@@ -35,18 +31,22 @@ from models.confidence.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
-from models.confidence.group_softmax import SoftmaxSets
-from models.confidence.label_calibrator import LabelCalibrator
-from models.corpus.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
-from models.corpus.text import TextVectorizer
-from models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
-from models.deciding import fit_decider
-from models.metrics import evaluate_predictions
-from models.predictor import SetPredictor, seen_features
-from models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
-from models.sets.decider import Decider, announced_order
-from models.sets.decisions import OBJECTIVES, Objective
-from models.sets.reranker import SetReranker
+from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.capacity import check_room
+from setwise.models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
+from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
+from setwise.models.data.text import TextVectorizer
+from setwise.models.deciding import fit_decider
+from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.predictor import SetPredictor, seen_features
+from setwise.models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
+from setwise.models.sets.decider import Decider, announced_order
+from setwise.models.sets.decisions import OBJECTIVES, Objective
+from setwise.models.sets.reranker import SetReranker
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
 METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
@@ -59,7 +59,7 @@ Preset = Literal["paper", "fast", "best"]
 class Extras(NamedTuple):
     """What describes the candidates of a preset besides the features of the paper."""
 
-    voters: tuple[str, ...] = ()  # keys of `models.sets.voters.VOTERS`
+    voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
     stacked: bool = False  # whether votes refine label probabilities
     n_fits: int = 1  # mixtures whose mean is taken, where the method has one
     beginnings: int = 0  # letters of words that are features of a text besides whole words
@@ -125,7 +125,7 @@ class TrainingOptions:
         Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
         ``"cbm-rerank"`` come from the mixture, independent labels and voters together.
     optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
-        What the announced sets are to be best at; see `models.sets.decisions`. Confidence is that
+        What the announced sets are to be best at; see `sets.decisions`. Confidence is that
         the whole announced set is right, whatever it is best at.
     n_candidates : int
         Candidate sets a document, 1 to 64.

@@ -19,8 +19,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from service.security.ciphers import read_keys
-from service.security.oidc import read_roles
+from setwise.service.sign_in.oidc import read_roles
+from setwise.service.stores.ciphers import read_keys
 
 PREFIX = "SETWISE_"
 

@@ -24,10 +24,10 @@ import pytest
 from psycopg import sql
 from sqlalchemy import URL, Engine, make_url
 
-from service.db import migrate
-from service.db.engine import create
-from service.db.unit_of_work import Transactions
-from service.use_cases.ports import Begin
+from setwise.service.services.ports import Begin
+from setwise.service.stores import migrate
+from setwise.service.stores.database import create
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeDatabase
 from tests.ports import held_port
 

@@ -9,13 +9,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from service import wiring
-from service.dashboard.pages import pages
-from service.domain.people import SYSTEM, Role
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.main import create_app
-from service.settings import Settings
-from service.use_cases.verbs import Verbs
+from setwise.service import wiring
+from setwise.service.app import create_app
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.pages.start import pages
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import Settings
 from tests.fake_calibrations import FakeCalibrators
 from tests.fake_files import FakeFiles
 from tests.fake_people import FakePasswords

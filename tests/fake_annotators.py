@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from service.domain.annotators import (
+from setwise.service.domain.annotators import (
     DEFAULT_GROUP,
     Annotator,
     AnswerPair,
@@ -13,9 +13,9 @@ from service.domain.annotators import (
     GoldAnswer,
     Group,
 )
-from service.domain.errors import StaleVersion
-from service.domain.predictions import Prediction
-from service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.reviews import Annotation, ReviewKind
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeAnnotators:
-    """Fills the port `service.use_cases.annotator_ports.Annotators`."""
+    """Fills the port `setwise.service.services.annotator_ports.Annotators`."""
 
     contents: "_Contents" = field(repr=False)
 

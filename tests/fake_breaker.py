@@ -6,8 +6,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from service.domain.audits import AuditRole
-from service.domain.breaker import (
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.breaker import (
     Reset,
     Trip,
     Unvouched,
@@ -15,9 +15,9 @@ from service.domain.breaker import (
     ends_audit,
     would_be_sent,
 )
-from service.domain.certification import Scorer
-from service.domain.predictions import Decision, Prediction
-from service.domain.routing import RoutingPolicy
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Decision, Prediction
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeBreakers:
-    """Fills the port `service.use_cases.breaker_ports.Breakers`."""
+    """Fills the port `setwise.service.services.breaker_ports.Breakers`."""
 
     contents: "_Contents" = field(repr=False)
 

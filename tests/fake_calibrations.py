@@ -4,21 +4,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from service.domain.calibration import Calibration, ReviewedPrediction, Serving
-from service.domain.errors import CalibrationDamaged
-from service.domain.predictions import Prediction
-from service.domain.versions import ModelVersion
-from service.use_cases.paging import Page
+from setwise.service.domain.errors import CalibrationDamaged
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.paging import Page
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.recalibration import Calibration, ReviewedPrediction, Serving
 
 if TYPE_CHECKING:
-    from models.confidence.calibration_rows import CalibrationRows
-    from models.recalibrations import KeptRecalibration
+    from setwise.models.calibration.calibration_rows import CalibrationRows
+    from setwise.models.storage.recalibrations import KeptRecalibration
     from tests.fakes import _Contents
 
 
 @dataclass
 class FakeCalibrations:
-    """Fills the port `service.use_cases.calibration_ports.Calibrations`."""
+    """Fills the port `setwise.service.services.calibration_ports.Calibrations`."""
 
     contents: "_Contents" = field(repr=False)
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from service.domain.audits import AuditRole
-from service.domain.certification import AuditedPrediction, Certification, Scorer
-from service.domain.predictions import Prediction, Reason
-from service.use_cases.paging import Page
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.certification import AuditedPrediction, Certification, Scorer
+from setwise.service.domain.paging import Page
+from setwise.service.domain.predictions import Prediction, Reason
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -18,7 +18,7 @@ def _scorer(of: Prediction) -> Scorer:
 
 @dataclass
 class FakeCertifications:
-    """Fills the port `service.use_cases.prediction_ports.Certifications`."""
+    """Fills the port `setwise.service.services.prediction_ports.Certifications`."""
 
     contents: "_Contents" = field(repr=False)
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 @dataclass
 class FakeFiles:
-    """Fills the port `service.use_cases.files.Files`."""
+    """Fills the port `setwise.service.services.files.Files`."""
 
     stored: dict[str, bytes] = field(default_factory=dict)
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from service.domain.delivery import Attempt, Delivery, DeliveryState, Endpoint, Message
-from service.domain.errors import StaleVersion
-from service.use_cases.paging import Page
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.paging import Page
+from setwise.service.domain.webhooks import Attempt, Delivery, DeliveryState, Endpoint, Message
 
 
 @dataclass

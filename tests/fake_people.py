@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from service.domain.accounts import Attempts, Person, Session
-from service.domain.errors import LoginTaken
+from setwise.service.domain.accounts import Attempts, Person, Session
+from setwise.service.domain.errors import LoginTaken
 
 
 class _Contents(Protocol):

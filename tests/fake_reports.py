@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from service.db.reports import LONGEST_READING_S
-from service.domain.audits import AuditRole
-from service.domain.certification import Scorer
-from service.domain.outcomes import Outcome
-from service.domain.predictions import Prediction
-from service.domain.reviews import Annotation, ReviewKind
-from service.domain.verdicts import (
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.verdicts import (
     Cell,
     CheckedSet,
     Counted,
@@ -21,6 +20,7 @@ from service.domain.verdicts import (
     last_told,
     step_of,
 )
+from setwise.service.stores.reports import LONGEST_READING_S
 
 if TYPE_CHECKING:
     from tests.fakes import _Contents
@@ -32,7 +32,7 @@ def _day(at: datetime) -> date:
 
 @dataclass
 class FakeReports:
-    """Fills the port `service.use_cases.report_ports.Reports`."""
+    """Fills the port `setwise.service.services.report_ports.Reports`."""
 
     contents: "_Contents" = field(repr=False)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from service.domain.delivery import DeliveryState
-from service.domain.predictions import Decision
-from service.domain.reviews import ReviewState
+from setwise.service.domain.predictions import Decision
+from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.webhooks import DeliveryState
 
 
 @dataclass

@@ -12,15 +12,15 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
-from service.domain.accounts import Attempts, Person, Session
-from service.domain.annotators import DEFAULT_GROUP, Annotator, Group
-from service.domain.audits import Lottery
-from service.domain.backlog import Backlog, Line
-from service.domain.breaker import Reset, Trip
-from service.domain.calibration import Calibration
-from service.domain.certification import Certification
-from service.domain.comparison import Comparison, Shadow, Tally
-from service.domain.errors import (
+from setwise.service.domain.accounts import Attempts, Person, Session
+from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, Group
+from setwise.service.domain.audit_trail import Event, Origin, prediction_created
+from setwise.service.domain.audits import Lottery
+from setwise.service.domain.breaker import Reset, Trip
+from setwise.service.domain.callers import ApiKey
+from setwise.service.domain.certification import Certification
+from setwise.service.domain.comparison import Comparison, Shadow, Tally
+from setwise.service.domain.errors import (
     DuplicateModel,
     JobUnfinished,
     ModelDamaged,
@@ -28,10 +28,12 @@ from service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from service.domain.history import Event, Origin, prediction_created
-from service.domain.outcomes import Outcome
-from service.domain.people import ApiKey
-from service.domain.predictions import (
+from setwise.service.domain.jobs import Job, JobState
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.paging import Item, Page
+from setwise.service.domain.policy import RoutingPolicy, first_policy
+from setwise.service.domain.predictions import (
     Candidate,
     Decision,
     Document,
@@ -41,22 +43,20 @@ from service.domain.predictions import (
     ScoredSet,
     TermWeight,
 )
-from service.domain.reviews import Annotation, ReviewState, ReviewTask
-from service.domain.routing import RoutingPolicy, first_policy
-from service.domain.verdicts import Evidence, deciding, last_told
-from service.domain.versions import ModelVersion
-from service.domain.work import Job, JobState
-from service.use_cases.paging import Item, Page
-from service.use_cases.people_ports import EventFilter
-from service.use_cases.prediction_ports import (
+from setwise.service.domain.recalibration import Calibration
+from setwise.service.domain.reports import Backlog, Line
+from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
+from setwise.service.domain.verdicts import Evidence, deciding, last_told
+from setwise.service.services.people_ports import EventFilter
+from setwise.service.services.prediction_ports import (
     IdempotencyKeyTaken,
     NewPrediction,
     OutcomeRaced,
     PredictionFilter,
     Recording,
 )
-from service.use_cases.report_ports import Span
-from service.use_cases.work_ports import JobFilter
+from setwise.service.services.report_ports import Span
+from setwise.service.services.work_ports import JobFilter
 from tests.fake_annotators import FakeAnnotators
 from tests.fake_breaker import FakeBreakers
 from tests.fake_calibrations import FakeCalibrations

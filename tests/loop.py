@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, field
 
-from service.domain.audits import AuditPlan
-from service.domain.people import Caller
-from service.domain.predictions import Document, Prediction
-from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.use_cases.administer import ChangePolicy
-from service.use_cases.breaker import BreakerRule, GetBreaker, WatchAudits
-from service.use_cases.breaker_reset import ResetBreaker
-from service.use_cases.certify import Certify, Schedule
-from service.use_cases.ports import Begin
-from service.use_cases.predict import Predict
-from service.use_cases.prediction_ports import Submission
-from service.use_cases.review import ClaimReview, CompleteReview
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.breaker import BreakerRule, GetBreaker, WatchAudits
+from setwise.service.services.breaker_reset import ResetBreaker
+from setwise.service.services.certification import Certify, Schedule
+from setwise.service.services.ports import Begin
+from setwise.service.services.prediction_ports import Submission
+from setwise.service.services.predictions import Predict
+from setwise.service.services.reviews import ClaimReview, CompleteReview
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 

@@ -3,11 +3,18 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from service.domain.breaker import Reset, Trip, TripCause
-from service.domain.calibration import Calibration, Noise
-from service.domain.certification import Certification, Scorer
-from service.domain.columns import Rows
-from service.domain.delivery import (
+from setwise.service.domain.breaker import Reset, Trip, TripCause
+from setwise.service.domain.callers import ApiKey, Caller, Role
+from setwise.service.domain.certification import Certification, Scorer
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.jobs import Job
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.policy import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.recalibration import Calibration, Noise
+from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
+from setwise.service.domain.webhooks import (
     Delivery,
     Endpoint,
     Message,
@@ -15,15 +22,8 @@ from service.domain.delivery import (
     SigningSecret,
     auto_sent,
 )
-from service.domain.outcomes import Outcome
-from service.domain.people import ApiKey, Caller, Role
-from service.domain.predictions import Decision, Document, Prediction, Reason
-from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
-from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
-from service.domain.versions import ModelVersion
-from service.domain.work import Job
-from service.use_cases.ports import UnitOfWork
-from service.use_cases.prediction_ports import IdempotencyKey, Submission
+from setwise.service.services.ports import UnitOfWork
+from setwise.service.services.prediction_ports import IdempotencyKey, Submission
 from tests.fakes import START, FakeIds, scored_set
 
 CLIENT = Caller("019b7a0b-0000-7000-9000-000000000001", "billing", Role.CLIENT)

@@ -7,7 +7,7 @@ import pytest
 
 COUNT_POOLS = """
 import ctypes, sys, tempfile, threading
-from service.process import share_memory_pools
+from setwise.service.process import share_memory_pools
 
 if sys.argv[1] == "shared":
     share_memory_pools()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import BadSetting, Settings, Source, shown, without_secrets
+from setwise.service.settings import BadSetting, Settings, Source, shown, without_secrets
 
 
 @pytest.fixture(autouse=True)

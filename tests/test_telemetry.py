@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from service.telemetry import configure_logging
+from setwise.service.telemetry import configure_logging
 
 PATIENT = "Ada Lovelace"
 

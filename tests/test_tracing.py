@@ -7,12 +7,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from service import tracing
-from service.main import create_app
-from service.settings import BadSetting, Settings
-from service.telemetry import Metrics
-from service.tracing import Tracing
-from service.wiring import watching
+from setwise.service import tracing
+from setwise.service.app import create_app
+from setwise.service.settings import BadSetting, Settings
+from setwise.service.telemetry import Metrics
+from setwise.service.tracing import Tracing
+from setwise.service.wiring import watching
 from tests.edge import Service
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

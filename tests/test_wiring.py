@@ -8,11 +8,11 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from service import wiring
-from service.db import migrate
-from service.domain.people import SYSTEM, Role
-from service.main import serving
-from service.settings import BadSetting, Settings
+from setwise.service import wiring
+from setwise.service.app import serving
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.settings import BadSetting, Settings
+from setwise.service.stores import migrate
 
 
 def _settings(folder: Path, database_url: str = "") -> Settings:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from models.corpus.datasets import Dataset
+    from setwise.models.data.datasets import Dataset
 
 LABELS = {
     "court": ["judge", "verdict", "appeal", "witness"],
@@ -47,7 +47,7 @@ def _vectors(n: int, seed: int) -> "Dataset":
     import numpy as np  # noqa: PLC0415 -- takes long to import, and few tests need it
     from scipy.sparse import csr_array  # noqa: PLC0415 -- as above
 
-    from models.corpus.datasets import Dataset  # noqa: PLC0415 -- as above
+    from setwise.models.data.datasets import Dataset  # noqa: PLC0415 -- as above
 
     draw = np.random.default_rng(seed)
     Y = (draw.random((n, len(LABELS))) < 0.25).astype(np.uint8)
@@ -77,8 +77,8 @@ class Artifacts:
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     """Train the models, in a few seconds."""
-    from models.corpus.datasets import read_dataset  # noqa: PLC0415 -- as above
-    from models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
+    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
     folder = tmp_path_factory.mktemp("artifacts")
     options = TrainingOptions(

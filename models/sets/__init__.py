@@ -1,1 +1,1 @@
-"""From marginals to label sets."""
+"""Candidate sets, their features, decision rules and the F-measure."""

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets, RaggedSets, equal
+from setwise.models.sets.candidates import CandidateSets, RaggedSets, equal
 
 
 class LabelSetCounts:

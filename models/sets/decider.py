@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import (
+from setwise.models.sets.candidates import (
     SOURCE_RULE,
     CandidateSets,
     RaggedSets,
@@ -18,11 +18,11 @@ from models.sets.candidates import (
     merge,
     one_each,
 )
-from models.sets.decisions import DecisionRule, Posterior, restore_rule
-from models.sets.evidence import CandidateSource, Evidence
-from models.sets.reranker import SetReranker, rank_rows
-from models.sets.votes import SetVotes, find_strongest
-from models.state import checked_array
+from setwise.models.sets.decisions import DecisionRule, Posterior, restore_rule
+from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.reranker import SetReranker, rank_rows
+from setwise.models.storage.state import checked_array
+from setwise.models.voters.votes import SetVotes, find_strongest
 
 # Sets of a voter that take part in a document's posterior: the weights of others are rounding.
 _VOTED_SETS = 64

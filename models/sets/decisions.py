@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets
-from models.sets.f_measure import maximise_expected_f1
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.f_measure import maximise_expected_f1
 
 Objective = Literal["set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("set-accuracy", "f1", "hamming", "micro-f1", "macro-f1")

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets
-from models.sets.votes import SetVotes
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.voters.votes import SetVotes
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets
-from models.sets.sized_marginals import Products, WeightedSets, tabulate
+from setwise.models.mixtures.sized_marginals import Products, WeightedSets, tabulate
+from setwise.models.sets.candidates import CandidateSets
 
 # Chosen sets as indptr and labels, their values, and the document without mass or -1.
 _Batch = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]

@@ -11,18 +11,18 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from models.sets.candidates import CandidateSets, RaggedSets, gather
-from models.sets.counts import LabelSetCounts
-from models.sets.evidence import Evidence
-from models.sets.search import independent_scores
-from models.sets.vote_features import (
+from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
+from setwise.models.sets.counts import LabelSetCounts
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.search import independent_scores
+from setwise.models.storage.state import check_labels, checked_array, part_of
+from setwise.models.voters.vote_features import (
     LinearFeatures,
     MarginFeatures,
     NearestFeatures,
     NeighbourFeatures,
     SmoothFeatures,
 )
-from models.state import check_labels, checked_array, part_of
 
 Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
 

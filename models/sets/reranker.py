@@ -6,10 +6,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from models.confidence.calibrators import SetCalibrator
-from models.sets.candidates import CandidateSets
-from models.sets.evidence import Evidence
-from models.sets.features import SetFeatures
+from setwise.models.calibration.calibrators import SetCalibrator
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.features import SetFeatures
 
 
 @dataclass(frozen=True, eq=False)

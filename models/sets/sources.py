@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from models.sets.candidates import SOURCE_VOTES, CandidateSets, RaggedSets, gather, merge
-from models.sets.evidence import Evidence
-from models.sets.search import independent_scores, k_best_sets
-from models.sets.votes import SeenSets, find_leaders
+from setwise.models.sets.candidates import SOURCE_VOTES, CandidateSets, RaggedSets, gather, merge
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.search import independent_scores, k_best_sets
+from setwise.models.voters.votes import SeenSets, find_leaders
 
 
 class MarginalCandidates(BaseEstimator):

@@ -6,20 +6,20 @@ from typing import Annotated, Literal, Self
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
-from service.api.openapi import documented
-from service.api.schemas import AnswerBody, Example, Probability, RequestBody
-from service.domain.annotators import GroupChange, Rates
-from service.domain.errors import (
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from setwise.service.domain.annotators import GroupChange, Rates
+from setwise.service.domain.errors import (
     AnnotatorNotFound,
     FieldFault,
     GroupNotFound,
     InvalidRequest,
     StaleVersion,
 )
-from service.use_cases.annotators import AnnotatorReport
-from service.use_cases.noise import GroupReport
+from setwise.service.services.annotators import AnnotatorReport
+from setwise.service.services.noise import GroupReport
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 

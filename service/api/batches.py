@@ -8,11 +8,11 @@ from typing import Annotated, NotRequired
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from service.api.bodies import StrictRoute, digest_of
-from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, answer
-from service.api.openapi import documented
-from service.api.problems import Problem, problem_of
-from service.api.schemas import (
+from setwise.service.api.bodies import StrictRoute, digest_of
+from setwise.service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.problems import Problem, problem_of
+from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,
     Prediction,
@@ -20,13 +20,13 @@ from service.api.schemas import (
     parts_of_predictions,
     written_prediction,
 )
-from service.domain import predictions
-from service.domain.errors import ModelUnavailable
-from service.domain.people import Caller
-from service.domain.predictions import Decision, Reason
-from service.domain.predictions import Prediction as Stored
-from service.use_cases.predict import MOST_DOCUMENTS, Outcomes
-from service.use_cases.prediction_ports import IdempotencyKey
+from setwise.service.domain import predictions
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import ModelUnavailable
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.predictions import Prediction as Stored
+from setwise.service.services.prediction_ports import IdempotencyKey
+from setwise.service.services.predictions import MOST_DOCUMENTS, Outcomes
 
 ADDRESS = "/v1/predictions/batch"
 

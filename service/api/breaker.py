@@ -6,17 +6,14 @@ from typing import Self
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.openapi import documented
-from service.api.schemas import AnswerBody, Example, Probability, RequestBody
-from service.domain import breaker
-from service.domain.breaker import Position, TripCause
-from service.domain.errors import (
-    BreakerNotTripped,
-    CertificateNeeded,
-)
-from service.use_cases.breaker import BreakerState
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
+from setwise.service.domain import breaker
+from setwise.service.domain.breaker import Position, TripCause
+from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
+from setwise.service.services.breaker import BreakerState
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
 

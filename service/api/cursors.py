@@ -5,7 +5,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass, field
 
-from service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.errors import FieldFault, InvalidRequest
 
 _TAG_BYTES = 12
 

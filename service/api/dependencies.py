@@ -13,20 +13,20 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 
-from service.api.cursors import Cursors
-from service.api.groups import Grouped
-from service.api.pipeline import Pipeline
-from service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
-from service.domain.people import Caller
-from service.domain.predictions import Prediction
-from service.security.cookies import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
-from service.security.headers import RATE_HEADERS
-from service.security.limits import KeyLimits
-from service.security.oidc import OpenIdConnect
-from service.telemetry import Metrics
-from service.tracing import Tracing
-from service.use_cases.prediction_ports import Submission
-from service.use_cases.verbs import Verbs
+from setwise.service.api.cursors import Cursors
+from setwise.service.api.gather import Grouped
+from setwise.service.api.headers import RATE_HEADERS
+from setwise.service.api.limits import KeyLimits
+from setwise.service.api.pipeline import Pipeline
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
+from setwise.service.domain.predictions import Prediction
+from setwise.service.services.prediction_ports import Submission
+from setwise.service.services.verbs import Verbs
+from setwise.service.sign_in.oidc import OpenIdConnect
+from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
+from setwise.service.telemetry import Metrics
+from setwise.service.tracing import Tracing
 
 MOST_CACHED_KEYS = 10_000
 

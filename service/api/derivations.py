@@ -5,16 +5,14 @@ from typing import Literal, Self
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, VerbsOf, answer
-from service.api.openapi import documented
-from service.api.schemas import AnswerBody, Example, Policy
-from service.domain import derivation
-from service.domain.audits import AuditRole
-from service.domain.errors import (
-    PredictionNotFound,
-)
-from service.domain.predictions import Decision, Reason
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Policy
+from setwise.service.domain import derivation
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.errors import PredictionNotFound
+from setwise.service.domain.predictions import Decision, Reason
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, ConfigDict, Field
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.jobs import Job
-from service.api.schemas import Query as Parameters
-from service.api.schemas import RequestBody
-from service.domain.lines import Format
-from service.use_cases.export import COLUMNS, Exported, ExportRequest
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.jobs import Job
+from setwise.service.api.schemas import Query as Parameters
+from setwise.service.api.schemas import RequestBody
+from setwise.service.domain.lines import Format
+from setwise.service.services.export import COLUMNS, Exported, ExportRequest
 
 router = APIRouter(prefix="/v1", tags=["exports"], route_class=StrictRoute)
 

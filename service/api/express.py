@@ -19,14 +19,14 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
-from service.api import batches, predictions
-from service.api.bodies import is_at_most, read_as, receive_soon
-from service.api.dependencies import Edge
-from service.api.problems import answer_to
-from service.api.schemas import PredictionRequest, written_prediction
-from service.domain.people import Caller
-from service.security.headers import RATE_HEADERS, headers_of_data
-from service.telemetry import REQUEST_ID, REQUEST_ID_HEADER, STARTED_AT, RequestLog
+from setwise.service.api import batches, predictions
+from setwise.service.api.bodies import is_at_most, read_as, receive_soon
+from setwise.service.api.dependencies import Edge
+from setwise.service.api.headers import RATE_HEADERS, headers_of_data
+from setwise.service.api.problems import answer_to
+from setwise.service.api.schemas import PredictionRequest, written_prediction
+from setwise.service.domain.callers import Caller
+from setwise.service.telemetry import REQUEST_ID, REQUEST_ID_HEADER, STARTED_AT, RequestLog
 
 _REFUSAL = "setwise.refusal"
 """Name in a request's scope of the error that is left for the long way to answer."""

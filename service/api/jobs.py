@@ -6,18 +6,14 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
-from service.api.openapi import documented
-from service.api.schemas import AnswerBody, Example, Paged, Probability
-from service.domain import work
-from service.domain.errors import (
-    JobFinished,
-    JobNotFound,
-    JobUnfinished,
-)
-from service.domain.work import JobState
-from service.use_cases.work_ports import JobFilter
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
+from setwise.service.domain import jobs as work
+from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
+from setwise.service.domain.jobs import JobState
+from setwise.service.services.work_ports import JobFilter
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

@@ -10,8 +10,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from service.api import schemas
-from service.api.problem_kinds import (
+from setwise.service.api import schemas
+from setwise.service.api.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
     INTERNAL_ERROR,
@@ -20,8 +20,8 @@ from service.api.problem_kinds import (
     UNSUPPORTED_MEDIA_TYPE,
     ProblemKind,
 )
-from service.api.problems import MEDIA_TYPE, Problem
-from service.domain.errors import (
+from setwise.service.api.problems import MEDIA_TYPE, Problem
+from setwise.service.domain.errors import (
     Forbidden,
     ForgedRequest,
     InvalidRequest,

@@ -6,14 +6,12 @@ from typing import Self
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
-from service.api.openapi import documented
-from service.api.schemas import AnswerBody, Example, Labels, RequestBody
-from service.domain import outcomes
-from service.domain.errors import (
-    PredictionNotFound,
-)
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
+from setwise.service.domain import outcomes
+from setwise.service.domain.errors import PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
 

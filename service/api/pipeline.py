@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
-from service.domain.errors import StorageUnavailable
+from setwise.service.domain.errors import StorageUnavailable
 
 _R = TypeVar("_R")
 

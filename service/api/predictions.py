@@ -4,25 +4,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from service.api.bodies import StrictRoute, digest_of
-from service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
-from service.api.openapi import documented
-from service.api.schemas import (
+from setwise.service.api.bodies import StrictRoute, digest_of
+from setwise.service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import (
     Prediction,
     PredictionPage,
     PredictionQuery,
     PredictionRequest,
     written_prediction,
 )
-from service.domain.errors import (
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import (
     DocumentTooLarge,
     IdempotencyMismatch,
     ModelUnavailable,
     PredictionNotFound,
 )
-from service.domain.people import Caller
-from service.domain.predictions import Prediction as Stored
-from service.use_cases.prediction_ports import IdempotencyKey, PredictionFilter, Submission
+from setwise.service.domain.predictions import Prediction as Stored
+from setwise.service.services.prediction_ports import IdempotencyKey, PredictionFilter, Submission
 
 ADDRESS = "/v1/predictions"
 

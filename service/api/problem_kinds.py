@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from service.domain import errors
-from service.domain.errors import ServiceError
+from setwise.service.domain import errors
+from setwise.service.domain.errors import ServiceError
 
 _LATER = {"Retry-After": "2"}
 

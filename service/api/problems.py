@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.problem_kinds import BY_HTTP_STATUS, INTERNAL_ERROR, PROBLEMS, ProblemKind
-from service.domain import errors
-from service.domain.errors import FieldFault, InvalidRequest, ServiceError
+from setwise.service.api.problem_kinds import BY_HTTP_STATUS, INTERNAL_ERROR, PROBLEMS, ProblemKind
+from setwise.service.domain import errors
+from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
 
 MEDIA_TYPE = "application/problem+json"
 MOST_FAULTS = 50

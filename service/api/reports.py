@@ -6,16 +6,16 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, VerbsOf, answer
-from service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
-from service.api.schemas import Query as Parameters
-from service.domain.predictions import Reason
-from service.use_cases import forecast
-from service.use_cases import reliability as reliability_reports
-from service.use_cases.cockpit import Cockpit
-from service.use_cases.forecast import MOST_DOCUMENTS
-from service.use_cases.report import Counts
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, VerbsOf, answer
+from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
+from setwise.service.api.schemas import Query as Parameters
+from setwise.service.domain.predictions import Reason
+from setwise.service.services import forecast
+from setwise.service.services import reliability as reliability_reports
+from setwise.service.services.cockpit import Cockpit
+from setwise.service.services.forecast import MOST_DOCUMENTS
+from setwise.service.services.report import Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 

@@ -4,10 +4,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer, version_in
-from service.api.openapi import documented
-from service.api.schemas import (
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import (
+    CallerOf,
+    EdgeOf,
+    RequestId,
+    VerbsOf,
+    answer,
+    version_in,
+)
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import (
     Completion,
     CompletionRequest,
     Label,
@@ -18,8 +25,8 @@ from service.api.schemas import (
     ReviewTask,
     SkipRequest,
 )
-from service.domain import reviews
-from service.domain.errors import (
+from setwise.service.domain import reviews
+from setwise.service.domain.errors import (
     LeaseLost,
     ModelUnavailable,
     ReviewAlreadyDecided,

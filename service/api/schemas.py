@@ -10,14 +10,16 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, wit
 from pydantic_core import to_json
 from typing_extensions import TypedDict  # as pydantic needs it before Python 3.12
 
-from service.domain import predictions, reviews, routing, versions
-from service.domain.audits import AuditMode, AuditPlan
-from service.domain.columns import Rows
-from service.domain.predictions import Decision, Reason
-from service.domain.reviews import ReviewKind, ReviewState
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.use_cases.rows import prediction_row
-from service.use_cases.written import all_written, written
+from setwise.service.domain import models as versions
+from setwise.service.domain import policy as routing
+from setwise.service.domain import predictions, reviews
+from setwise.service.domain.audits import AuditMode, AuditPlan
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.services.rows import prediction_row
+from setwise.service.services.written import all_written, written
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""

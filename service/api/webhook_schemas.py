@@ -5,12 +5,12 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
-from service.domain import delivery as domain
-from service.domain.breaker import TripCause
-from service.domain.delivery import DeliveryState, EndpointChange, MessageType
-from service.domain.predictions import Decision, Reason
-from service.use_cases.deliver import MOST_ACKNOWLEDGED
+from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
+from setwise.service.domain import webhooks as domain
+from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
+from setwise.service.services.deliver import MOST_ACKNOWLEDGED
 
 Subscribable = Literal[
     "prediction.auto_sent", "review.completed", "document.corrected", "policy.tripped"

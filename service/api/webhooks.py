@@ -4,10 +4,17 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 
-from service.api.bodies import StrictRoute
-from service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer, version_in
-from service.api.openapi import documented
-from service.api.webhook_schemas import (
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import (
+    CallerOf,
+    EdgeOf,
+    RequestId,
+    VerbsOf,
+    answer,
+    version_in,
+)
+from setwise.service.api.openapi import documented
+from setwise.service.api.webhook_schemas import (
     Acknowledged,
     AcknowledgeRequest,
     AutoSentMessage,
@@ -26,13 +33,13 @@ from service.api.webhook_schemas import (
     WebhookPage,
     WebhookRequest,
 )
-from service.domain.delivery import MessageType
-from service.domain.errors import (
+from setwise.service.domain.errors import (
     DeliveryCancelled,
     DeliveryNotFound,
     StaleVersion,
     WebhookNotFound,
 )
+from setwise.service.domain.webhooks import MessageType
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
 

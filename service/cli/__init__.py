@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import Abort, TyperException
 
-from service.cli import (
+from setwise.service.cli import (
     backup,
     benchmark,
     database,
@@ -24,8 +24,8 @@ from service.cli import (
     simulate,
     webhooks,
 )
-from service.cli.console import CommandError, note, one_line
-from service.domain.errors import InvalidRequest, ServiceError
+from setwise.service.cli.console import CommandError, note, one_line
+from setwise.service.domain.errors import InvalidRequest, ServiceError
 
 BAD_INPUT = 2
 FAULT = 1  # ours, not the user's

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from service.cli.console import CommandError, note
+from setwise.service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
-    from service.settings import Settings
-    from service.wiring import Application
+    from setwise.service.settings import Settings
+    from setwise.service.wiring import Application
 
 
 def read_settings() -> "Settings":
@@ -22,7 +22,7 @@ def read_settings() -> "Settings":
     BadSetting
         If a setting cannot work.
     """
-    from service.settings import Settings, misspelt
+    from setwise.service.settings import Settings, misspelt
 
     settings = Settings.read()
     for fault in misspelt(os.environ):
@@ -46,9 +46,9 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
     BadSetting
         If a setting cannot work, or a key is missing under which the database is encrypted.
     """
-    from service.db import migrate
-    from service.telemetry import configure_logging
-    from service.wiring import build, unmigrated
+    from setwise.service.stores import migrate
+    from setwise.service.telemetry import configure_logging
+    from setwise.service.wiring import build, unmigrated
 
     settings = read_settings()
     configure_logging(settings.log_level, settings.log_format)

@@ -15,13 +15,13 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import typer
 
-from service.cli.assembly import read_settings
-from service.cli.console import CommandError, note, print_json, say
+from setwise.service.cli.assembly import read_settings
+from setwise.service.cli.console import CommandError, note, print_json, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from service.settings import Settings
+    from setwise.service.settings import Settings
 
 commands = typer.Typer()
 
@@ -64,8 +64,8 @@ def restore(
     ] = False,
 ) -> None:
     """Put a backup back, into an empty database of the same kind."""
-    from service.db import backup as content
-    from service.db import migrate
+    from setwise.service.stores import backup as content
+    from setwise.service.stores import migrate
 
     settings, engine = _opened()
     with closing(_Disposed(engine)), _archive(file) as archive:
@@ -90,7 +90,7 @@ class _Disposed:
 
 
 def _opened() -> tuple["Settings", "Engine"]:
-    from service.db import engine as engines
+    from setwise.service.stores import database as engines
 
     settings = read_settings()
     return settings, engines.create(settings.database_url)
@@ -99,8 +99,8 @@ def _opened() -> tuple["Settings", "Engine"]:
 def _write(
     file: Path, settings: "Settings", engine: "Engine", *, artifacts: bool, pepper: bool
 ) -> dict[str, Any]:  # Any: JSON
-    from service.db import backup as content
-    from service.db import migrate
+    from setwise.service.stores import backup as content
+    from setwise.service.stores import migrate
 
     # Beside its place, so that what carries the name is complete; private, as documents are.
     try:
@@ -189,7 +189,7 @@ def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
 
 
 def _refuse_other(manifest: dict[str, Any], engine: "Engine", file: Path) -> None:
-    from service.db import migrate
+    from setwise.service.stores import migrate
 
     if manifest["database"] != engine.dialect.name:
         raise CommandError(

@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from service.cli.console import CommandError, note, one_line, print_table, progress, written_whole
+from setwise.service.cli.console import (
+    CommandError,
+    note,
+    one_line,
+    print_table,
+    progress,
+    written_whole,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.comparison.published import PublishedResult
-    from models.comparison.runs import Progress, Run
-    from models.corpus.datasets import Dataset
-    from models.training import TrainingOptions
-    from service.cli.console import Report
+    from setwise.models.data.datasets import Dataset
+    from setwise.models.evaluation.published import PublishedResult
+    from setwise.models.evaluation.runs import Progress, Run
+    from setwise.models.training import TrainingOptions
+    from setwise.service.cli.console import Report
 
 commands = typer.Typer()
 
@@ -104,8 +111,8 @@ def benchmark(
     ] = None,
 ) -> None:
     """Train and judge methods beside the published results."""
-    from models.sets.decisions import OBJECTIVES
-    from models.training import METHODS, PRESETS, TrainingOptions
+    from setwise.models.sets.decisions import OBJECTIVES
+    from setwise.models.training import METHODS, PRESETS, TrainingOptions
 
     folders = _chosen_folders(data, datasets)
     presets = _chosen(preset, tuple(PRESETS), "preset")
@@ -182,8 +189,8 @@ def _run_all(
     report: "Report",
 ) -> Iterator["Run"]:
     """Run everything on one data set, adding to the outcome; yield as results come."""
-    from models.comparison.runs import row_name, run_method
-    from models.corpus.datasets import check_trainable
+    from setwise.models.data.datasets import check_trainable
+    from setwise.models.evaluation.runs import row_name, run_method
 
     given = _read_parts(folder)
     for done, chosen in enumerate(options):
@@ -210,7 +217,7 @@ def _share(report: "Report", title: str, done: int, total: int) -> "Progress":
 
 
 def _read_parts(folder: Path) -> "tuple[Dataset, Dataset]":
-    from models.corpus.datasets import read_dataset
+    from setwise.models.data.datasets import read_dataset
 
     train_part = read_dataset(folder, "train")
     test_part = read_dataset(
@@ -223,7 +230,7 @@ def _read_parts(folder: Path) -> "tuple[Dataset, Dataset]":
 
 
 def _split(given: "tuple[Dataset, Dataset]", split: Split, seed: int) -> "tuple[Dataset, Dataset]":
-    from models.comparison.runs import random_split
+    from setwise.models.evaluation.runs import random_split
 
     return given if split is Split.GIVEN else random_split(*given, seed)
 
@@ -270,8 +277,8 @@ def _usable_cores() -> int:
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, object]:
-    from models.comparison.published import published_results
-    from models.comparison.runs import summarise
+    from setwise.models.evaluation.published import published_results
+    from setwise.models.evaluation.runs import summarise
 
     rows = [
         {
@@ -301,7 +308,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, object]:
 
 
 def _print_outcome(outcome: Outcome, split: Split) -> None:
-    from models.comparison.published import published_results
+    from setwise.models.evaluation.published import published_results
 
     print_table(_measured_table(outcome, split))
     published = published_results(outcome.name)
@@ -312,7 +319,7 @@ def _print_outcome(outcome: Outcome, split: Split) -> None:
 def _measured_table(outcome: Outcome, split: Split) -> "Table":
     from rich.table import Table
 
-    from models.comparison.runs import summarise
+    from setwise.models.evaluation.runs import summarise
 
     title = (
         f"{outcome.name}: {outcome.n_train} training and {outcome.n_test} test documents, "

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application, read_settings
-from service.cli.console import CommandError, progress, say
+from setwise.service.cli.assembly import application, read_settings
+from setwise.service.cli.console import CommandError, progress, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -22,8 +22,8 @@ Revision = Annotated[str, typer.Argument(help="Revision to go to.", metavar="REV
 @commands.command()
 def upgrade(revision: Revision = "head") -> None:
     """Bring the tables up to a revision, by default the one that this release needs."""
-    from service.db import migrate
-    from service.settings import Settings
+    from setwise.service.settings import Settings
+    from setwise.service.stores import migrate
 
     app_user = Settings.read().database_app_user
     with _engine() as engine:
@@ -33,7 +33,7 @@ def upgrade(revision: Revision = "head") -> None:
 @commands.command()
 def downgrade(revision: Revision) -> None:
     """Take the tables back to a revision, `base` for none; what only newer tables hold is lost."""
-    from service.db import migrate
+    from setwise.service.stores import migrate
 
     with _engine() as engine:
         say(f"at {migrate.downgrade(engine, revision).current or 'base'}")
@@ -42,7 +42,7 @@ def downgrade(revision: Revision) -> None:
 @commands.command()
 def current() -> None:
     """Show which revision the database has."""
-    from service.db import migrate
+    from setwise.service.stores import migrate
 
     with _engine() as engine:
         say(migrate.current(engine) or "base")
@@ -51,8 +51,8 @@ def current() -> None:
 @commands.command()
 def check() -> None:
     """Succeed only if the database has the revision that this release needs."""
-    from service.db import migrate
-    from service.wiring import unmigrated
+    from setwise.service.stores import migrate
+    from setwise.service.wiring import unmigrated
 
     with _engine() as engine:
         status = migrate.check(engine)
@@ -64,7 +64,7 @@ def check() -> None:
 @commands.command()
 def reencrypt() -> None:
     """Encrypt what the database holds under the first of SETWISE_ENCRYPTION_KEYS."""
-    from service.db import encryption
+    from setwise.service.stores import encryption
 
     with application() as built, progress("reencrypt") as report:
         sealed = encryption.reseal(built.engine, report)
@@ -76,7 +76,7 @@ def reencrypt() -> None:
 
 @contextmanager
 def _engine() -> Iterator["Engine"]:
-    from service.db import engine as engines
+    from setwise.service.stores import database as engines
 
     engine = engines.create(read_settings().database_url)
     try:

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import read_settings
-from service.cli.console import CommandError, Report, note, progress, say
-from service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
-from service.cli.demo_people import DemoPeople
-from service.cli.secrets_file import SecretsFile
-from service.cli.welcome import Examples, shown, welcome
+from setwise.service.cli.assembly import read_settings
+from setwise.service.cli.console import CommandError, Report, note, progress, say
+from setwise.service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
+from setwise.service.cli.demo_people import DemoPeople
+from setwise.service.cli.secrets_file import SecretsFile
+from setwise.service.cli.welcome import Examples, shown, welcome
 
 if TYPE_CHECKING:
-    from models.predictor import SetPredictor
-    from service.domain.people import Caller
-    from service.settings import Settings
-    from service.use_cases.model_ports import Predictor
-    from service.use_cases.verbs import Verbs
-    from service.wiring import Application
+    from setwise.models.predictor import SetPredictor
+    from setwise.service.domain.callers import Caller
+    from setwise.service.services.model_ports import Predictor
+    from setwise.service.services.verbs import Verbs
+    from setwise.service.settings import Settings
+    from setwise.service.wiring import Application
 
 commands = typer.Typer()
 
@@ -55,8 +55,8 @@ def demo(
 ) -> None:
     """Try it all on generated notes."""
     _refuse_port_in_use(port)
-    from service import main
-    from service.wiring import build
+    from setwise.service import app as main
+    from setwise.service.wiring import build
 
     settings = _settings(data_dir)
     try:
@@ -98,8 +98,8 @@ def demo(
 
 def _settings(data_dir: Path | None) -> "Settings":
     """Return settings that keep the demo by itself, away from any real database."""
-    from service.settings import Settings
-    from service.telemetry import configure_logging
+    from setwise.service.settings import Settings
+    from setwise.service.telemetry import configure_logging
 
     own: dict[str, object] = {
         "data_dir": data_dir or read_settings().data_dir / "demo",
@@ -148,8 +148,8 @@ def _part(report: Report, start: float, end: float) -> Report:
 
 def _trained(folder: Path, report: Report) -> Path:
     """Return the folder of the demo's model, fitted unless an intact one is there."""
-    from models.artifacts import save, verify_artifact
-    from models.sealed_folder import ArtifactError
+    from setwise.models.storage.artifacts import save, verify_artifact
+    from setwise.models.storage.sealed_folder import ArtifactError
 
     target = folder / "model"
     if target.exists():
@@ -166,9 +166,9 @@ def _trained(folder: Path, report: Report) -> Path:
 
 
 def _fit(notes: Path, report: Report) -> "SetPredictor":
-    from models.corpus.datasets import read_dataset
-    from models.corpus.notes import generate_notes, write_jsonl
-    from models.training import TrainingOptions, train
+    from setwise.models.data.datasets import read_dataset
+    from setwise.models.demo_notes import generate_notes, write_jsonl
+    from setwise.models.training import TrainingOptions, train
 
     notes.mkdir(exist_ok=True)
     write_jsonl(generate_notes(TRAINING_NOTES, seed=TRAINING_SEED), notes / "train.jsonl")
@@ -183,7 +183,7 @@ def _prepared(
     built: "Application", clock: TravellingClock, model: Path, report: Report
 ) -> tuple[dict[str, str], dict[str, str], Examples]:
     """Fill the database; returns the keys by role, the passwords by login, and notes to try."""
-    from service.db import migrate
+    from setwise.service.stores import migrate
 
     migrate.upgrade(built.engine)
     _serve_model(built.verbs, model)
@@ -202,7 +202,7 @@ def _prepared(
 
 def _have_learnt(verbs: "Verbs", admin: "Caller") -> None:
     """Have the worker learn a calibrator from the reviews, so that there is one to look at."""
-    from service.use_cases.recalibrate import Options
+    from setwise.service.services.recalibration import Options
 
     if not verbs.list_calibrations(admin, limit=1).items:
         verbs.request_calibration(admin, Options())
@@ -210,8 +210,8 @@ def _have_learnt(verbs: "Verbs", admin: "Caller") -> None:
 
 def _examples(predictor: "Predictor") -> Examples:
     """Choose the notes to try: the model's surest and least sure of some that are short."""
-    from models.corpus.notes import generate_notes
-    from service.domain.predictions import Document
+    from setwise.models.demo_notes import generate_notes
+    from setwise.service.domain.predictions import Document
 
     texts = [written.text for written in generate_notes(EXAMPLES, seed=EXAMPLES_SEED)]
     texts = [text for text in texts if len(text) < LONGEST_EXAMPLE and "'" not in text]
@@ -222,9 +222,9 @@ def _examples(predictor: "Predictor") -> Examples:
 
 def _serve_model(verbs: "Verbs", folder: Path) -> None:
     """Register the model, and let it serve unless another one was chosen."""
-    from models.predictor import SetPredictor
-    from service.domain.errors import DuplicateModel
-    from service.domain.people import SYSTEM
+    from setwise.models.predictor import SetPredictor
+    from setwise.service.domain.callers import SYSTEM
+    from setwise.service.domain.errors import DuplicateModel
 
     try:
         model = verbs.add_model(SYSTEM, str(folder))
@@ -246,8 +246,8 @@ class Keyring:
 
     def opened(self) -> dict[str, str]:
         """Return a working key for each role, made where there is none."""
-        from service.domain.errors import Unauthenticated
-        from service.domain.people import SYSTEM, Role
+        from setwise.service.domain.callers import SYSTEM, Role
+        from setwise.service.domain.errors import Unauthenticated
 
         kept = self.file.read()
         secrets = {}
@@ -266,7 +266,7 @@ class Keyring:
 
     def annotator(self, name: str, leads: bool) -> "Caller":
         """Return a generated reviewer or lead as the service knows them; nobody holds their key."""
-        from service.domain.people import SYSTEM, Caller, Role
+        from setwise.service.domain.callers import SYSTEM, Caller, Role
 
         name = f"{name} (generated)"
         keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
@@ -287,8 +287,8 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     plan: Plan = PLAN,
 ) -> None:
     """Make a history, or the rest of it; a later run only tops the queue up."""
-    from service.domain.people import SYSTEM
-    from service.domain.routing import FIRST_POLICY_VERSION
+    from setwise.service.domain.callers import SYSTEM
+    from setwise.service.domain.policy import FIRST_POLICY_VERSION
 
     client = verbs.authenticate(secrets["client"])
     reviewer = verbs.authenticate(secrets["reviewer"])
@@ -303,8 +303,8 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
 
 
 def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) -> None:
-    from models.corpus.notes import generate_notes
-    from service.domain.predictions import Document
+    from setwise.models.demo_notes import generate_notes
+    from setwise.service.domain.predictions import Document
 
     for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
         verbs.predict(client, Document(written.id, written.text, metadata=written.metadata))

@@ -15,12 +15,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.corpus.notes import Note
-    from service.cli.console import Report
-    from service.domain.people import Caller
-    from service.domain.predictions import Prediction
-    from service.domain.reviews import ReviewTask
-    from service.use_cases.verbs import Verbs
+    from setwise.models.demo_notes import Note
+    from setwise.service.cli.console import Report
+    from setwise.service.domain.callers import Caller
+    from setwise.service.domain.predictions import Prediction
+    from setwise.service.domain.reviews import ReviewTask
+    from setwise.service.services.verbs import Verbs
 
 INCOMING_SEED = 3
 """The notes that come in are of another stream than those that were learnt."""
@@ -131,11 +131,11 @@ class History:
 
     def begin(self) -> None:
         """Before the first document: put a policy into force, and annotators into their groups."""
-        from models.corpus.notes import ANNOTATORS
-        from service.domain.annotators import GroupChange
-        from service.domain.audits import AuditPlan
-        from service.domain.people import SYSTEM
-        from service.domain.routing import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
+        from setwise.models.demo_notes import ANNOTATORS
+        from setwise.service.domain.annotators import GroupChange
+        from setwise.service.domain.audits import AuditPlan
+        from setwise.service.domain.callers import SYSTEM
+        from setwise.service.domain.policy import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
 
         audits = AuditPlan(
             certification_rate=0.15, training_rate=0.03, overlap_rate=0.1, gold_reread_rate=1.0
@@ -152,7 +152,7 @@ class History:
 
     def happen(self, posted: int, report: "Report") -> None:
         """Do all from the day on which the ``posted``-th document came in."""
-        from models.corpus.notes import generate_notes
+        from setwise.models.demo_notes import generate_notes
 
         total = self.total
         self._truth = {one.id: one for one in generate_notes(total, seed=INCOMING_SEED)}
@@ -179,7 +179,7 @@ class History:
 
     def _post(self, notes: "list[Note]") -> "Iterator[Prediction]":
         """Let documents come in over a working day."""
-        from service.domain.predictions import Decision, Document
+        from setwise.service.domain.predictions import Decision, Document
 
         for part in range(0, len(notes), _AT_ONCE):
             documents = [
@@ -195,7 +195,7 @@ class History:
 
     def _work(self, reviews: int, *, last_days: bool) -> None:
         """Let the annotators review, and a lead decide; towards the end some is left to do."""
-        from models.corpus.notes import ANNOTATORS, annotate
+        from setwise.models.demo_notes import ANNOTATORS, annotate
 
         # The experienced do more: the newcomers take their time.
         shifts = [ANNOTATORS[place] for place in (0, 1, 0, 1, 2)]

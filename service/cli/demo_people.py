@@ -4,10 +4,10 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.cli.secrets_file import SecretsFile
+from setwise.service.cli.secrets_file import SecretsFile
 
 if TYPE_CHECKING:
-    from service.use_cases.verbs import Verbs
+    from setwise.service.services.verbs import Verbs
 
 LOGINS = {"reviewer": "Rosa (demo)", "lead": "Lena (demo)", "admin": "Ada (demo)"}
 """Login name, which is the role too, and what others see."""
@@ -22,8 +22,8 @@ class DemoPeople:
 
     def opened(self) -> dict[str, str]:
         """Return a password for each login name, and see to it that it opens the door."""
-        from service.domain.errors import LoginTaken  # noqa: PLC0415 - only where needed
-        from service.domain.people import SYSTEM, Role  # noqa: PLC0415 - as above
+        from setwise.service.domain.callers import SYSTEM, Role  # noqa: PLC0415 - as above
+        from setwise.service.domain.errors import LoginTaken  # noqa: PLC0415 - only where needed
 
         kept = self.file.read()
         passwords = {login: kept.get(login) or _password() for login in LOGINS}

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from service.cli.console import print_json, say
+from setwise.service.cli.console import print_json, say
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from service.inference.registry import Loads
-    from service.settings import Settings
-    from service.use_cases.ports import Begin
+    from setwise.service.runtime.model import Loads
+    from setwise.service.services.ports import Begin
+    from setwise.service.settings import Settings
 
 commands = typer.Typer()
 
@@ -74,8 +74,8 @@ def doctor(
 
 def examine() -> Iterator[Finding]:
     """Check one thing after another; what rests on something broken is left out."""
-    from service.settings import BadSetting, Settings, misspelt
-    from service.wiring import storage
+    from setwise.service.settings import BadSetting, Settings, misspelt
+    from setwise.service.wiring import storage
 
     for fault in misspelt(os.environ):
         yield Finding("settings", Verdict.WARNING, fault, "correct its name, or remove it")
@@ -114,8 +114,8 @@ def _disk(settings: "Settings") -> Finding:
 def _database(
     engine: "Engine", begin: "Begin", store: "Loads", settings: "Settings"
 ) -> Iterator[Finding]:
-    from service.db import migrate
-    from service.domain.errors import StorageUnavailable
+    from setwise.service.domain.errors import StorageUnavailable
+    from setwise.service.stores import migrate
 
     try:
         status = migrate.check(engine)
@@ -150,7 +150,7 @@ def _database(
 
 
 def _checked(name: str, check: Callable[[], Finding]) -> Finding:
-    from service.domain.errors import ServiceError
+    from setwise.service.domain.errors import ServiceError
 
     try:
         return check()
@@ -159,14 +159,14 @@ def _checked(name: str, check: Callable[[], Finding]) -> Finding:
 
 
 def _writable(engine: "Engine") -> Finding:
-    from service.db.inspection import try_to_write
+    from setwise.service.stores.inspection import try_to_write
 
     try_to_write(engine)
     return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
 
 
 def _clock(engine: "Engine", begin: "Begin") -> Finding:
-    from service.db.clock import database_clock, utc_now
+    from setwise.service.stores.clock import database_clock, utc_now
 
     before = utc_now()
     theirs = database_clock(engine)()
@@ -197,7 +197,7 @@ def _newest_event(begin: "Begin") -> datetime | None:
 
 
 def _model(begin: "Begin", store: "Loads") -> Finding:
-    from service.domain.errors import ModelUnavailable
+    from setwise.service.domain.errors import ModelUnavailable
 
     with begin(read_only=True) as transaction:
         active = transaction.models.active()
@@ -221,7 +221,7 @@ def _model(begin: "Begin", store: "Loads") -> Finding:
 
 
 def _keys(begin: "Begin") -> Finding:
-    from service.db.clock import utc_now
+    from setwise.service.stores.clock import utc_now
 
     now = utc_now()
     with begin(read_only=True) as transaction:
@@ -268,8 +268,8 @@ def _pepper(begin: "Begin", settings: "Settings") -> Finding:
 
 
 def _encryption(engine: "Engine") -> Finding:
-    from service.db import encryption
-    from service.db.types import cipher_of
+    from setwise.service.stores import encryption
+    from setwise.service.stores.column_types import cipher_of
 
     fault = encryption.missing_keys(engine)
     if fault is not None:
@@ -294,19 +294,19 @@ def _breaker(begin: "Begin") -> Finding:
 
 
 def _jobs(engine: "Engine") -> Finding:
-    from service.db.inspection import first_due
+    from setwise.service.stores.inspection import first_due
 
     return _waiting("jobs", first_due(engine).jobs)
 
 
 def _deliveries(engine: "Engine") -> Finding:
-    from service.db.inspection import first_due
+    from setwise.service.stores.inspection import first_due
 
     return _waiting("deliveries", first_due(engine).deliveries)
 
 
 def _waiting(name: str, due: datetime | None) -> Finding:
-    from service.db.clock import utc_now
+    from setwise.service.stores.clock import utc_now
 
     late = timedelta(0) if due is None else utc_now() - due
     if late > LATEST_START:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.console import CommandError, print_json, print_table, say
+from setwise.service.cli.console import CommandError, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from models.explanation import LabelRate, LearntModel, Term, WhySet
-    from models.predictor import SetPredictor
+    from setwise.models.evaluation.explanation import LabelRate, LearntModel, Term, WhySet
+    from setwise.models.predictor import SetPredictor
 
 # A component that brings less of a set's probability is left out of the story; JSON has it.
 _LEAST_SHARE = 0.05
@@ -40,8 +40,8 @@ def explain(
     """Say in words what a model has learnt, or why it chose a label set."""
     if markdown and as_json:
         raise CommandError("--markdown and --json exclude each other; choose one")
-    from models.explanation import describe_model
-    from models.predictor import SetPredictor
+    from setwise.models.evaluation.explanation import describe_model
+    from setwise.models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
     if document is None:
@@ -81,9 +81,9 @@ def _explained(
     predictor: "SetPredictor", name: str, n_labels: int, n_terms: int
 ) -> Iterator[tuple[str | None, "WhySet"]]:
     """Yield the documents' ids and explanations."""
-    from models.corpus.lines import read_lines
-    from models.explanation import document_row, explain_rows
-    from service.cli.prediction_lines import LinePredictor
+    from setwise.models.data.lines import read_lines
+    from setwise.models.evaluation.explanation import document_row, explain_rows
+    from setwise.service.cli.prediction_lines import LinePredictor
 
     reader = LinePredictor(predictor, name, top=1)
     for line in read_lines(name):

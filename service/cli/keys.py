@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import CommandError, note, print_json, print_table, say
-from service.domain.people import Permission, Role
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import CommandError, note, print_json, print_table, say
+from setwise.service.domain.callers import Permission, Role
 
 if TYPE_CHECKING:
-    from service.domain.people import ApiKey
+    from setwise.service.domain.callers import ApiKey
 
 commands = typer.Typer(help="Make API keys, list them, take them out of use.")
 
@@ -40,7 +40,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a key and show its secret, once."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         key, secret = built.verbs.create_key(
@@ -63,7 +63,7 @@ def list_keys(as_json: AsJson = False) -> None:
     """List the keys, newest first, without their secrets."""
     from rich.table import Column, Table
 
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         keys = built.verbs.list_keys(SYSTEM)
@@ -91,7 +91,7 @@ def revoke(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
     """Take a key out of use for good; running servers notice within seconds."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         key = built.verbs.revoke_key(SYSTEM, key_id)

@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from service.cli.console import CommandError, print_json, print_table, progress, written_whole
+from setwise.service.cli.console import (
+    CommandError,
+    print_json,
+    print_table,
+    progress,
+    written_whole,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.metrics import Metrics
-    from models.training import TrainingOptions
+    from setwise.models.evaluation.metrics import Metrics
+    from setwise.models.training import TrainingOptions
 
 commands = typer.Typer()
 
@@ -63,9 +69,9 @@ def train(
 ) -> None:
     """Fit a model on labelled documents and write it to a folder."""
     _check_target(out, force=force)
-    from models.artifacts import save
-    from models.corpus.datasets import check_trainable, read_dataset
-    from models.training import train as fit
+    from setwise.models.data.datasets import check_trainable, read_dataset
+    from setwise.models.storage.artifacts import save
+    from setwise.models.training import train as fit
 
     options = _options(method, preset, optimize, seed=seed, jobs=jobs)
     started_at = time.perf_counter()
@@ -98,8 +104,8 @@ def train(
 def _options(
     method: str, preset: str, optimize: str, *, seed: int, jobs: int | None
 ) -> "TrainingOptions":
-    from models.sets.decisions import OBJECTIVES
-    from models.training import METHODS, PRESETS, TrainingOptions
+    from setwise.models.sets.decisions import OBJECTIVES
+    from setwise.models.training import METHODS, PRESETS, TrainingOptions
 
     return TrainingOptions(
         method=_one_of(METHODS, method, "method"),
@@ -133,7 +139,7 @@ def _training_table(summary: dict[str, object]) -> "Table":
 
 def _check_target(out: Path, *, force: bool) -> None:
     """Refuse, before any work, a target that must not be replaced or cannot be written."""
-    from models.sealed_folder import MANIFEST
+    from setwise.models.storage.sealed_folder import MANIFEST
 
     if out.is_dir() and any(out.iterdir()):
         if not (out / MANIFEST).is_file():
@@ -162,9 +168,9 @@ def evaluate(
     json_: Json = False,
 ) -> None:
     """Judge a model on labelled documents that it has not seen."""
-    from models.corpus.datasets import read_dataset
-    from models.evaluation import evaluate_predictor
-    from models.predictor import SetPredictor
+    from setwise.models.data.datasets import read_dataset
+    from setwise.models.evaluation.evaluation import evaluate_predictor
+    from setwise.models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
     with progress("read") as report:
@@ -228,9 +234,9 @@ def predict(
     """Predict label sets for documents, JSON Lines in and out."""
     from joblib import cpu_count
 
-    from models.corpus.lines import read_lines
-    from models.predictor import SetPredictor
-    from service.cli.prediction_lines import predicted_lines
+    from setwise.models.data.lines import read_lines
+    from setwise.models.predictor import SetPredictor
+    from setwise.service.cli.prediction_lines import predicted_lines
 
     predictor = SetPredictor.load(artifact)
     cores = jobs or int(cpu_count())

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import CommandError, print_json, print_table, say
-from service.domain.people import Role
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import CommandError, print_json, print_table, say
+from setwise.service.domain.callers import Role
 
 if TYPE_CHECKING:
-    from service.domain.accounts import Person
+    from setwise.service.domain.accounts import Person
 
 commands = typer.Typer(help="Let people sign in, change their role or password, shut them out.")
 
@@ -28,7 +28,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make an account; asks for the password, or reads it from the first line of stdin."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         person = built.verbs.create_person(
@@ -42,7 +42,7 @@ def list_people(as_json: AsJson = False) -> None:
     """List everybody who can or could sign in."""
     from rich.table import Column, Table
 
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         people = built.verbs.list_people(SYSTEM)
@@ -70,7 +70,7 @@ def change(
     as_json: AsJson = False,
 ) -> None:
     """Change somebody's name or role."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     if name is None and role is None:
         raise CommandError("nothing to change; give --name or --role")
@@ -82,7 +82,7 @@ def change(
 @commands.command()
 def password(who: Who) -> None:
     """Give somebody another password; asks, or reads the first line of stdin. Signs them out."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         person = built.verbs.set_password(SYSTEM, who, _password())
@@ -104,7 +104,7 @@ def enable(who: Who) -> None:
 @commands.command()
 def erase(who: Who) -> None:
     """Forget somebody's login, name and password for good; what they decided stays."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         person = built.verbs.erase_person(SYSTEM, who)
@@ -112,7 +112,7 @@ def erase(who: Who) -> None:
 
 
 def _allow(who: str, *, disabled: bool) -> None:
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         person = built.verbs.change_person(SYSTEM, who, disabled=disabled)

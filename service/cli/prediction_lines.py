@@ -16,8 +16,8 @@ from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from models.corpus.datasets import PredictionInput
-    from models.predictor import SetPredictions, SetPredictor
+    from setwise.models.data.datasets import PredictionInput
+    from setwise.models.predictor import SetPredictions, SetPredictor
 
 Line = tuple[int, bytes]
 
@@ -80,7 +80,7 @@ class LinePredictor:
         DataError
             At the first line that is no document the model can take.
         """
-        from models.corpus.documents import parse_document
+        from setwise.models.data.documents import parse_document
 
         found = []
         for number, content in lines:
@@ -92,7 +92,7 @@ class LinePredictor:
 
     def _check(self, number: int, document: "PredictionInput") -> None:
         """Refuse a document that the model cannot take."""
-        from models.corpus.datasets import DataError
+        from setwise.models.data.datasets import DataError
 
         kind = self._predictor.kind
         if (document.text is not None) != (kind == "text"):
@@ -120,7 +120,7 @@ class LinePredictor:
         """
         import numpy as np
 
-        from models.predictor import most_likely
+        from setwise.models.predictor import most_likely
 
         label = self._labels
         sets = predictions.candidates
@@ -208,7 +208,7 @@ def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> Iterator[str]:
     """Yield a block's predictions; of a faulty one those before the fault, which is then raised."""
-    from models.corpus.datasets import DataError
+    from setwise.models.data.datasets import DataError
 
     try:
         predicted = line_predictor(block)

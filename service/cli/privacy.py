@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import say
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import say
 
 commands = typer.Typer(help="Forget texts of documents: on request, or when their time is over.")
 
@@ -17,7 +17,7 @@ def erase(
     document_id: Annotated[str, typer.Argument(help="The id that its sender gave the document.")],
 ) -> None:
     """Forget a document: text, features, metadata, comments and its id; the numbers stay."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         count = built.verbs.erase_document(SYSTEM, document_id)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import print_json, print_table, say
-from service.cli.explanation import explain
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import print_json, print_table, say
+from setwise.service.cli.explanation import explain
 
 if TYPE_CHECKING:
-    from service.domain.versions import ModelVersion
+    from setwise.service.domain.models import ModelVersion
 
 commands = typer.Typer(help="Register models, choose which one serves, and look into them.")
 commands.command()(explain)
@@ -28,7 +28,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Verify an artifact and register a copy of it."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         model = built.verbs.add_model(SYSTEM, str(artifact))
@@ -45,7 +45,7 @@ def list_models(as_json: AsJson = False) -> None:
     """List the registered models, newest first."""
     from rich.table import Column, Table
 
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         models = built.verbs.list_models(SYSTEM)
@@ -69,7 +69,7 @@ def activate(
     model_id: Annotated[str, typer.Argument(help="Id that `setwise model list` shows.")],
 ) -> None:
     """Let a registered model serve; running servers follow within seconds."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         model = built.verbs.activate_model(SYSTEM, model_id)
@@ -79,7 +79,7 @@ def activate(
 @commands.command()
 def verify(artifact: Artifact) -> None:
     """Check every file of an artifact; needs no database."""
-    from models.predictor import SetPredictor
+    from setwise.models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
     say(

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import CommandError, note, print_json
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import CommandError, note, print_json
 
 commands = typer.Typer()
 
@@ -21,7 +21,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
 ) -> None:
     """Serve the API and the dashboard, and run jobs beside them."""
-    from service import main
+    from setwise.service import app as main
 
     with application() as built:
         try:
@@ -60,7 +60,7 @@ def openapi(
     """Print the OpenAPI 3.1 document, without a database."""
     import json
 
-    from service.main import create_app
+    from setwise.service.app import create_app
 
     document = create_app().openapi()
     if out is None:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.console import CommandError, note, print_json, print_table, progress, say
+from setwise.service.cli.console import CommandError, note, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from service.simulation.loop import Week
-    from service.simulation.plan import Plan
-    from service.simulation.streams import Stream
+    from setwise.service.simulation.loop import Week
+    from setwise.service.simulation.plan import Plan
+    from setwise.service.simulation.streams import Stream
 
 commands = typer.Typer()
 
@@ -125,11 +125,11 @@ def simulate(
     Documents of known truth go through the service's own verbs on a temporary database, week after
     week, and simulated people review and audit them. Nothing that exists is touched.
     """
-    from service.domain.audits import AuditMode, AuditPlan
-    from service.domain.calibration import Noise
-    from service.simulation.loop import simulate as run
-    from service.simulation.loop import summary
-    from service.simulation.plan import Drift, Plan, read_groups
+    from setwise.service.domain.audits import AuditMode, AuditPlan
+    from setwise.service.domain.recalibration import Noise
+    from setwise.service.simulation.loop import simulate as run
+    from setwise.service.simulation.loop import summary
+    from setwise.service.simulation.plan import Drift, Plan, read_groups
 
     if audit_mode not in {mode.value for mode in AuditMode}:
         raise CommandError(f"audit-mode: {audit_mode!r} is none; write hold or send")
@@ -175,8 +175,8 @@ def simulate(
 def _stream(
     artifact: Path | None, data: Path | None, *, overconfident: bool, seed: int
 ) -> "Stream":
-    from service.simulation.held_out import HeldOutStream
-    from service.simulation.streams import SyntheticStream
+    from setwise.service.simulation.held_out import HeldOutStream
+    from setwise.service.simulation.streams import SyntheticStream
 
     if artifact is None or data is None:
         if artifact is not None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from service.cli.assembly import application
-from service.cli.console import note, print_json, print_table, say
-from service.domain.delivery import MessageType
+from setwise.service.cli.assembly import application
+from setwise.service.cli.console import note, print_json, print_table, say
+from setwise.service.domain.webhooks import MessageType
 
 if TYPE_CHECKING:
-    from service.domain.delivery import Endpoint
+    from setwise.service.domain.webhooks import Endpoint
 
 commands = typer.Typer(help="Tell other programs what is sent: add webhooks, list, remove them.")
 
@@ -29,8 +29,8 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a webhook and show its signing secret, once."""
-    from service.domain.delivery import EndpointChange
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
+    from setwise.service.domain.webhooks import EndpointChange
 
     with application() as built:
         change = EndpointChange(url, description, events or ())
@@ -47,7 +47,7 @@ def list_webhooks(as_json: AsJson = False) -> None:
     """List the webhooks, without their secrets."""
     from rich.table import Column, Table
 
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         endpoints = built.verbs.list_webhooks(SYSTEM)
@@ -70,7 +70,7 @@ def remove(
     webhook_id: Annotated[str, typer.Argument(help="Id that `setwise webhook list` shows.")],
 ) -> None:
     """Remove a webhook; what was on its way to it is cancelled."""
-    from service.domain.people import SYSTEM
+    from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
         built.verbs.delete_webhook(SYSTEM, webhook_id)

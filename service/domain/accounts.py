@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from service.domain.errors import FieldFault
-from service.domain.people import Caller, Role
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.errors import FieldFault
 
 _LOGIN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")
 

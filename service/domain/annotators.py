@@ -1,7 +1,7 @@
 """Those who answer, the groups that they belong to, and what is known of their mistakes.
 
 A noise rate is how often an answer is wrong about a prediction: alpha where the prediction is
-right, beta where it is wrong (`models.confidence.noise` has the definitions). Rates are a group's:
+right, beta where it is wrong (`guarantees.noise` has the definitions). Rates are a group's:
 one annotator alone has too few gold labels to tell.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from service.domain.errors import FieldFault
-from service.domain.text import text_faults
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.text import text_faults
 
 DEFAULT_GROUP = "default"
 """Where everybody belongs until somebody says otherwise; it is there from the beginning."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
-from service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault
 
 
 class AuditRole(StrEnum):

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from service.domain.certification import Scorer
-from service.domain.predictions import Decision, Prediction, Reason
-from service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
 class TripCause(StrEnum):

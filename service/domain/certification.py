@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from service.domain.audits import Draws, Lottery
-from service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.audits import Draws, Lottery
+from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
 class Scorer(NamedTuple):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.domain.predictions import Decision, Prediction, Reason, ScoredSet
-from service.domain.routing import RoutingPolicy
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
 
 
 @dataclass(frozen=True)

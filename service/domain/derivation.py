@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from service.domain.audits import AuditRole, Draws, Lottery
-from service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from service.domain.routing import RoutingPolicy
+from setwise.service.domain.audits import AuditRole, Draws, Lottery
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 
 
 class Result(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.domain.errors import FieldFault
-from service.domain.predictions import Decision, Prediction
-from service.domain.reviews import Annotation
-from service.domain.text import text_faults
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.text import text_faults
 
 LONGEST_SOURCE = 100
 LONGEST_LABEL = 500

@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from service.domain.audits import NOT_DRAWN, Selection
-from service.domain.errors import FieldFault
-from service.domain.text import escaped, is_plain, json_faults, text_faults, unstorable
+from setwise.service.domain.audits import NOT_DRAWN, Selection
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.text import escaped, is_plain, json_faults, text_faults, unstorable
 
 LONGEST_DOCUMENT_ID = 200
 """Characters; an index holds the id."""
@@ -146,7 +146,7 @@ class WrittenScores(NamedTuple):
         As callers are told: members of an object, named like the classes' attributes. Those are
         the labels and confidence of the first candidate, and all candidates and marginals.
     stored_candidates, stored_marginals : str
-        Arrays of all without what repeats, see `service.use_cases.written`.
+        Arrays of all without what repeats, see `setwise.service.services.written`.
     """
 
     first: bytes | memoryview

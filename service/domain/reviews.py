@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
-from service.domain.annotators import DEFAULT_GROUP
-from service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
-from service.domain.predictions import Prediction
+from setwise.service.domain.annotators import DEFAULT_GROUP
+from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
+from setwise.service.domain.predictions import Prediction
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar, Protocol
 
-from service.domain.errors import FieldFault
-from service.domain.text import text_faults
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.text import text_faults
 
 MOST_RULES = 100
 MOST_LABELS = 1_000

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from service.domain.errors import FieldFault
+from setwise.service.domain.errors import FieldFault
 
 DEEPEST_NESTING = 20
 """Levels of objects and arrays in metadata; deeper ones exhaust the stack of some reader."""

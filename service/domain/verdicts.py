@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import NamedTuple
 
-from service.domain.outcomes import Outcome
-from service.domain.predictions import Decision, Reason
-from service.domain.reviews import Annotation, ReviewKind
-from service.domain.rules import Rule, first_broken
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.rules import Rule, first_broken
 
 CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
 """Reasons of documents that are sent unless an audit holds them."""

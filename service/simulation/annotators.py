@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from service.domain.people import Caller
-from service.domain.reviews import ReviewTask
-from service.simulation.streams import Labels
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.reviews import ReviewTask
+from setwise.service.simulation.streams import Labels
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from service.domain.predictions import Document
-from service.simulation.plan import BadPlan
-from service.simulation.streams import Item, Labels
-from service.use_cases.model_ports import Predictor
+from setwise.service.domain.predictions import Document
+from setwise.service.services.model_ports import Predictor
+from setwise.service.simulation.plan import BadPlan
+from setwise.service.simulation.streams import Item, Labels
 
 if TYPE_CHECKING:
-    from models.corpus.datasets import Dataset
+    from setwise.models.data.datasets import Dataset
 
 _PURPOSE = "order"
 
@@ -39,8 +39,8 @@ class HeldOutStream:
     """
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:
-        from models.corpus.datasets import DataWarning, read_dataset
-        from models.predictor import SetPredictor
+        from setwise.models.data.datasets import DataWarning, read_dataset
+        from setwise.models.predictor import SetPredictor
 
         predictor = SetPredictor.load(artifact)
         self._artifact = artifact

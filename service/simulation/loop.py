@@ -7,20 +7,20 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from random import Random
 
-from service.domain.breaker import Position
-from service.domain.calibration import Activate
-from service.domain.certification import Scorer
-from service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
-from service.domain.people import SYSTEM
-from service.domain.predictions import Decision, Prediction
-from service.domain.reviews import ReviewKind, ReviewTask
-from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.simulation.annotators import Annotator
-from service.simulation.office import START, Office, opened
-from service.simulation.plan import BadPlan, Plan
-from service.simulation.streams import Item, Labels, Stream, drifted
-from service.use_cases.predict import MOST_DOCUMENTS
-from service.use_cases.recalibrate import Options
+from setwise.service.domain.breaker import Position
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.recalibration import Activate
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.services.predictions import MOST_DOCUMENTS
+from setwise.service.services.recalibration import Options
+from setwise.service.simulation.annotators import Annotator
+from setwise.service.simulation.office import START, Office, opened
+from setwise.service.simulation.plan import BadPlan, Plan
+from setwise.service.simulation.streams import Item, Labels, Stream, drifted
 
 DAYS = 5
 """Working days of a week; each has its share of the documents."""

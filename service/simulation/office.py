@@ -10,20 +10,20 @@ from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
-from service import wiring
-from service.db import engine as engines
-from service.db import migrate
-from service.domain.annotators import GroupChange, Rates
-from service.domain.calibration import Noise
-from service.domain.people import SYSTEM, Caller, Role
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
-from service.simulation.annotators import Annotator
-from service.simulation.plan import Plan
-from service.simulation.streams import Stream
-from service.telemetry import configure_logging
-from service.use_cases.model_ports import Predictor
-from service.use_cases.verbs import Verbs
+from setwise.service import wiring
+from setwise.service.domain.annotators import GroupChange, Rates
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.recalibration import Noise
+from setwise.service.services.model_ports import Predictor
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import Settings
+from setwise.service.simulation.annotators import Annotator
+from setwise.service.simulation.plan import Plan
+from setwise.service.simulation.streams import Stream
+from setwise.service.stores import database as engines
+from setwise.service.stores import migrate
+from setwise.service.telemetry import configure_logging
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday morning."""

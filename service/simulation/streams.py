@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, Protocol
 
-from service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
-from service.simulation.plan import Drift
-from service.use_cases.model_ports import Predictor
+from setwise.service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
+from setwise.service.services.model_ports import Predictor
+from setwise.service.simulation.plan import Drift
 
 Labels = tuple[str, ...]
 

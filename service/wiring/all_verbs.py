@@ -5,25 +5,22 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from service.db.clock import utc_now
-from service.db.identity import new_id
-from service.domain.accounts import SessionRule
-from service.domain.audits import Lottery
-from service.domain.breaker import Freshness
-from service.domain.delivery import signing_secret
-from service.domain.people import KeyDigest
-from service.domain.predictions import Prediction
-from service.security.passwords import Argon2Passwords
-from service.settings import Settings
-from service.use_cases import (
+from setwise.service.domain.accounts import SessionRule
+from setwise.service.domain.audits import Lottery
+from setwise.service.domain.breaker import Freshness
+from setwise.service.domain.callers import KeyDigest
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.webhooks import signing_secret
+from setwise.service.services import (
+    accounts as people,
+)
+from setwise.service.services import (
     administer,
     annotators,
     audit,
     breaker,
     breaker_reset,
     calibrations,
-    candidates,
-    certify,
     check,
     cockpit,
     decide,
@@ -35,26 +32,41 @@ from service.use_cases import (
     labels,
     outcomes,
     oversee,
-    people,
-    predict,
     preview,
     privacy,
-    recalibrate,
     reliability,
     report,
     results,
-    review,
     score,
     webhooks,
 )
-from service.use_cases.calibration_ports import CalibratorLoader, CalibratorStore
-from service.use_cases.files import Files
-from service.use_cases.model_ports import ArtifactStore, ModelLoader, PredictorSource
-from service.use_cases.people_ports import Passwords
-from service.use_cases.ports import Begin, Clock, NewId, Stage, unwatched
-from service.use_cases.rates import ReportedRates
-from service.use_cases.verbs import Verbs
-from service.wiring.keys import derived
+from setwise.service.services import (
+    certification as certify,
+)
+from setwise.service.services import (
+    models as candidates,
+)
+from setwise.service.services import (
+    predictions as predict,
+)
+from setwise.service.services import (
+    recalibration as recalibrate,
+)
+from setwise.service.services import (
+    reviews as review,
+)
+from setwise.service.services.calibration_ports import CalibratorLoader, CalibratorStore
+from setwise.service.services.files import Files
+from setwise.service.services.model_ports import ArtifactStore, ModelLoader, PredictorSource
+from setwise.service.services.people_ports import Passwords
+from setwise.service.services.ports import Begin, Clock, NewId, Stage, unwatched
+from setwise.service.services.rates import ReportedRates
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import Settings
+from setwise.service.sign_in.passwords import Argon2Passwords
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.identity import new_id
+from setwise.service.wiring.keys import derived
 
 
 def verbs(

@@ -8,37 +8,34 @@ from dataclasses import dataclass
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
-from service.api.dependencies import Edge
-from service.db import encryption
-from service.db import engine as engines
-from service.db.checkpoints import Checkpoints
-from service.db.clock import database_clock, utc_now
-from service.db.identity import new_id
-from service.db.unit_of_work import Transactions
-from service.inference.registry import ModelRegistry
-from service.inference.shadow import ShadowScorer
-from service.inference.store import FolderOrObjectStore
-from service.jobs.courier import Courier, DeliveryVerbs
-from service.jobs.files import FolderOrObjectFiles
-from service.jobs.handlers import tasks
-from service.jobs.sealed_files import SealedFiles
-from service.jobs.sender import HttpSender
-from service.jobs.worker import JobVerbs, Worker
-from service.settings import PREFIX, BadSetting, Settings
-from service.telemetry import Metrics
-from service.use_cases import (
-    candidates,
-    deliver,
-    work,
-)
-from service.use_cases.model_ports import PredictorSource
-from service.use_cases.ports import Begin, Clock, NewId
-from service.use_cases.verbs import Verbs
-from service.wiring.all_verbs import verbs
-from service.wiring.checks import database_check, encryption_check, model_check
-from service.wiring.http_edge import edge
-from service.wiring.keys import find_cipher, find_pepper
-from service.wiring.watching import Stages, start_tracing
+from setwise.service.api.dependencies import Edge
+from setwise.service.runtime.artifacts import FolderOrObjectStore
+from setwise.service.runtime.courier import Courier, DeliveryVerbs
+from setwise.service.runtime.files import FolderOrObjectFiles
+from setwise.service.runtime.model import ModelRegistry
+from setwise.service.runtime.schedule import tasks
+from setwise.service.runtime.sealed_files import SealedFiles
+from setwise.service.runtime.sender import HttpSender
+from setwise.service.runtime.shadow import ShadowScorer
+from setwise.service.runtime.worker import JobVerbs, Worker
+from setwise.service.services import deliver, work
+from setwise.service.services import models as candidates
+from setwise.service.services.model_ports import PredictorSource
+from setwise.service.services.ports import Begin, Clock, NewId
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.stores import database as engines
+from setwise.service.stores import encryption
+from setwise.service.stores.checkpoints import Checkpoints
+from setwise.service.stores.clock import database_clock, utc_now
+from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
+from setwise.service.telemetry import Metrics
+from setwise.service.wiring.all_verbs import verbs
+from setwise.service.wiring.checks import database_check, encryption_check, model_check
+from setwise.service.wiring.http_edge import edge
+from setwise.service.wiring.keys import find_cipher, find_pepper
+from setwise.service.wiring.watching import Stages, start_tracing
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine
 
-from service.db import encryption, migrate
-from service.domain.errors import ModelUnavailable, ServiceError
-from service.inference.registry import ModelRegistry
+from setwise.service.domain.errors import ModelUnavailable, ServiceError
+from setwise.service.runtime.model import ModelRegistry
+from setwise.service.stores import encryption, migrate
 
 
 def database_check(engine: Engine) -> Callable[[], str | None]:

@@ -4,22 +4,22 @@ import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from service.api.cursors import Cursors
-from service.api.dependencies import Callers, Edge
-from service.api.groups import Grouped
-from service.api.pipeline import Pipeline
-from service.api.predictions import is_small
-from service.db.identity import new_id
-from service.security.cookies import SessionCookies
-from service.security.limits import KeyLimits
-from service.security.oidc import OpenIdConnect, Provider, read_roles
-from service.settings import PREFIX, BadSetting, Settings
-from service.telemetry import Metrics
-from service.tracing import Tracing
-from service.use_cases.ports import Begin, NewId
-from service.use_cases.verbs import Verbs
-from service.wiring.keys import derived
-from service.wiring.watching import watch
+from setwise.service.api.cursors import Cursors
+from setwise.service.api.dependencies import Callers, Edge
+from setwise.service.api.gather import Grouped
+from setwise.service.api.limits import KeyLimits
+from setwise.service.api.pipeline import Pipeline
+from setwise.service.api.predictions import is_small
+from setwise.service.services.ports import Begin, NewId
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
+from setwise.service.sign_in.sessions import SessionCookies
+from setwise.service.stores.identity import new_id
+from setwise.service.telemetry import Metrics
+from setwise.service.tracing import Tracing
+from setwise.service.wiring.keys import derived
+from setwise.service.wiring.watching import watch
 
 _AT_ONCE = 4
 """Batches that a database server stores at a time; each waits for the server's disk."""

@@ -6,9 +6,9 @@ import os
 import secrets
 from pathlib import Path
 
-from service.db.identity import new_id
-from service.security.ciphers import TextCipher, read_keys
-from service.settings import PREFIX, BadSetting, Settings
+from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.stores.ciphers import TextCipher, read_keys
+from setwise.service.stores.identity import new_id
 
 
 def find_pepper(settings: Settings) -> bytes:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime
 
-from service import tracing
-from service.domain.backlog import Line
-from service.domain.breaker import Position
-from service.domain.people import SYSTEM
-from service.settings import PREFIX, BadSetting, Settings
-from service.telemetry import Metrics
-from service.tracing import Tracing
-from service.use_cases.verbs import Verbs
+from setwise.service import tracing
+from setwise.service.domain.breaker import Position
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.reports import Line
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.telemetry import Metrics
+from setwise.service.tracing import Tracing
 
 
 class Stages:

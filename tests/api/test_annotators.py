@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.domain.people import Role
+from setwise.service.domain.callers import Role
 from tests.edge import Service, assert_problem
 from tests.samples import CLIENT
 

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api import batches
-from service.domain.errors import StorageUnavailable
-from service.use_cases.predict import MOST_DOCUMENTS
+from setwise.service.api import batches
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.services.predictions import MOST_DOCUMENTS
 from tests.edge import Service, assert_problem
 
 
@@ -134,7 +134,7 @@ def test_without_a_model_or_a_database_the_whole_batch_comes_later(
     def unavailable(*_: object) -> None:
         raise StorageUnavailable("The database is away.")
 
-    monkeypatch.setattr("service.use_cases.predict.Predict._record", unavailable)
+    monkeypatch.setattr("setwise.service.services.predictions.Predict._record", unavailable)
     response = _batch(service, {"text": "0.5"}, {"text": ""})
     assert_problem(response, 503, "storage-unavailable")
     assert response.headers["retry-after"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.api.bodies import BodyLimit
+from setwise.service.api.bodies import BodyLimit
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}

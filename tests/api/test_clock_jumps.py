@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from service.domain.people import SYSTEM
-from service.use_cases.work import ClaimJob, EnqueueJob, SucceedJob
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.services.work import ClaimJob, EnqueueJob, SucceedJob
 from tests.edge import Service
 from tests.fakes import FakeIds
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.cursors import Cursors
-from service.domain.errors import InvalidRequest
+from setwise.service.api.cursors import Cursors
+from setwise.service.domain.errors import InvalidRequest
 
 CURSORS = Cursors(b"secret")
 

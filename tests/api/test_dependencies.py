@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from service.api.dependencies import Callers
-from service.domain.errors import Unauthenticated
-from service.domain.people import SYSTEM, Caller, Role
-from service.main import create_app
+from setwise.service.api.dependencies import Callers
+from setwise.service.app import create_app
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.errors import Unauthenticated
 from tests.edge import Service, assert_problem
 
 CALLS = sorted(

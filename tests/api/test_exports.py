@@ -2,7 +2,7 @@
 
 import json
 
-from tests.api.test_uploads import run_jobs
+from tests.api.test_files import run_jobs
 from tests.edge import Service, assert_problem
 
 

@@ -11,10 +11,10 @@ import pytest
 import structlog
 from starlette.types import Message, Receive, Scope, Send
 
-from service.api import batches
-from service.api.express import Express
-from service.settings import Settings
-from service.use_cases.predict import Predict
+from setwise.service.api import batches
+from setwise.service.api.express import Express
+from setwise.service.services.predictions import Predict
+from setwise.service.settings import Settings
 from tests.edge import Service, assert_problem, build_service
 
 JSON = {"Content-Type": "application/json"}

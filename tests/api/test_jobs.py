@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from service.domain.people import Role
-from service.domain.work import Job
-from service.use_cases.work import ClaimJob, FailJob
+from setwise.service.domain.callers import Role
+from setwise.service.domain.jobs import Job
+from setwise.service.services.work import ClaimJob, FailJob
 from tests.edge import Service, assert_problem
 from tests.samples import job
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from service import wiring
-from service.domain.errors import InvalidRequest
-from service.domain.people import SYSTEM, Permission, Role
-from service.main import create_app
-from service.settings import Settings
+from setwise.service import wiring
+from setwise.service.app import create_app
+from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.errors import InvalidRequest
+from setwise.service.settings import Settings
 from tests.edge import PEPPER, Service, assert_problem
 
 

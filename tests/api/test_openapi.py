@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from service.api.problem_kinds import ALL_KINDS
-from service.main import create_app
+from setwise.service.api.problem_kinds import ALL_KINDS
+from setwise.service.app import create_app
 
 DOCUMENT: dict[str, Any] = create_app().openapi()
 METHODS = {"get", "put", "post", "delete", "patch"}

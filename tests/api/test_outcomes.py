@@ -1,7 +1,7 @@
 """Outcomes over HTTP."""
 
-from service.api.webhook_schemas import CorrectedMessage
-from service.domain.delivery import payload
+from setwise.service.api.webhook_schemas import CorrectedMessage
+from setwise.service.domain.webhooks import payload
 from tests.edge import Service, assert_problem
 
 

@@ -7,8 +7,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from service.api.pipeline import Pipeline
-from service.domain.errors import StorageUnavailable
+from setwise.service.api.pipeline import Pipeline
+from setwise.service.domain.errors import StorageUnavailable
 
 SOON_S = 10.0
 asked_by: ContextVar[str] = ContextVar("asked_by")

@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api.schemas import Prediction, written_prediction
-from service.domain.people import Role
-from service.domain.predictions import MOST_METADATA_BYTES, Document
-from service.use_cases.rows import prediction_row
+from setwise.service.api.schemas import Prediction, written_prediction
+from setwise.service.domain.callers import Role
+from setwise.service.domain.predictions import MOST_METADATA_BYTES, Document
+from setwise.service.services.rows import prediction_row
 from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictors
 from tests.samples import prediction

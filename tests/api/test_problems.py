@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from service.api.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
-from service.domain.errors import StorageUnavailable
+from setwise.service.api.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
+from setwise.service.domain.errors import StorageUnavailable
 from tests.edge import Service, assert_problem
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.people import Role
+from setwise.service.domain.callers import Role
 from tests.edge import Service, assert_problem
 
 UNKNOWN_ID = "019b7a0b-0000-7000-8000-00000000ffff"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from service.api.webhook_schemas import AutoSentMessage, CompletedMessage
-from service.domain.delivery import Answer, DeliveryState, payload
-from service.domain.people import Role
-from service.use_cases.deliver import ClaimDeliveries, RecordAnswers, RouteMessages
+from setwise.service.api.webhook_schemas import AutoSentMessage, CompletedMessage
+from setwise.service.domain.callers import Role
+from setwise.service.domain.webhooks import Answer, DeliveryState, payload
+from setwise.service.services.deliver import ClaimDeliveries, RecordAnswers, RouteMessages
 from tests.edge import Service, assert_problem
 
 URL = "https://billing.example/hooks"

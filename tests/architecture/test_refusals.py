@@ -4,8 +4,8 @@ from http import HTTPStatus
 
 import pytest
 
-from service.api.problem_kinds import PROBLEMS
-from service.domain.errors import ServiceError
+from setwise.service.api.problem_kinds import PROBLEMS
+from setwise.service.domain.errors import ServiceError
 
 
 def _refusals(root: type[ServiceError]) -> set[type[ServiceError]]:

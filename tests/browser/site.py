@@ -9,15 +9,16 @@ from random import Random
 
 import uvicorn
 
-from service import main, wiring
-from service.db import migrate
-from service.domain.audits import AuditPlan
-from service.domain.delivery import EndpointChange
-from service.domain.people import SYSTEM, Caller, Role
-from service.domain.predictions import Document
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
-from service.use_cases.verbs import Verbs
+from setwise.service import app as main
+from setwise.service import wiring
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.webhooks import EndpointChange
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
 from tests.trained import LABELS, Artifacts, documents
 
 PASSWORD = "correct horse battery"

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from models.confidence.reports import report_calibration
-from service.dashboard.board_frame import SECTIONS
-from service.domain.delivery import DeliveryState, EndpointChange
-from service.domain.people import SYSTEM
-from service.domain.routing import ThresholdMode
+from setwise.models.evaluation.reports import report_calibration
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.webhooks import DeliveryState, EndpointChange
+from setwise.service.pages.board.frame import SECTIONS
 from tests.browser.site import PATIENCE_S, Site
 from tests.browser.watching import Faults, assert_accessible, until
 from tests.receiver import Receiver

@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from service.domain.audits import AuditPlan
-from service.domain.errors import LeaseLost
-from service.domain.people import SYSTEM
-from service.domain.predictions import Document
-from service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
-from service.domain.routing import PolicyChange, ThresholdMode
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.errors import LeaseLost
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from service.domain.people import SYSTEM
-from service.domain.reviews import ReviewTask
-from service.use_cases.review import LEASE
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.reviews import ReviewTask
+from setwise.service.services.reviews import LEASE
 from tests.browser.site import Site
 from tests.browser.watching import Faults
 

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from service import wiring
-from service.db import migrate
-from service.domain.delivery import EndpointChange
-from service.domain.people import SYSTEM, Role
-from service.domain.predictions import Document
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
-from service.telemetry import configure_logging
-from service.use_cases.prediction_ports import IdempotencyKey
+from setwise.service import wiring
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.webhooks import EndpointChange
+from setwise.service.services.prediction_ports import IdempotencyKey
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
+from setwise.service.telemetry import configure_logging
 
 
 def fill(data: Path, database_url: str, artifact: Path) -> str:

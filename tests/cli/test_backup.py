@@ -10,11 +10,11 @@ from zipfile import ZipFile
 import pytest
 from sqlalchemy import MetaData, func, insert, select
 
-from service.cli import main
-from service.cli.backup import FORMAT
-from service.db import engine as engines
-from service.db import migrate
-from service.db.tables import outbox_messages
+from setwise.service.cli import main
+from setwise.service.cli.backup import FORMAT
+from setwise.service.stores import database as engines
+from setwise.service.stores import migrate
+from setwise.service.stores.tables import outbox_messages
 from tests.cli.installation import fill
 from tests.trained import Artifacts
 

@@ -8,10 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from models.comparison.published import published_results
-from models.comparison.runs import NON_EMPTY_BR, PLAIN_BR
-from models.training import METHODS
-from service.cli import main
+from setwise.models.evaluation.published import published_results
+from setwise.models.evaluation.runs import NON_EMPTY_BR, PLAIN_BR
+from setwise.models.training import METHODS
+from setwise.service.cli import main
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
 FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]

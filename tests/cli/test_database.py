@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import main
-from service.db.migrate import head
+from setwise.service.cli import main
+from setwise.service.stores.migrate import head
 
 
 @pytest.fixture(autouse=True)

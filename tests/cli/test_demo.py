@@ -10,18 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from models.corpus.notes import ANNOTATORS, CODES, generate_notes
-from service.cli import demo as demo_command
-from service.cli.demo import LEAST_WAITING, TOP_UP
-from service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
-from service.cli.demo_people import LOGINS, DemoPeople
-from service.cli.secrets_file import SecretsFile
-from service.cli.welcome import Examples, shown, welcome
-from service.domain.people import SYSTEM, Caller, KeyDigest, Role
-from service.domain.predictions import Document, ScoredSet
-from service.domain.reviews import ReviewKind
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.use_cases.administer import (
+from setwise.models.demo_notes import ANNOTATORS, CODES, generate_notes
+from setwise.service.cli import demo as demo_command
+from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
+from setwise.service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
+from setwise.service.cli.demo_people import LOGINS, DemoPeople
+from setwise.service.cli.secrets_file import SecretsFile
+from setwise.service.cli.welcome import Examples, shown, welcome
+from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document, ScoredSet
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.services.accounts import CreatePerson, ListPeople, SetPassword
+from setwise.service.services.administer import (
     Authenticate,
     ChangePolicy,
     CreateKey,
@@ -29,13 +30,12 @@ from service.use_cases.administer import (
     ListKeys,
     RevokeKey,
 )
-from service.use_cases.annotators import ChangeGroup, PlaceAnnotator
-from service.use_cases.certify import Certify
-from service.use_cases.outcomes import ReportOutcome
-from service.use_cases.people import CreatePerson, ListPeople, SetPassword
-from service.use_cases.predict import ListPredictions, Predict, PredictBatch
-from service.use_cases.report import Summary
-from service.use_cases.review import ClaimReview, CompleteReview, ListReviews, ReleaseReview
+from setwise.service.services.annotators import ChangeGroup, PlaceAnnotator
+from setwise.service.services.certification import Certify
+from setwise.service.services.outcomes import ReportOutcome
+from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
+from setwise.service.services.report import Summary
+from setwise.service.services.reviews import ClaimReview, CompleteReview, ListReviews, ReleaseReview
 from tests.fake_people import FakePasswords
 from tests.fakes import (
     LOTTERY,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from service.cli import doctor, main
-from service.db import engine as engines
-from service.db.unit_of_work import Transactions
+from setwise.service.cli import doctor, main
+from setwise.service.stores import database as engines
+from setwise.service.stores.transaction import Transactions
 from tests.cli.installation import fill
 from tests.samples import prediction, trip
 from tests.trained import Artifacts

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from service.cli import main
+from setwise.service.cli import main
 from tests.trained import LABELS, documents
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from service.cli import main
-from service.db import migrate
-from service.db.engine import create
+from setwise.service.cli import main
+from setwise.service.stores import migrate
+from setwise.service.stores.database import create
 
 
 @pytest.fixture(autouse=True)

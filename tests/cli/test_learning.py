@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.predictor import SetPredictor
-from models.training import METHODS
-from service.cli import main
+from setwise.models.predictor import SetPredictor
+from setwise.models.training import METHODS
+from setwise.service.cli import main
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
@@ -359,7 +359,7 @@ def test_help_lists_every_command_at_once():
     program = (
         "import atexit, sys\n"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
-        "from service.cli import main\n"
+        "from setwise.service.cli import main\n"
         "main(['--help'])\n"
     )
     done = subprocess.run(

@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 
-import service.cli
-from service.cli import main
-from service.cli.console import CommandError, one_line, progress
+import setwise.service.cli
+from setwise.service.cli import main
+from setwise.service.cli.console import CommandError, one_line, progress
 
 
 def end(monkeypatch, error):
@@ -15,7 +15,7 @@ def end(monkeypatch, error):
     def body(*_, **__):
         raise error
 
-    monkeypatch.setattr(service.cli, "app", body)
+    monkeypatch.setattr(setwise.service.cli, "app", body)
     with pytest.raises(SystemExit) as stopped:
         main(["anything"])
     return stopped.value.code
@@ -50,7 +50,7 @@ def test_warnings_take_one_line_each(monkeypatch, capsys):
     def body(*_, **__):
         warnings.warn("odd\nbut fine", UserWarning, stacklevel=1)
 
-    monkeypatch.setattr(service.cli, "app", body)
+    monkeypatch.setattr(setwise.service.cli, "app", body)
     shown = warnings.showwarning
     with pytest.raises(SystemExit) as stopped:
         main(["anything"])

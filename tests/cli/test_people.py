@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cli import main
+from setwise.service.cli import main
 
 PASSWORD = "correct horse battery"
 

@@ -6,10 +6,10 @@ import multiprocessing
 
 import pytest
 
-from models.corpus.datasets import DataError
-from models.training import TrainingOptions, train
-from service.cli import prediction_lines
-from service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
+from setwise.models.data.datasets import DataError
+from setwise.models.training import TrainingOptions, train
+from setwise.service.cli import prediction_lines
+from setwise.service.cli.prediction_lines import LIKELY_LABELS, LinePredictor, predicted_lines
 from tests.models import corpora
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.cli import main
+from setwise.service.cli import main
 from tests.trained import Artifacts
 
 

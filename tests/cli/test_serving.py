@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from service.db.engine import create
+from setwise.service.stores.database import create
 
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from service.cli import main
+from setwise.service.cli import main
 
 SHORT = ("--weeks", "1", "--documents", "40", "--annotators", ".1,.2")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import main
+from setwise.service.cli import main
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
-from service.cli import app
-from service.settings import Settings
+from setwise.service.cli import app
+from setwise.service.settings import Settings
 from tests.edge import Service
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from service.domain.accounts import (
+from setwise.service.domain.accounts import (
     SHORTEST_PASSWORD,
     Attempts,
     Backoff,
@@ -18,7 +18,7 @@ from service.domain.accounts import (
     network_of,
     password_faults,
 )
-from service.domain.people import Role
+from setwise.service.domain.callers import Role
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LOGIN = "somebody"

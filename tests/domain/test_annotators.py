@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.annotators import GroupChange, Rates
+from setwise.service.domain.annotators import GroupChange, Rates
 
 RATE = st.floats(-0.5, 1.5, allow_nan=False)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from service.domain.audits import AuditPlan, Draws, Lottery
+from setwise.service.domain.audits import AuditPlan, Draws, Lottery
 
 
 def drawn(lottery: Lottery, n: int = 4000) -> np.ndarray:

@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from service.domain.breaker import (
+from setwise.service.domain.breaker import (
     Freshness,
     Unvouched,
     WatchedAudit,
     ends_audit,
     would_be_sent,
 )
-from service.domain.predictions import Decision, Reason
-from service.domain.reviews import ReviewKind
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import ReviewKind
 from tests.fakes import START
 from tests.samples import annotation, prediction, task
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.columns import Rows
+from setwise.service.domain.columns import Rows
 
 
 class Reading(NamedTuple):

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Draws, Lottery
-from service.domain.certification import Scorer
-from service.domain.columns import Rows
-from service.domain.derivation import Derivation
-from service.domain.predictions import Document, Prediction, Reason, ScoredSet
-from service.domain.routing import RoutingPolicy, ThresholdMode
-from service.domain.rules import read_rules
+from setwise.service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Draws, Lottery
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.derivation import Derivation
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.predictions import Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.rules import read_rules
 from tests.fakes import LOTTERY, START, scored_set
 from tests.samples import CLIENT
 

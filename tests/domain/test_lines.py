@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.lines import FORMULA_STARTS, Format, header, lines
+from setwise.service.domain.lines import FORMULA_STARTS, Format, header, lines
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.one_of(

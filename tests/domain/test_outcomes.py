@@ -1,7 +1,7 @@
 """What was told last, whoever said it."""
 
-from service.domain.outcomes import outcome_faults, sent_labels
-from service.domain.predictions import Decision, Reason
+from setwise.service.domain.outcomes import outcome_faults, sent_labels
+from setwise.service.domain.predictions import Decision, Reason
 from tests.samples import annotation, outcome, prediction, task
 
 SENT = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)

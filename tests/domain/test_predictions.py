@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.predictions import LONGEST_DOCUMENT_ID, MOST_METADATA_BYTES, Document
+from setwise.service.domain.predictions import LONGEST_DOCUMENT_ID, MOST_METADATA_BYTES, Document
 from tests.fakes import scored_set
 
 

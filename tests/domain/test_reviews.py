@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
-from service.domain.reviews import ReviewState, ReviewTask
+from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
+from setwise.service.domain.reviews import ReviewState, ReviewTask
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, leased, task
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.text import escaped, is_plain, json_faults, text_faults
+from setwise.service.domain.text import escaped, is_plain, json_faults, text_faults
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

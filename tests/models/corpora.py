@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from models.corpus.datasets import Dataset
+from setwise.models.data.datasets import Dataset
 
 WORDS = [
     "fever cough", "rash itch", "fracture cast", "insulin glucose", "pressure heart", "stone kidney"

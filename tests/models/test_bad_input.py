@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.base.binary_relevance import BinaryRelevance
-from models.corpus.datasets import Dataset
-from models.predictor import SetPredictions, SetPredictor
-from models.training import TrainingOptions, train
+from setwise.models.data.datasets import Dataset
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.predictor import SetPredictions, SetPredictor
+from setwise.models.training import TrainingOptions, train
 from tests.models.corpora import dataset, texts, vectors
 
 WAYS = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from models import capacity, training
-from models.capacity import BYTES_PER_SCORE, available_memory, check_room
-from models.training import TrainingOptions, train
+from setwise.models import capacity, training
+from setwise.models.capacity import BYTES_PER_SCORE, available_memory, check_room
+from setwise.models.training import TrainingOptions, train
 from tests.models.corpora import vectors
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import models
-from models.compilation import CACHE_SETTING, keep_compiled_code
+from setwise import models
+from setwise.models.compilation import CACHE_SETTING, keep_compiled_code
 
 
 @pytest.fixture

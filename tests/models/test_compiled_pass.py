@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models import training
-from models.confidence.calibrators import BoostedSets, TreeSets
-from models.sets.features import SetFeatures
-from models.sets.sources import MarginalCandidates
-from models.training import TrainingOptions, train
+from setwise.models import training
+from setwise.models.calibration.calibrators import BoostedSets, TreeSets
+from setwise.models.sets.features import SetFeatures
+from setwise.models.sets.sources import MarginalCandidates
+from setwise.models.training import TrainingOptions, train
 from tests.models.corpora import dataset, texts, vectors
 
 

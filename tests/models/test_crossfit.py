@@ -7,12 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
-from models.base.binary_relevance import BinaryRelevance
-from models.confidence.label_calibrator import LabelCalibrator
-from models.corpus.datasets import fold_ids
-from models.crossfit import cross_fit, out_of_fold_logits
-from models.sets.features import SetFeatures
-from models.sets.sources import MarginalCandidates
+from setwise.models.crossfit import cross_fit, out_of_fold_logits
+from setwise.models.data.datasets import fold_ids
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.sets.features import SetFeatures
+from setwise.models.sets.sources import MarginalCandidates
 from tests.models.corpora import vectors
 
 DATA = vectors(n=60)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from models.corpus.datasets import read_dataset
-from models.deciding import fit_decider
-from models.evaluation import evaluate_predictor
-from models.sets.candidates import SOURCE_RULE
-from models.sets.decisions import OBJECTIVES
-from models.training import (
+from setwise.models.data.datasets import read_dataset
+from setwise.models.deciding import fit_decider
+from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.sets.candidates import SOURCE_RULE
+from setwise.models.sets.decisions import OBJECTIVES
+from setwise.models.training import (
     TrainingOptions,
     TrainingWarning,
     assemble,

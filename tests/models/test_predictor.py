@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from models.confidence.calibrators import UncalibratedSets
-from models.predictor import UnknownFeatures, likely_columns, most_likely
-from models.sets.search import k_best_sets
-from models.training import TrainingOptions, TrainingWarning, train
+from setwise.models.calibration.calibrators import UncalibratedSets
+from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
+from setwise.models.sets.search import k_best_sets
+from setwise.models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)

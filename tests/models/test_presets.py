@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import training
-from models.artifacts import save
-from models.corpus.datasets import Dataset
-from models.predictor import SetPredictor
-from models.sets.candidates import RaggedSets
-from models.sets.votes import find_seen_sets, tally
-from models.training import (
+from setwise.models import training
+from setwise.models.data.datasets import Dataset
+from setwise.models.predictor import SetPredictor
+from setwise.models.sets.candidates import RaggedSets
+from setwise.models.storage.artifacts import save
+from setwise.models.training import (
     MAX_REFINED,
     MIN_DOCUMENTS_REFINED,
     PRESETS,
@@ -23,6 +22,7 @@ from models.training import (
     affordable_extras,
     train,
 )
+from setwise.models.voters.votes import find_seen_sets, tally
 from tests.models import corpora
 
 Voted = tuple[SetPredictor, Dataset]

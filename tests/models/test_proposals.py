@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from models.base.bernoulli_mixture import ComponentWarning
-from models.base.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from models.base.label_scores import LabelScores
-from models.base.stacked_mixture import StackedMixture
-from models.explanation import describe_model, explain_rows
-from models.metrics import evaluate_predictions
-from models.predictor import SetPredictor
-from models.proposals import Judged, choose_size, propose_mixture, scores_pay, set_aside
-from models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
+from setwise.models.evaluation.explanation import describe_model, explain_rows
+from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.predictor import SetPredictor
+from setwise.models.proposals import Judged, choose_size, propose_mixture, scores_pay, set_aside
+from setwise.models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, vectors
 
 MIXTURES = ["cbm", "cbm-rerank"]
@@ -75,7 +75,7 @@ def test_equal_seeds_give_equal_models_on_any_number_of_threads():
     assert fitted("cbm-rerank", 1).version == fitted("cbm-rerank", 2).version
 
 
-@pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
+@pytest.mark.filterwarnings("ignore::setwise.models.mixtures.bernoulli_mixture.ComponentWarning")
 def test_mixtures_see_label_scores_where_rows_set_aside_speak_for_them():
     def source(documents, **given):
         asked = {"n_components": 6, "union": False, "n_jobs": 1, "seed": 0, **given}
@@ -123,8 +123,8 @@ def test_label_scores_pay_by_more_than_chance_in_likelihood_and_in_sets():
 
 
 def test_a_mixture_over_label_scores_is_stored_explained_and_asked_for_f1(tmp_path, monkeypatch):
-    monkeypatch.setattr("models.proposals._LEAST_DOCUMENTS_SCORED", 1)
-    monkeypatch.setattr("models.proposals.scores_pay", lambda *_: True)
+    monkeypatch.setattr("setwise.models.proposals._LEAST_DOCUMENTS_SCORED", 1)
+    monkeypatch.setattr("setwise.models.proposals.scores_pay", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ComponentWarning)
         options = TrainingOptions(method="cbm", n_components=4, n_folds=2, optimize="f1")
@@ -148,7 +148,7 @@ def test_no_components_are_refused():
         TrainingOptions(method="cbm", n_components=0)
 
 
-@pytest.mark.filterwarnings("ignore::models.base.bernoulli_mixture.ComponentWarning")
+@pytest.mark.filterwarnings("ignore::setwise.models.mixtures.bernoulli_mixture.ComponentWarning")
 def test_rows_set_aside_are_a_fifth_and_leave_one_to_learn_from():
     documents = dataset(np.arange(20.0).reshape(10, 2), np.eye(10) > 0)
     kept, aside = set_aside(documents.X, documents.Y, 0)

@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.corpus.datasets import read_dataset
-from models.metrics import evaluate_predictions
-from models.training import (
-    MIN_DOCUMENTS_TREES,
-    TrainingOptions,
-    TrainingWarning,
-    train,
-)
+from setwise.models.data.datasets import read_dataset
+from setwise.models.evaluation.metrics import evaluate_predictions
+from setwise.models.training import MIN_DOCUMENTS_TREES, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, texts, vectors
 
 QUICK = TrainingOptions(preset="paper", alpha=1e-3)

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from service.domain.audits import AuditPlan
-from service.simulation.plan import BadPlan, Drift, Group, Plan, read_groups
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan, read_groups
 
 PLAN = Plan()
 

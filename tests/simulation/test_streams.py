@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.predictor import SetPredictor
-from service.simulation.held_out import HeldOutStream
-from service.simulation.plan import BadPlan, Drift
-from service.simulation.streams import VOCABULARY, SyntheticStream, drifted
+from setwise.models.predictor import SetPredictor
+from setwise.service.simulation.held_out import HeldOutStream
+from setwise.service.simulation.plan import BadPlan, Drift
+from setwise.service.simulation.streams import VOCABULARY, SyntheticStream, drifted
 from tests.trained import FEATURES, Artifacts, write_documents
 
 N = 4_000

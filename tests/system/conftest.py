@@ -16,10 +16,10 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from service import wiring
-from service.domain.people import SYSTEM, Role
-from service.domain.routing import PolicyChange, ThresholdMode
-from service.settings import Settings
+from setwise.service import wiring
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.settings import Settings
 from tests.trained import Artifacts
 
 collect_ignore = ["third_program.py"]  # a program that a test starts

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from models.corpus.datasets import read_dataset
-from models.training import TrainingOptions, train
-from service.domain.people import SYSTEM, Role
+from setwise.models.data.datasets import read_dataset
+from setwise.models.training import TrainingOptions, train
+from setwise.service.domain.callers import SYSTEM, Role
 from tests.system.conftest import PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents
 

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from service import wiring
-from service.db import migrate
-from service.db.engine import sqlite_path
-from service.domain.people import SYSTEM, Role
-from service.settings import Settings
+from setwise.service import wiring
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.settings import Settings
+from setwise.service.stores import migrate
+from setwise.service.stores.database import sqlite_path
 from tests.database import LocalPostgres, server_or_skip
 from tests.system.conftest import PATIENCE_S, Installation, Server
 from tests.trained import Artifacts

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from service.main import create_app
+from setwise.service.app import create_app
 from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
 from tests.trained import documents
 

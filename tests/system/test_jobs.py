@@ -42,8 +42,8 @@ def workers_apart(monkeypatch: pytest.MonkeyPatch, installation: Installation) -
 STRUCK = textwrap.dedent(
     """
     import os, sys, threading
-    from service.cli import main
-    from service.jobs.worker import Report
+    from setwise.service.cli import main
+    from setwise.service.runtime.worker import Report
 
     number, kept, checkpoint = int(sys.argv[1]), [], Report.checkpoint
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from models.predictor import SetPredictor
-from service.domain.people import SYSTEM
+from setwise.models.predictor import SetPredictor
+from setwise.service.domain.callers import SYSTEM
 from tests.system.conftest import PATIENCE_S, Installation, pages, review_together
 from tests.system.test_models import eventually
 from tests.trained import Artifacts, documents

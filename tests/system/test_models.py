@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.predictor import SetPredictor
+from setwise.models.predictor import SetPredictor
 from tests.system.conftest import Installation, Server
 from tests.trained import Artifacts, documents
 

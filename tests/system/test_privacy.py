@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from service.domain.people import SYSTEM, Role
+from setwise.service.domain.callers import SYSTEM, Role
 from tests.edge import PASSWORD
 from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.people import SYSTEM
+from setwise.service.domain.callers import SYSTEM
 from tests.system.conftest import SETWISE, Installation, pages, review_together
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.data]
@@ -23,8 +23,8 @@ Z = 2.576  # standard deviations of a two-sided bound of 99 %
 @pytest.fixture(scope="module")
 def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train on the training part; the penalty is given, since choosing it takes longest."""
-    from models.corpus.datasets import read_dataset  # noqa: PLC0415 -- seconds to import
-    from models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
+    from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- seconds to import
+    from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
     folder = tmp_path_factory.mktemp("reuters") / "artifact"
     options = TrainingOptions(preset="paper", calibrator="boosted-logistic", n_folds=3, alpha=3e-6)

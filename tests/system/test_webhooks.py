@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from service.domain.delivery import DeliveryState, EndpointChange
-from service.domain.people import SYSTEM
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from tests.ports import held_port
 from tests.receiver import Receiver
 from tests.system.conftest import Installation, Server, pages

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets, concatenate, merge
+from setwise.models.sets.candidates import CandidateSets, concatenate, merge
 
 
 def candidates(documents, n_labels=6, source=1):

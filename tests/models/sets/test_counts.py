@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from models.sets.counts import LabelSetCounts
-from models.sets.search import k_best_sets
+from setwise.models.sets.counts import LabelSetCounts
+from setwise.models.sets.search import k_best_sets
 
 
 @pytest.mark.parametrize("seed", range(10))

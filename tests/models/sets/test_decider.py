@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from models.sets.candidates import SOURCE_MARGINALS, SOURCE_RULE, RaggedSets
-from models.sets.decider import (
+from setwise.models.sets.candidates import SOURCE_MARGINALS, SOURCE_RULE, RaggedSets
+from setwise.models.sets.decider import (
     SetDecider,
     admit,
     announced_order,
@@ -17,18 +17,18 @@ from models.sets.decider import (
     normalise,
     voted_sets,
 )
-from models.sets.decisions import (
+from setwise.models.sets.decisions import (
     ExpectedF1,
     LabelMajority,
     LabelThresholds,
     Posterior,
     SharedThreshold,
 )
-from models.sets.evidence import Evidence
-from models.sets.reranker import SetReranker
-from models.sets.search import k_best_sets
-from models.sets.sources import MarginalCandidates
-from models.sets.votes import SeenSets, SetVotes, find_strongest
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.reranker import SetReranker
+from setwise.models.sets.search import k_best_sets
+from setwise.models.sets.sources import MarginalCandidates
+from setwise.models.voters.votes import SeenSets, SetVotes, find_strongest
 
 P = np.array([[0.6, 0.45, 0.4], [0.1, 0.95, 0.2]])
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from models.sets.candidates import CandidateSets
-from models.sets.decisions import (
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.decisions import (
     OBJECTIVES,
     ExpectedF1,
     LabelMajority,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.sets.candidates import CandidateSets
-from models.sets.f_measure import maximise_expected_f1, maximise_from_sized_marginals
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.f_measure import maximise_expected_f1, maximise_from_sized_marginals
 
 
 def every_set(n_labels: int) -> np.ndarray:

@@ -8,16 +8,11 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from models.sets.evidence import Evidence
-from models.sets.features import (
-    GROUPS,
-    PriorFeatures,
-    SetFeatures,
-    concatenate_tables,
-)
-from models.sets.search import k_best_sets
-from models.sets.voters import VOTERS
-from models.sets.votes import SetVotes, find_seen_sets
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.features import GROUPS, PriorFeatures, SetFeatures, concatenate_tables
+from setwise.models.sets.search import k_best_sets
+from setwise.models.voters.voters import VOTERS
+from setwise.models.voters.votes import SetVotes, find_seen_sets
 
 Y = csr_array(np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1], [0, 0, 0]], dtype=np.uint8))
 X = csr_array(np.eye(4, dtype=np.float32))

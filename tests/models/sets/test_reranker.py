@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.sets.candidates import CandidateSets
-from models.sets.evidence import Evidence
-from models.sets.reranker import SetReranker, rank_by
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.reranker import SetReranker, rank_by
 
 FEW = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.sets.candidates import SOURCE_MARGINALS
-from models.sets.search import MAX_CANDIDATES, PROBABILITY_FLOOR, k_best_sets
+from setwise.models.sets.candidates import SOURCE_MARGINALS
+from setwise.models.sets.search import MAX_CANDIDATES, PROBABILITY_FLOOR, k_best_sets
 
 # Values that tie, that are exact and that are ordinary.
 PROBABILITIES = st.one_of(

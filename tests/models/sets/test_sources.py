@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
-from models.sets.evidence import Evidence
-from models.sets.sources import MarginalCandidates
+from setwise.models.sets.evidence import Evidence
+from setwise.models.sets.sources import MarginalCandidates
 
 X = csr_array(np.eye(2, dtype=np.float32))
 

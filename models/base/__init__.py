@@ -1,1 +1,0 @@
-"""Marginals and joints of labels."""

@@ -1,0 +1,1 @@
+"""Confidence that the whole set is right, and answers of noisy annotators."""

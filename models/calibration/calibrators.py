@@ -1,0 +1,388 @@
+"""Set calibrators: from features of a predicted set to the probability that all of it is right.
+
+All share one protocol, so that each can stand in for another and be compared.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.calibration.trees import CompiledTrees
+from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.sets.features import Arrays, SetFeatureTable
+from setwise.models.storage.state import check_ragged, checked_array
+
+Objective = Literal["squared", "logistic", "softmax"]
+
+# Gradient and curvature of a loss at given margins; the second argument is XGBoost's own.
+_Gradient = Callable[[NDArray[np.float32], object], tuple[NDArray[Any], NDArray[Any]]]
+
+
+class SetCalibrator(Protocol):
+    """Maps candidate sets to confidences in [0, 1]; fitted on rows its base model never saw."""
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from sets and whether each was right (0/1, or a share), shape (n_sets,)."""
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the confidence of each set, shape (n_sets,), in [0, 1]."""
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted calibrator."""
+
+
+def check_outcomes(
+    table: SetFeatureTable, correct: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Check and return outcomes and weights, one a row.
+
+    Raises
+    ------
+    ValueError
+        If they do not suit the table, are not finite, or no weight is positive.
+    """
+    outcome = np.asarray(correct, dtype=np.float64)
+    weight = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
+    if outcome.shape != (len(table),) or weight.shape != (len(table),):
+        raise ValueError(
+            f"a table of {len(table)} sets needs as many outcomes and weights, "
+            f"not {outcome.shape} and {weight.shape}"
+        )
+    if not (np.isfinite(outcome).all() and np.isfinite(weight).all()):
+        raise ValueError("outcomes and weights must be finite")
+    if (weight < 0).any() or not weight.sum() > 0:
+        raise ValueError("weights must not be negative, and one must be positive")
+    return outcome, weight
+
+
+class UncalibratedSets(BaseEstimator):
+    """Takes the set's probability under independent labels at its word."""
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Check the rows and learn nothing."""
+        check_outcomes(table, correct, sample_weight)
+        return self
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the column ``score``."""
+        return table.column("score")
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return an empty state."""
+        return {}, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
+        """Rebuild the calibrator."""
+        return cls()
+
+
+class IsotonicSets(BaseEstimator):
+    """One isotonic curve from score to confidence, whatever the set (thesis, section 4.4)."""
+
+    curve_: IsotonicCurve
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the curve on the sets' scores."""
+        outcome, weight = check_outcomes(table, correct, sample_weight)
+        self.curve_ = IsotonicCurve.fit(table.column("score"), outcome, weight)
+        return self
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the curve's value at each score."""
+        _require(self, "curve_")
+        return np.clip(self.curve_(table.column("score")), 0.0, 1.0)
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the knots of the curve."""
+        return {"x": self.curve_.x, "y": self.curve_.y}, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # all state is arrays
+        """Rebuild the calibrator from its knots."""
+        calibrator = cls()
+        x = checked_array(arrays, "x", np.float64, (None,))
+        calibrator.curve_ = IsotonicCurve.from_knots(
+            x, checked_array(arrays, "y", np.float64, x.shape)
+        )
+        return calibrator
+
+
+class CardinalityIsotonicSets(BaseEstimator):
+    """One isotonic curve for each cardinality (thesis, section 4.4).
+
+    Parameters
+    ----------
+    min_rows : int, default 20
+        A cardinality seen less often shares the curve of all such rare cardinalities, or of all
+        rows where these are too few as well.
+    """
+
+    def __init__(self, min_rows: int = 20) -> None:
+        self.min_rows = min_rows
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the curves on the sets' scores."""
+        outcome, weight = check_outcomes(table, correct, sample_weight)
+        score, sizes = table.column("score"), table.sizes
+        used = weight > 0
+        seen, counts = np.unique(sizes[used], return_counts=True)
+        frequent = seen[counts >= self.min_rows]
+        rest = ~np.isin(sizes, frequent)
+        if np.count_nonzero(rest & used) < self.min_rows:
+            rest = np.ones(len(table), dtype=bool)
+        self.cardinalities_ = np.concatenate([[-1], frequent]).astype(np.int64)
+        self.curves_ = [
+            IsotonicCurve.fit(score[rows], outcome[rows], weight[rows])
+            for rows in [rest, *(sizes == size for size in frequent)]
+        ]
+        return self
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the value at each score of the curve for the set's cardinality."""
+        _require(self, "curves_")
+        score, sizes = table.column("score"), table.sizes
+        out = self.curves_[0](score)
+        for size, curve in zip(self.cardinalities_[1:], self.curves_[1:], strict=True):
+            rows = sizes == size
+            out[rows] = curve(score[rows])
+        return np.clip(out, 0.0, 1.0)
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the knots of all curves; cardinality -1 stands for the rare ones."""
+        lengths = [len(curve.x) for curve in self.curves_]
+        return {
+            "cardinalities": self.cardinalities_,
+            "indptr": np.cumsum([0, *lengths], dtype=np.int64),
+            "x": np.concatenate([curve.x for curve in self.curves_]),
+            "y": np.concatenate([curve.y for curve in self.curves_]),
+        }, {"min_rows": self.min_rows}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the calibrator from its knots."""
+        calibrator = cls(int(settings["min_rows"]))
+        calibrator.cardinalities_ = checked_array(arrays, "cardinalities", np.int64, (None,))
+        n_curves = len(calibrator.cardinalities_)
+        bounds = checked_array(arrays, "indptr", np.int64, (n_curves + 1,))
+        x = checked_array(arrays, "x", np.float64, (None,))
+        y = checked_array(arrays, "y", np.float64, x.shape)
+        check_ragged("indptr", bounds, len(x), least=1)
+        if n_curves == 0:
+            raise ValueError("there is no curve")
+        calibrator.curves_ = [
+            IsotonicCurve.from_knots(x[start:end], y[start:end]) for start, end in pairwise(bounds)
+        ]
+        return calibrator
+
+
+class BoostedSets(BaseEstimator):
+    """Gradient-boosted trees on all set features and label indicators (thesis, section 4.5).
+
+    Parameters
+    ----------
+    objective : {"squared", "logistic"}, default "squared"
+        ``"squared"`` minimises the Brier score and clips the sum of trees to [0, 1] (GB-MSE);
+        ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL). ``"softmax"`` is that of
+        `setwise.models.calibration.group_softmax.SoftmaxSets`.
+    n_trees, max_leaves, learning_rate : int, int, float
+        Size and shrinkage of the ensemble.
+    monotone : bool, default True
+        Whether confidence may only rise with the columns that the table calls monotone.
+    min_child_weight : float, default 5
+        Least sum of curvatures in a leaf.
+    reg_lambda : float, default 1
+        L2 penalty of leaf values.
+    max_rows : int, default 300,000
+        Rows to learn from. Of more, these many are drawn at random: a few hundred leaves know no
+        use for them, and time and memory grow with them.
+    random_state : int, default 0
+
+    Attributes
+    ----------
+    trees_ : CompiledTrees
+    model_ : dict
+        XGBoost's JSON document of the same trees.
+
+    Notes
+    -----
+    The fit uses one thread, because sums over several would depend on their number.
+    """
+
+    trees_: CompiledTrees
+    model_: dict[str, Any]
+
+    def __init__(
+        self,
+        objective: Objective = "squared",
+        n_trees: int = 100,
+        max_leaves: int = 10,
+        learning_rate: float = 0.1,
+        *,
+        monotone: bool = True,
+        min_child_weight: float = 5.0,
+        reg_lambda: float = 1.0,
+        max_rows: int = 300_000,
+        random_state: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.n_trees = n_trees
+        self.max_leaves = max_leaves
+        self.learning_rate = learning_rate
+        self.monotone = monotone
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.max_rows = max_rows
+        self.random_state = random_state
+
+    def fit(
+        self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Boost ``n_trees`` trees.
+
+        Raises
+        ------
+        ValueError
+            If the objective is unknown, or outcomes or weights do not suit the table.
+        """
+        outcome, weight = check_outcomes(table, correct, sample_weight)
+        if len(table) > self.max_rows:
+            used = np.flatnonzero(weight)
+            draw = np.random.default_rng(self.random_state)
+            drawn = np.sort(draw.choice(used, min(self.max_rows, len(used)), replace=False))
+            table, outcome, weight = table.take(drawn), outcome[drawn], weight[drawn]
+        mean = float(np.average(outcome, weights=weight))
+        if self.objective == "squared":
+            start = {"objective": "reg:squarederror", "base_score": mean}
+        elif self.objective == "logistic":
+            edge = 0.5 / (weight.sum() + 1.0)
+            start = {"objective": "binary:logistic", "base_score": np.clip(mean, edge, 1 - edge)}
+        else:
+            raise ValueError(f"objective must be 'squared' or 'logistic', not {self.objective!r}")
+        self._boost(start, table, outcome, weight)
+        return self
+
+    def _boost(
+        self,
+        objective: Mapping[str, Any],
+        table: SetFeatureTable,
+        outcome: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        gradient: _Gradient | None = None,
+        *,
+        n_trees: int | None = None,
+    ) -> None:
+        import xgboost  # noqa: PLC0415  # two seconds that loading and predicting never need
+
+        signs = table.monotone if self.monotone else (0,) * len(table.names)
+        parameters = {
+            **objective,
+            "tree_method": "hist",
+            "grow_policy": "lossguide",
+            "max_depth": 0,
+            "max_leaves": self.max_leaves,
+            "learning_rate": self.learning_rate,
+            "min_child_weight": self.min_child_weight,
+            "reg_lambda": self.reg_lambda,
+            "monotone_constraints": str((*signs, *(0,) * table.n_labels)),
+            "seed": self.random_state,
+            "nthread": 1,
+            "verbosity": 0,
+        }
+        rows = xgboost.DMatrix(table.to_csr(), label=outcome, weight=weight, nthread=1)
+        rounds = self.n_trees if n_trees is None else n_trees
+        booster = xgboost.train(parameters, rows, num_boost_round=rounds, obj=gradient)
+        self._adopt(json.loads(booster.save_raw("json")), len(table.names), table.n_labels)
+
+    def _adopt(self, model: dict[str, Any], n_dense: int, n_labels: int) -> None:
+        self.model_ = model
+        self.shape_ = (n_dense, n_labels)
+        self.trees_ = CompiledTrees.from_xgboost(model, n_dense, n_labels)
+
+    def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
+        """Return the confidence of each set."""
+        return self._confidence(table, None)
+
+    def staged_predict(
+        self, table: SetFeatureTable, stages: Sequence[int]
+    ) -> list[NDArray[np.float64]]:
+        """Return the confidences after each of these numbers of trees."""
+        return [self._confidence(table, n_trees) for n_trees in stages]
+
+    def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
+        margin = self._margin(table, n_trees)
+        if self.objective == "squared":
+            return np.clip(margin, 0.0, 1.0)
+        return 1.0 / (1.0 + np.exp(-np.clip(margin, -30.0, 30.0)))  # exp stays finite
+
+    def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
+        _require(self, "trees_")
+        if (table.dense.shape[1], table.n_labels) != self.shape_:
+            raise ValueError(
+                f"a table of {table.dense.shape[1]} columns and {table.n_labels} labels does not "
+                f"suit a calibrator fitted on {self.shape_[0]} and {self.shape_[1]}"
+            )
+        return self.trees_.margin(table, n_trees)
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the parameters and, under ``xgboost``, XGBoost's document of the trees."""
+        settings = {"parameters": self.get_params(), "shape": list(self.shape_)}
+        return {}, {**settings, "xgboost": self.model_}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the trees are a document
+        """Rebuild the calibrator without importing XGBoost."""
+        calibrator = cls(**settings["parameters"])
+        n_dense, n_labels = settings["shape"]
+        calibrator._adopt(settings["xgboost"], int(n_dense), int(n_labels))  # own class
+        return calibrator
+
+
+class TreeSets(BoostedSets):
+    """A single regression tree on all set features (thesis, Table 4.1).
+
+    Parameters
+    ----------
+    max_leaves : int, default 50
+    min_child_weight : float, default 20
+        Least weight in a leaf.
+    random_state : int, default 0
+    """
+
+    def __init__(
+        self, max_leaves: int = 50, *, min_child_weight: float = 20.0, random_state: int = 0
+    ) -> None:
+        # One unshrunken, unpenalised boosting step: each leaf holds the mean of its rows.
+        super().__init__(
+            "squared",
+            n_trees=1,
+            max_leaves=max_leaves,
+            learning_rate=1.0,
+            monotone=False,
+            min_child_weight=min_child_weight,
+            reg_lambda=0.0,
+            random_state=random_state,
+        )
+
+
+def _require(estimator: BaseEstimator, attribute: str) -> None:
+    if not hasattr(estimator, attribute):
+        raise NotFittedError(f"{type(estimator).__name__} must be fitted before it predicts")

@@ -1,0 +1,457 @@
+r"""A correction of a model's own confidences, learnt from what became of its predictions.
+
+Whoever reviewed a prediction left behind, in a service's records, the announced label set, the
+confidences and scores of its candidates, and whether the set was right; the document itself may be
+gone. From these alone a margin is corrected: with own confidence :math:`c` of the announced set
+
+.. math:: c' = \sigma\Bigl(\operatorname{logit} c + b + w^\top x + \sum_{l \in y} u_l\Bigr),
+
+where :math:`x` are a few columns (`COLUMNS`) and :math:`u_l` belongs to a label of the set, so that
+sets with a label that has begun to fail lose confidence wherever they stand. Penalties draw ``w``
+and ``u`` to 0, that is to the model's own word: few answers change little. The likelihood is that
+of noisy answers (`setwise.models.calibration.losses.ForwardLoss`).
+
+The announced set stays the same. Other candidates share what it leaves to them in the old
+proportions, so confidences that summed to at most one still do.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+
+from setwise.models.calibration.losses import ForwardLoss, checked_rates
+from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
+from setwise.models.storage.state import checked_array
+
+Floats = NDArray[np.float64]
+
+COLUMNS = ("confidence", "score", "runner-up", "rest", "size")
+"""What is read beside the labels: logits of the own confidence, the score, the likeliest other
+candidate and what no candidate accounts for; and the number of labels."""
+
+PENALTY = 5.0
+"""Of a standardised column's weight, in rows."""
+
+LABEL_PENALTY = 20.0
+"""Of a label's weight, in rows: most labels are rare."""
+
+_EDGE = 1e-6  # bounds logits
+_LARGEST_SIZE = 20.0  # of a set, as a column: more labels say no more
+_STEPS = 500  # of L-BFGS; some thirty are usual
+
+
+@dataclass(frozen=True, eq=False)
+class AnnouncedSets:
+    """What is known of announced label sets when their documents are gone.
+
+    Attributes
+    ----------
+    confidence : float64 ndarray of shape (n,)
+        The model's own, in [0, 1].
+    score : float64 ndarray of shape (n,)
+        The model's probability of the set before any calibration, in [0, 1].
+    runner_up : float64 ndarray of shape (n,)
+        Largest own confidence among the other candidates; 0 without one.
+    rest : float64 ndarray of shape (n,)
+        What the confidences of all candidates leave to 1, at least 0.
+    sets : RaggedSets
+        The announced sets; set ``i`` belongs to row ``i``.
+    n_labels : int
+    """
+
+    confidence: Floats
+    score: Floats
+    runner_up: Floats
+    rest: Floats
+    sets: RaggedSets
+    n_labels: int
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    @classmethod
+    def of(cls, candidates: CandidateSets, confidence: ArrayLike) -> Self:
+        """Read them from a model's candidates, the announced one first in each document.
+
+        Parameters
+        ----------
+        candidates : CandidateSets
+            At least one a document.
+        confidence : array-like of shape (n_sets,)
+            The model's own.
+
+        Raises
+        ------
+        ValueError
+            If a document has no candidate, or lengths differ.
+        """
+        # Not every calibrator stays inside [0, 1], and rounding leaves it.
+        own = np.clip(np.asarray(confidence, dtype=np.float64), 0.0, 1.0)
+        bounds = candidates.doc_indptr
+        if own.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
+            raise ValueError("every document needs a candidate, and every candidate a confidence")
+        first = bounds[:-1]
+        rows = np.arange(candidates.n_documents + 1, dtype=np.int64)
+        sets = candidates.take(first, rows).sets
+        runner_up, rest = _others(bounds, own)
+        return cls(
+            own[first],
+            np.minimum(np.exp(candidates.log_score[first]), 1.0),
+            runner_up,
+            rest,
+            sets,
+            candidates.n_labels,
+        )
+
+    def take(self, rows: NDArray[np.integer]) -> Self:
+        """Return these rows."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        return type(self)(
+            self.confidence[chosen],
+            self.score[chosen],
+            self.runner_up[chosen],
+            self.rest[chosen],
+            RaggedSets(*gather(self.sets, chosen)),
+            self.n_labels,
+        )
+
+    def beside(self, others: Self) -> Self:
+        """Return these rows and others below them.
+
+        Raises
+        ------
+        ValueError
+            If they count other labels.
+        """
+        if self.n_labels != others.n_labels:
+            raise ValueError("rows of models with different labels cannot stand together")
+        bounds = np.concatenate([self.sets.indptr, self.sets.indptr[-1] + others.sets.indptr[1:]])
+        labels = np.concatenate([self.sets.labels, others.sets.labels])
+        return type(self)(
+            np.concatenate([self.confidence, others.confidence]),
+            np.concatenate([self.score, others.score]),
+            np.concatenate([self.runner_up, others.runner_up]),
+            np.concatenate([self.rest, others.rest]),
+            RaggedSets(bounds, labels),
+            self.n_labels,
+        )
+
+    def columns(self) -> Floats:
+        """Return `COLUMNS`, shape (n, 5)."""
+        sizes = np.minimum(np.diff(self.sets.indptr), _LARGEST_SIZE)
+        parts = (self.confidence, self.score, self.runner_up, self.rest)
+        return np.column_stack([*(logit(_inside(part)) for part in parts), sizes])
+
+    def indicators(self) -> csr_array:
+        """Return the labels of each set, shape (n, n_labels)."""
+        ones = np.ones(len(self.sets.labels))
+        shape = (len(self), self.n_labels)
+        return csr_array((ones, self.sets.labels, self.sets.indptr), shape=shape)
+
+
+class Answers(NamedTuple):
+    """What people or later events said of announced sets.
+
+    Attributes
+    ----------
+    agreed : float64 ndarray of shape (n,)
+        1 where the answer is the announced set, else 0.
+    weight : float64 ndarray of shape (n,)
+        Positive; `setwise.models.calibration.sampling.inclusion_weights`, for instance.
+    alpha, beta : float64 ndarray of shape (n,)
+        Noise rates of each answer.
+    """
+
+    agreed: Floats
+    weight: Floats
+    alpha: Floats
+    beta: Floats
+
+    @classmethod
+    def of(
+        cls,
+        agreed: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        alpha: ArrayLike = 0.0,
+        beta: ArrayLike = 0.0,
+    ) -> Self:
+        """Check answers; see the attributes.
+
+        Raises
+        ------
+        ValueError
+            If lengths differ, a value is out of range, or ``alpha + beta`` reaches 1.
+        """
+        v = np.asarray(agreed, dtype=np.float64)
+        w = np.ones(len(v)) if weight is None else np.asarray(weight, dtype=np.float64)
+        if v.ndim != 1 or w.shape != v.shape:
+            raise ValueError(f"answers and weights must be two lists of one length, not {w.shape}")
+        if not np.all((v == 0) | (v == 1)):
+            raise ValueError("an answer is 0 or 1")
+        if not np.all((w > 0) & np.isfinite(w)):
+            raise ValueError("every answer needs a positive, finite weight")
+        alphas, betas = checked_rates(alpha, beta, len(v))
+        return cls(v, w, np.array(alphas), np.array(betas))
+
+    def take(self, rows: NDArray[np.integer]) -> "Answers":
+        """Return these rows."""
+        return Answers(*(part[rows] for part in self))
+
+    def beside(self, others: "Answers") -> "Answers":
+        """Return these rows and others below them."""
+        return Answers(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """The correction, fitted.
+
+    Attributes
+    ----------
+    intercept : float
+    weights : float64 ndarray of shape (5,)
+        Of `COLUMNS`, not standardised.
+    label_weights : float64 ndarray of shape (n_labels,)
+    """
+
+    intercept: float
+    weights: Floats
+    label_weights: Floats
+
+    @classmethod
+    def identity(cls, n_labels: int) -> Self:
+        """Return the correction that corrects nothing."""
+        return cls(0.0, np.zeros(len(COLUMNS)), np.zeros(n_labels))
+
+    @classmethod
+    def fit(
+        cls,
+        sets: AnnouncedSets,
+        answers: Answers,
+        *,
+        always: tuple[AnnouncedSets, Answers] | None = None,
+        penalty: float = PENALTY,
+        label_penalty: float = LABEL_PENALTY,
+    ) -> Self:
+        """Find the most likely correction under the penalties, by L-BFGS.
+
+        Weights are scaled so that they sum to the number of equal rows that they are worth (Kish):
+        a penalty always stands for so many rows.
+
+        Parameters
+        ----------
+        sets : AnnouncedSets
+            At least one row.
+        answers : Answers
+        always : tuple of AnnouncedSets and Answers, optional
+            Rows beside these, whose weights are in rows already.
+        penalty, label_penalty : float
+
+        Raises
+        ------
+        ValueError
+            If there is no row or lengths differ.
+
+        References
+        ----------
+        .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines", 1999, for a logistic
+           correction of a score; the offset, the noise and the labels are additions.
+        """
+        if len(sets) == 0 or len(sets) != len(answers.agreed):
+            raise ValueError(
+                f"{len(sets)} sets and {len(answers.agreed)} answers: give as many of both, not 0"
+            )
+        worth = answers.weight * (answers.weight.sum() / (answers.weight @ answers.weight))
+        if always is not None:
+            sets, answers = sets.beside(always[0]), answers.beside(always[1])
+            worth = np.concatenate([worth, always[1].weight])
+        loss = ForwardLoss(answers.alpha, answers.beta)
+        columns, labels = sets.columns(), sets.indicators()
+        offset, n_columns = columns[:, 0], columns.shape[1]
+        mean = np.average(columns, axis=0, weights=worth)
+        spread = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=worth))
+        scale = np.where(spread > _EDGE, spread, 1.0)
+        design = (columns - mean) / scale
+        shrink = np.concatenate(
+            [np.full(n_columns, penalty), np.full(sets.n_labels, label_penalty)]
+        )
+
+        def objective(parameters: Floats) -> tuple[float, Floats]:
+            w, u = parameters[1 : 1 + n_columns], parameters[1 + n_columns :]
+            margin = offset + parameters[0] + design @ w + labels @ u
+            slope = worth * loss.gradient(margin, answers.agreed)
+            own = shrink * parameters[1:]
+            value = worth @ loss.value(margin, answers.agreed) + 0.5 * own @ parameters[1:]
+            back = np.concatenate([design.T @ slope, labels.T @ slope]) + own
+            return float(value), np.concatenate([[slope.sum()], back])
+
+        found = optimize.minimize(
+            objective,
+            np.zeros(1 + len(shrink)),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": _STEPS},
+        ).x
+        weights = found[1 : 1 + n_columns] / scale
+        return cls(float(found[0] - weights @ mean), weights, found[1 + n_columns :].copy())
+
+    def predict(self, sets: AnnouncedSets) -> Floats:
+        """Return the corrected confidence of announced sets, shape (n,)."""
+        columns = sets.columns()
+        margin = columns[:, 0] + self.intercept + columns @ self.weights
+        return np.asarray(expit(margin + sets.indicators() @ self.label_weights))
+
+    def correct(self, candidates: CandidateSets, confidence: Floats) -> Floats:
+        """Return the corrected confidences of all candidates, in compiled code.
+
+        Parameters
+        ----------
+        candidates : CandidateSets
+            The announced one first in each document.
+        confidence : float64 ndarray of shape (n_sets,)
+            The model's own.
+        """
+        correction = _Correction(self.intercept, self.weights, self.label_weights)
+        return _correct(
+            candidates.doc_indptr, candidates.sets, candidates.log_score, confidence, correction
+        )
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and settings."""
+        arrays = {"weights": self.weights, "label_weights": self.label_weights}
+        return arrays, {"intercept": self.intercept, "columns": list(COLUMNS)}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the correction.
+
+        Raises
+        ------
+        ValueError
+            If it reads other columns, or an array does not fit.
+        """
+        if tuple(settings["columns"]) != COLUMNS:
+            raise ValueError(f"it reads {settings['columns']}, not {COLUMNS}")
+        intercept = float(settings["intercept"])
+        if not np.isfinite(intercept):
+            raise ValueError("the intercept is not finite")
+        return cls(
+            intercept,
+            checked_array(arrays, "weights", np.float64, (len(COLUMNS),)),
+            checked_array(arrays, "label_weights", np.float64, (None,)),
+        )
+
+
+def cross_fit(
+    sets: AnnouncedSets,
+    answers: Answers,
+    folds: NDArray[np.integer],
+    *,
+    always: tuple[AnnouncedSets, Answers] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Floats:
+    """Return for each row the confidence of a correction that was fitted without its fold.
+
+    Parameters
+    ----------
+    sets : AnnouncedSets
+    answers : Answers
+    folds : int ndarray of shape (n,)
+        Rows of one document belong together.
+    always : tuple of AnnouncedSets and Answers, optional
+        Rows that every fit may learn from, and none is asked of.
+    progress : callable, optional
+        Told, before each fit, its number from 1 and how many there are.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two folds.
+    """
+    names = np.unique(folds)
+    if len(names) < 2:
+        raise ValueError("cross-fitting needs at least two folds")
+    confidence = np.empty(len(sets))
+    for number, name in enumerate(names, start=1):
+        if progress is not None:
+            progress(number, len(names))
+        inside, outside = np.flatnonzero(folds == name), np.flatnonzero(folds != name)
+        fitted = Recalibration.fit(sets.take(outside), answers.take(outside), always=always)
+        confidence[inside] = fitted.predict(sets.take(inside))
+    return confidence
+
+
+def _inside(share: Floats) -> Floats:
+    return np.clip(share, _EDGE, 1.0 - _EDGE)
+
+
+def _others(bounds: NDArray[np.int64], own: Floats) -> tuple[Floats, Floats]:
+    """Return the largest other confidence and what all leave to 1, for each document."""
+    first = bounds[:-1]
+    others = own.copy()
+    others[first] = 0.0
+    total = np.add.reduceat(own, first)
+    return np.maximum.reduceat(others, first), np.clip(1.0 - total, 0.0, 1.0)
+
+
+class _Correction(NamedTuple):
+    """A recalibration as compiled code takes it."""
+
+    intercept: float
+    weights: Floats
+    label_weights: Floats
+
+
+@njit(cache=True, nogil=True)
+def _logit(share: float) -> float:  # pragma: no cover - compiled
+    inside = min(max(share, _EDGE), 1.0 - _EDGE)
+    return float(np.log(inside / (1.0 - inside)))
+
+
+@njit(cache=True, nogil=True)
+def _correct(
+    doc_indptr: NDArray[np.int64],
+    sets: RaggedSets,
+    log_score: Floats,
+    own: Floats,
+    correction: _Correction,
+) -> Floats:  # pragma: no cover - compiled
+    set_indptr, weights = sets.indptr, correction.weights
+    corrected = own.copy()
+    for i in range(len(doc_indptr) - 1):
+        first, last = doc_indptr[i], doc_indptr[i + 1]
+        if first == last:
+            continue
+        runner_up, total = 0.0, own[first]
+        for s in range(first + 1, last):
+            runner_up = max(runner_up, own[s])
+            total += own[s]
+        rest = min(max(1.0 - total, 0.0), 1.0)
+        size = min(float(set_indptr[first + 1] - set_indptr[first]), _LARGEST_SIZE)
+        margin = _logit(own[first])
+        margin += (
+            correction.intercept
+            + weights[0] * margin
+            + weights[1] * _logit(np.exp(log_score[first]))
+            + weights[2] * _logit(runner_up)
+            + weights[3] * _logit(rest)
+            + weights[4] * size
+        )
+        for place in range(set_indptr[first], set_indptr[first + 1]):
+            margin += correction.label_weights[sets.labels[place]]
+        now = 1.0 / (1.0 + np.exp(-margin))
+        share = (1.0 - now) / max(1.0 - own[first], _EDGE)
+        corrected[first] = now
+        for s in range(first + 1, last):
+            # Where own confidences sum to more than one, none may pass what is left, nor shrink
+            # because nothing was corrected.
+            corrected[s] = min(own[s] * share, max(own[s], 1.0 - now))
+    return corrected

@@ -1,0 +1,442 @@
+"""Set calibrators that learn from noisy answers, and the rule that picks one."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
+from setwise.models.calibration.losses import (
+    AnnotatorTreeSurrogate,
+    ForwardLoss,
+    LogisticSurrogate,
+    NoisyLoss,
+    UniformTreeSurrogate,
+    checked_rates,
+    shifted_target,
+)
+from setwise.models.calibration.sampling import effective_rows
+from setwise.models.sets.features import Arrays, SetFeatureTable
+from setwise.models.storage.state import checked_array
+
+Floats = NDArray[np.float64]
+
+LossName = Literal["forward", "backward", "uniform", "annotator"]
+_LOSSES: dict[str, type[ForwardLoss | LogisticSurrogate]] = {
+    "forward": ForwardLoss,
+    "backward": LogisticSurrogate,
+    "uniform": UniformTreeSurrogate,  # Algorithm 4.3
+    "annotator": AnnotatorTreeSurrogate,  # Algorithm 4.4
+}
+
+FEW_ROWS = 3000
+"""Effective rows below which trees learn less than a linear margin does."""
+
+_STEPS = 500  # of L-BFGS; some fifty are usual
+_STAGE = 15  # trees between two looks at the rows set aside
+_FIRST_TREES = 200
+_LARGEST_STEP = 1.0  # of a leaf, before shrinkage: information may be tiny where gradients are not
+_LEAST_CURVATURE = 1e-6
+_LARGEST_MARGIN = 30.0  # exp stays finite
+_LEAST_SCORE = 1e-6  # bounds the logit of a score
+
+
+def _start(agreed: Floats, weight: Floats, alpha: Floats, beta: Floats) -> float:
+    """Return the confidence that suits all rows alike, strictly inside (0, 1)."""
+    edge = 0.5 / (weight.sum() + 1.0)
+    share = np.average(shifted_target(agreed, alpha, beta), weights=weight)
+    return float(np.clip(share, edge, 1.0 - edge))
+
+
+class RobustLogisticSets(BaseEstimator):
+    """A linear margin over set features and label indicators, fitted on noisy answers.
+
+    Columns are standardised; the score enters also as its logit. Label indicators are shrunk more,
+    because most labels are rare.
+
+    Parameters
+    ----------
+    loss : {"forward", "backward"}, default "forward"
+        See `setwise.models.calibration.losses`.
+    penalty : float, default 1
+        L2 penalty of dense coefficients, in units of rows.
+    label_penalty : float, default 30
+        L2 penalty of the labels' coefficients.
+
+    Attributes
+    ----------
+    coefficients_ : float64 ndarray of shape (n_dense + 1 + n_labels,)
+        Of the standardised columns, the logit of the score, and the labels.
+    intercept_ : float
+    """
+
+    coefficients_: Floats
+
+    def __init__(
+        self, loss: LossName = "forward", *, penalty: float = 1.0, label_penalty: float = 30.0
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.label_penalty = label_penalty
+
+    def fit(
+        self,
+        table: SetFeatureTable,
+        correct: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        alpha: ArrayLike = 0.0,
+        beta: ArrayLike = 0.0,
+    ) -> Self:
+        """Minimise the penalised loss by L-BFGS.
+
+        Parameters
+        ----------
+        table : SetFeatureTable
+        correct : array-like of shape (n_sets,)
+            1 where the answer equals the set, else 0.
+        sample_weight : array-like of shape (n_sets,), optional
+            Such as `setwise.models.calibration.sampling.inclusion_weights`.
+        alpha, beta : float or array-like of shape (n_sets,)
+            Noise rates of the answers.
+
+        Raises
+        ------
+        ValueError
+            If arguments do not suit the table, or ``alpha + beta`` reaches 1.
+        """
+        agreed, weight = check_outcomes(table, correct, sample_weight)
+        alphas, betas = checked_rates(alpha, beta, len(table))
+        loss = _LOSSES[self.loss](alphas, betas)
+        dense = _columns(table)
+        self.mean_ = np.average(dense, axis=0, weights=weight)
+        spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
+        self.scale_ = np.where(spread > 1e-9, spread, 1.0)
+        self.n_labels_ = table.n_labels
+        design, labels = (dense - self.mean_) / self.scale_, _labels(table)
+        n_dense = design.shape[1]
+        shrink = np.concatenate(
+            [np.full(n_dense, self.penalty), np.full(table.n_labels, self.label_penalty)]
+        )
+
+        def objective(parameters: Floats) -> tuple[float, Floats]:
+            intercept, w = parameters[0], parameters[1:]
+            margin = intercept + design @ w[:n_dense] + labels @ w[n_dense:]
+            slope = weight * loss.gradient(margin, agreed)
+            value = weight @ loss.value(margin, agreed) + 0.5 * shrink @ w**2
+            back = np.concatenate([design.T @ slope, labels.T @ slope]) + shrink * w
+            return float(value), np.concatenate([[slope.sum()], back])
+
+        first = np.zeros(1 + len(shrink))
+        first[0] = logit(_start(agreed, weight, alphas, betas))
+        found = optimize.minimize(
+            objective, first, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}
+        )
+        self.intercept_, self.coefficients_ = float(found.x[0]), found.x[1:]
+        return self
+
+    def predict(self, table: SetFeatureTable) -> Floats:
+        """Return the confidence of each set."""
+        check_is_fitted(self, "coefficients_")
+        dense = _columns(table)
+        if dense.shape[1] != len(self.mean_) or table.n_labels != self.n_labels_:
+            raise ValueError(
+                f"a table of {dense.shape[1] - 1} columns and {table.n_labels} labels does not "
+                f"suit a calibrator fitted on {len(self.mean_) - 1} and {self.n_labels_}"
+            )
+        n_dense = len(self.mean_)
+        margin = (
+            self.intercept_
+            + ((dense - self.mean_) / self.scale_) @ self.coefficients_[:n_dense]
+            + _labels(table) @ self.coefficients_[n_dense:]
+        )
+        return np.asarray(expit(np.clip(margin, -_LARGEST_MARGIN, _LARGEST_MARGIN)))
+
+    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return coefficients and scales."""
+        arrays = {
+            "mean": self.mean_,
+            "scale": self.scale_,
+            "coefficients": np.concatenate([[self.intercept_], self.coefficients_]),
+        }
+        return arrays, {"parameters": self.get_params()}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the calibrator."""
+        calibrator = cls(**settings["parameters"])
+        calibrator.mean_ = checked_array(arrays, "mean", np.float64, (None,))
+        calibrator.scale_ = checked_array(arrays, "scale", np.float64, calibrator.mean_.shape)
+        joined = checked_array(arrays, "coefficients", np.float64, (None,))
+        calibrator.n_labels_ = len(joined) - 1 - len(calibrator.mean_)
+        if calibrator.n_labels_ < 0 or not (calibrator.scale_ > 0).all():
+            raise ValueError("the coefficients do not suit the columns, or a scale is not positive")
+        calibrator.intercept_, calibrator.coefficients_ = float(joined[0]), joined[1:]
+        return calibrator
+
+    @property
+    def shape_(self) -> tuple[int, int]:
+        """Dense columns and labels."""
+        return len(self.mean_) - 1, self.n_labels_
+
+
+def _columns(table: SetFeatureTable) -> Floats:
+    """Return the dense columns and the logit of the score."""
+    score = np.clip(table.column("score"), _LEAST_SCORE, 1.0 - _LEAST_SCORE)
+    return np.column_stack([table.dense.astype(np.float64), logit(score)])
+
+
+def _labels(table: SetFeatureTable) -> csr_array:
+    shape = (len(table), table.n_labels)
+    return csr_array((np.ones(len(table.labels)), table.labels, table.set_indptr), shape=shape)
+
+
+class RobustBoostedSets(BoostedSets):
+    """Boosted trees fitted on noisy answers; without noise, `BoostedSets` with another shrinkage.
+
+    Parameters
+    ----------
+    loss : {"forward", "backward", "uniform", "annotator"}, default "forward"
+        ``"uniform"`` and ``"annotator"`` are the trees of Algorithms 4.3 and 4.4 of the thesis.
+    n_trees : int, default 600
+        At most. A fifth of the documents is set aside to see after how many trees the likelihood
+        of their answers is highest; so many are then fitted on all rows. More would learn noise by
+        heart.
+    max_leaves, learning_rate, monotone, min_child_weight, reg_lambda, max_rows, random_state
+        As for `BoostedSets`. A leaf's weight is in units of information, which noise makes scarce.
+
+    Attributes
+    ----------
+    n_trees_ : int
+        Trees of the ensemble.
+    """
+
+    def __init__(
+        self,
+        loss: LossName = "forward",
+        n_trees: int = 600,
+        max_leaves: int = 8,
+        learning_rate: float = 0.05,
+        *,
+        monotone: bool = True,
+        min_child_weight: float = 2.0,
+        reg_lambda: float = 2.0,
+        max_rows: int = 300_000,
+        random_state: int = 0,
+    ) -> None:
+        super().__init__(
+            "logistic",
+            n_trees,
+            max_leaves,
+            learning_rate,
+            monotone=monotone,
+            min_child_weight=min_child_weight,
+            reg_lambda=reg_lambda,
+            max_rows=max_rows,
+            random_state=random_state,
+        )
+        self.loss = loss
+
+    def fit(
+        self,
+        table: SetFeatureTable,
+        correct: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        alpha: ArrayLike = 0.0,
+        beta: ArrayLike = 0.0,
+    ) -> Self:
+        """Choose the number of trees on documents set aside, and boost; see `RobustLogisticSets`.
+
+        Raises
+        ------
+        ValueError
+            If arguments do not suit the table, or ``alpha + beta`` reaches 1.
+        """
+        agreed, weight = check_outcomes(table, correct, sample_weight)
+        alphas, betas = checked_rates(alpha, beta, len(table))
+        rows = _Rows(table, agreed, weight, alphas, betas)
+        draw = np.random.default_rng(self.random_state)
+        if len(table) > self.max_rows:
+            used = np.flatnonzero(weight)
+            rows = rows.take(np.sort(draw.choice(used, min(self.max_rows, len(used)), False)))
+        folds = document_folds(rows.table, 5, draw)
+        inside, outside = rows.take(np.flatnonzero(folds == 0)), rows.take(np.flatnonzero(folds))
+        self.n_trees_ = min(self.n_trees, _STAGE)
+        if inside.weight.sum() > 0 and outside.weight.sum() > 0:
+            # Most ensembles are small; only where the best is nearly all of one is a larger tried.
+            for limit in sorted({min(_FIRST_TREES, self.n_trees), self.n_trees}):
+                self._fit_trees(outside, limit)
+                self.n_trees_ = self._best_size(inside, limit)
+                if self.n_trees_ + 2 * _STAGE < limit:
+                    break
+        self._fit_trees(rows, self.n_trees_)
+        return self
+
+    def _fit_trees(self, rows: "_Rows", n_trees: int) -> None:
+        table, agreed, weight, alpha, beta = rows
+        loss: NoisyLoss = _LOSSES[self.loss](alpha, beta)
+
+        def gradient(margin: NDArray[np.float32], _: object) -> tuple[Any, Any]:
+            s = np.clip(margin.astype(np.float64), -_LARGEST_MARGIN, _LARGEST_MARGIN)
+            curvature = np.maximum(loss.curvature(s, agreed), _LEAST_CURVATURE)
+            return weight * loss.gradient(s, agreed), weight * curvature
+
+        start = {
+            "objective": "binary:logistic",
+            "base_score": _start(agreed, weight, alpha, beta),
+            "max_delta_step": _LARGEST_STEP,
+        }
+        self._boost(start, table, agreed, weight, gradient, n_trees=n_trees)
+
+    def _best_size(self, rows: "_Rows", limit: int) -> int:
+        """Return the number of trees at which these rows' answers are likeliest."""
+        sizes = [*range(_STAGE, limit, _STAGE), limit]
+        value = [
+            forward_loss(confidence, rows.agreed, rows.alpha, rows.beta, rows.weight)
+            for confidence in self.staged_predict(rows.table, sizes)
+        ]
+        return int(sizes[int(np.argmin(value))])
+
+
+class _Rows(NamedTuple):
+    table: SetFeatureTable
+    agreed: Floats
+    weight: Floats
+    alpha: Floats
+    beta: Floats
+
+    def take(self, rows: NDArray[np.integer]) -> "_Rows":
+        return _Rows(
+            self.table.take(rows),
+            self.agreed[rows],
+            self.weight[rows],
+            self.alpha[rows],
+            self.beta[rows],
+        )
+
+
+def document_folds(
+    table: SetFeatureTable, n_folds: int, draw: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return a fold for each row, the same for all candidates of a document; shape (n_sets,)."""
+    sizes = np.diff(table.doc_indptr)
+    return np.repeat(draw.permutation(len(sizes)) % n_folds, sizes)
+
+
+def forward_loss(
+    confidence: ArrayLike,
+    agreed: ArrayLike,
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    weight: ArrayLike | None = None,
+) -> float:
+    """Return the mean negative log-likelihood of noisy answers, in nats.
+
+    It is least, in expectation, at the true confidences, so that calibrators can be compared on
+    noisy rows.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        In [0, 1].
+    agreed : array-like of shape (n,)
+        0 or 1.
+    alpha, beta : float or array-like of shape (n,)
+    weight : array-like of shape (n,), optional
+    """
+    c = np.clip(np.asarray(confidence, dtype=np.float64), _LEAST_SCORE, 1.0 - _LEAST_SCORE)
+    value = ForwardLoss(alpha, beta).value(logit(c), agreed)
+    return float(np.average(value, weights=None if weight is None else np.asarray(weight)))
+
+
+RobustSets = RobustLogisticSets | RobustBoostedSets
+
+
+RobustName = Literal["robust-logistic", "robust-boosted"]
+
+
+class RobustChoice(NamedTuple):
+    """A robust calibrator fitted on all rows, and how it fared on rows that it did not see."""
+
+    name: RobustName
+    calibrator: RobustSets
+    confidence: Floats  # cross-fitted, one a row
+    effective_rows: float
+    losses: dict[RobustName, float]  # cross-fitted `forward_loss` of what was tried
+
+
+def choose_robust(
+    table: SetFeatureTable,
+    agreed: ArrayLike,
+    *,
+    alpha: ArrayLike,
+    beta: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    n_folds: int = 5,
+    random_state: int = 0,
+) -> RobustChoice:
+    """Pick the calibrator that the answers can support, and fit it.
+
+    Below half of `FEW_ROWS` effective rows the linear margin is taken, above twice as many the
+    trees; in between the cross-fitted likelihood of the answers decides.
+
+    Parameters
+    ----------
+    table : SetFeatureTable
+    agreed : array-like of shape (n_sets,)
+        1 where the answer equals the set, else 0.
+    alpha, beta : float or array-like of shape (n_sets,)
+        Noise rates of the answers.
+    sample_weight : array-like of shape (n_sets,), optional
+    n_folds : int, default 5
+        Of documents.
+    random_state : int, default 0
+
+    Raises
+    ------
+    ValueError
+        If arguments do not suit the table, ``alpha + beta`` reaches 1, or there are fewer documents
+        than folds.
+    """
+    answers, weight = check_outcomes(table, agreed, sample_weight)
+    alphas, betas = checked_rates(alpha, beta, len(table))
+    rows = _Rows(table, answers, weight, alphas, betas)
+    if len(table.doc_indptr) - 1 < n_folds:
+        raise ValueError(f"{n_folds} folds need as many documents")
+    folds = document_folds(table, n_folds, np.random.default_rng(random_state))
+    n_effective = effective_rows(alphas, betas, weight)
+    contenders: dict[RobustName, RobustSets] = {}
+    if n_effective < 2 * FEW_ROWS:
+        contenders["robust-logistic"] = RobustLogisticSets()
+    if n_effective >= FEW_ROWS / 2:
+        contenders["robust-boosted"] = RobustBoostedSets(random_state=random_state)
+    confidences = {name: _cross_fit(one, rows, folds) for name, one in contenders.items()}
+    losses = {
+        name: forward_loss(confidence, answers, alphas, betas, weight)
+        for name, confidence in confidences.items()
+    }
+    best = min(contenders, key=lambda name: losses[name])
+    fitted = contenders[best].fit(table, answers, sample_weight=weight, alpha=alphas, beta=betas)
+    return RobustChoice(best, fitted, confidences[best], n_effective, losses)
+
+
+def _cross_fit(calibrator: RobustSets, rows: _Rows, folds: NDArray[np.int64]) -> Floats:
+    confidence = np.empty(len(folds))
+    for fold in np.unique(folds):
+        inside, others = np.flatnonzero(folds == fold), rows.take(np.flatnonzero(folds != fold))
+        fitted = clone(calibrator).fit(
+            others.table,
+            others.agreed,
+            sample_weight=others.weight,
+            alpha=others.alpha,
+            beta=others.beta,
+        )
+        confidence[inside] = fitted.predict(rows.table.take(inside))
+    return confidence

@@ -1,1 +1,0 @@
-"""Other methods and published results, to compare with."""

@@ -1,1 +1,0 @@
-"""How sure a label set is, and what may be sent."""

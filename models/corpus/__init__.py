@@ -1,1 +1,0 @@
-"""Readers, splits and features: what comes in."""

@@ -1,0 +1,1 @@
+"""Datasets, text vectors and splits."""

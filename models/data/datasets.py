@@ -1,0 +1,477 @@
+"""Data sets for training and evaluation: read, checked, split."""
+
+import hashlib
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from setwise.models.data.documents import WORD, PredictionInput, iter_documents, read_documents
+from setwise.models.data.lines import (
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    count_of,
+    read_names,
+)
+from setwise.models.data.splits import fold_ids, split_rows
+from setwise.models.data.svmlight import read_svmlight
+
+__all__ = [
+    "DataError",
+    "DataWarning",
+    "Dataset",
+    "PredictionInput",
+    "check_trainable",
+    "concatenate_datasets",
+    "fold_ids",
+    "iter_documents",
+    "read_dataset",
+    "split_rows",
+]
+
+Kind = Literal["text", "vectors"]
+Part = Literal["train", "test"]
+
+MIN_TRAINING_DOCUMENTS = 10
+"""Below this a calibrator cannot see rows that its base model was not fitted on."""
+
+_SUFFIXES: dict[str, Kind] = {
+    ".jsonl": "text",
+    ".jsonl.gz": "text",
+    ".svm": "vectors",
+    ".svm.gz": "vectors",
+}
+_NAMED = 3  # names that a warning spells out
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled documents, as texts or as feature vectors.
+
+    Attributes
+    ----------
+    kind : {"text", "vectors"}
+        Whether ``texts`` or ``X`` is set.
+    ids : tuple of str, length n
+        Distinct. Vectors have none in their file and are numbered from "1".
+    label_names : tuple of str, length L
+        The columns of ``Y``.
+    Y : csr_array of uint8, shape (n, L)
+        1 where the document carries the label.
+    texts : tuple of str, or None
+        The documents.
+    X : csr_array of float32, shape (n, d), or None
+        The feature vectors; int32 indices, ascending in each row.
+    feature_names : tuple of str, length d, or None
+        The columns of ``X``.
+    fingerprint : str
+        SHA-256 of the content (hex), the same whether the file was gzipped or not.
+    annotators : tuple of (str or None), or None
+        Who labelled each document; None when no document says.
+    """
+
+    kind: Kind
+    ids: tuple[str, ...]
+    label_names: tuple[str, ...]
+    Y: csr_array
+    texts: tuple[str, ...] | None
+    X: csr_array | None
+    feature_names: tuple[str, ...] | None
+    fingerprint: str
+    annotators: tuple[str | None, ...] | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of documents."""
+        return len(self.ids)
+
+    def take(self, rows: ArrayLike) -> "Dataset":
+        """Return the data set of some rows, in the order given.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            Row numbers from 0.
+
+        Returns
+        -------
+        Dataset
+            Same labels and features; its fingerprint is made of this one's and the rows.
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        digest = hashlib.sha256(self.fingerprint.encode())
+        digest.update(chosen.astype("<i8").tobytes())
+        return Dataset(
+            kind=self.kind,
+            ids=tuple(self.ids[row] for row in chosen),
+            label_names=self.label_names,
+            Y=self.Y[chosen],
+            texts=None if self.texts is None else tuple(self.texts[row] for row in chosen),
+            X=None if self.X is None else self.X[chosen],
+            feature_names=self.feature_names,
+            fingerprint=digest.hexdigest(),
+            annotators=None
+            if self.annotators is None
+            else tuple(self.annotators[row] for row in chosen),
+        )
+
+
+def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
+    """Put two parts of a data set behind each other.
+
+    Columns that only the second has come behind those of the first. Ids are numbered anew where
+    the parts share one; who annotated is forgotten unless both say.
+
+    Parameters
+    ----------
+    first, second : Dataset
+        Of one kind.
+
+    Raises
+    ------
+    ValueError
+        If one holds texts and the other vectors.
+    """
+    if first.kind != second.kind:
+        raise ValueError(f"{first.kind} and {second.kind} do not make one data set")
+    labels, Y = _stacked(first.Y, first.label_names, second.Y, second.label_names)
+    features, X = None, None
+    if first.X is not None and second.X is not None:
+        features, X = _stacked(
+            first.X, first.feature_names or (), second.X, second.feature_names or ()
+        )
+    ids = first.ids + second.ids
+    if len(set(ids)) < len(ids):
+        ids = tuple(map(str, range(1, len(ids) + 1)))
+    texts = None
+    if first.texts is not None and second.texts is not None:
+        texts = first.texts + second.texts
+    annotators = None
+    if first.annotators is not None and second.annotators is not None:
+        annotators = first.annotators + second.annotators
+    digest = hashlib.sha256((first.fingerprint + second.fingerprint).encode())
+    return Dataset(
+        kind=first.kind,
+        ids=ids,
+        label_names=labels,
+        Y=Y,
+        texts=texts,
+        X=X,
+        feature_names=features,
+        fingerprint=digest.hexdigest(),
+        annotators=annotators,
+    )
+
+
+def _stacked(
+    upper: csr_array, upper_names: tuple[str, ...], lower: csr_array, lower_names: tuple[str, ...]
+) -> tuple[tuple[str, ...], csr_array]:
+    """Put two matrices with named columns below each other."""
+    known = set(upper_names)
+    names = (*upper_names, *(name for name in lower_names if name not in known))
+    position = {name: index for index, name in enumerate(names)}
+    column = np.array([position[name] for name in lower_names], dtype=np.int32)
+    indptr = np.concatenate([upper.indptr, upper.indptr[-1] + lower.indptr[1:]])
+    stacked = csr_array(
+        (
+            np.concatenate([upper.data, lower.data]),
+            np.concatenate([upper.indices, column[lower.indices]]).astype(np.int32),
+            indptr.astype(np.int32),
+        ),
+        shape=(upper.shape[0] + lower.shape[0], len(names)),
+    )
+    stacked.sort_indices()
+    return names, stacked
+
+
+def read_dataset(
+    path: str | Path,
+    part: Part | None = None,
+    *,
+    label_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Read and check labelled documents.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.jsonl`` file of texts or a ``.svm`` file of vectors, gzipped or not, or a folder that
+        holds ``train`` and ``test`` files of one of these forms. Beside a ``.svm`` file
+        ``labels.txt`` names the labels and ``features.txt``, if there, the features; otherwise
+        features are named "1", "2", …
+    part : {"train", "test"}, optional
+        Which file of a folder; not looked at when `path` is a file.
+    label_names : sequence of str, optional
+        The labels of a fitted model. The columns of ``Y`` follow it; labels that it lacks come
+        behind, so that they count as misses, and a warning names them. Without it the columns are
+        the labels of the texts, sorted, or those of ``labels.txt``.
+    feature_names : sequence of str, optional
+        The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
+        left out with a warning.
+    progress : callable, optional
+        Told the share of the file read so far.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        If a file is missing, cannot be read, or is not in the form stated; the message names file,
+        line, fault and cure.
+    """
+    file = _file_of(Path(path), part)
+    content = ContentHash()
+    read = _read_texts if _kind_of(file) == "text" else _read_vectors
+    return read(file, label_names, feature_names, progress, content)
+
+
+def _file_of(path: Path, part: Part | None) -> Path:
+    """Return the data file that `path` means."""
+    if not path.exists():
+        raise DataError(path, None, "no such file", "check the path")
+    if not path.is_dir():
+        return path
+    if part is None:
+        raise DataError(path, None, "this is a folder", "name a .jsonl or .svm file in it")
+    found = [path / (part + suffix) for suffix in _SUFFIXES if (path / (part + suffix)).is_file()]
+    if len(found) > 1:
+        names = " and ".join(file.name for file in found)
+        raise DataError(path, None, f"both {names} are here", "keep one")
+    if not found:
+        wanted = " or ".join(f"{part}{suffix}" for suffix in _SUFFIXES)
+        raise DataError(path, None, f"the folder has no {part} part", f"add {wanted}")
+    return found[0]
+
+
+def _kind_of(file: Path) -> Kind:
+    for suffix, kind in _SUFFIXES.items():
+        if file.name.endswith(suffix):
+            return kind
+    raise DataError(file, None, "unknown kind of file", f"end its name in {', '.join(_SUFFIXES)}")
+
+
+def _read_texts(
+    file: Path,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,  # noqa: ARG001 - texts have no features yet
+    progress: Progress | None,
+    content: ContentHash,
+) -> Dataset:
+    documents = read_documents(file, progress=progress, content=content)
+    found = sorted(set(chain.from_iterable(documents.labels)))
+    names = _with_unknown(file, found, label_names)
+    column = {name: index for index, name in enumerate(names)}
+    rows = [[column[label] for label in labels] for labels in documents.labels]
+    annotated = any(annotator is not None for annotator in documents.annotators)
+    return Dataset(
+        kind="text",
+        ids=tuple(documents.ids),
+        label_names=names,
+        Y=_label_matrix(rows, len(names)),
+        texts=tuple(documents.texts),
+        X=None,
+        feature_names=None,
+        fingerprint=content.hexdigest(),
+        annotators=tuple(documents.annotators) if annotated else None,
+    )
+
+
+def _read_vectors(
+    file: Path,
+    label_names: Sequence[str] | None,
+    feature_names: Sequence[str] | None,
+    progress: Progress | None,
+    content: ContentHash,
+) -> Dataset:
+    labels_file = _beside(file, "labels.txt")
+    if labels_file is None:
+        raise DataError(
+            file, None, "there is no labels.txt beside it", "name one label a line, label 0 first"
+        )
+    own_labels = read_names(labels_file, "label", content=content)
+    features_file = _beside(file, "features.txt")
+    own_features = (
+        None if features_file is None else read_names(features_file, "feature", content=content)
+    )
+    X, label_sets = read_svmlight(
+        file,
+        n_labels=len(own_labels),
+        n_features=None if own_features is None else len(own_features),
+        progress=progress,
+        content=content,
+    )
+    _warn_of_oddities(file, X, label_sets)
+    used = sorted({label for labels in set(label_sets) for label in labels})
+    names = (
+        tuple(own_labels)
+        if label_names is None
+        else _with_unknown(file, [own_labels[label] for label in used], label_names)
+    )
+    position = {name: index for index, name in enumerate(names)}
+    # A label of labels.txt that neither the model nor this file uses gets no column.
+    column = [position.get(name, -1) for name in own_labels]
+    rows = [[column[label] for label in labels] for labels in label_sets]
+    features = tuple(own_features or map(str, range(1, X.shape[1] + 1)))
+    if feature_names is not None:
+        X, features = _in_columns_of(file, X, features, tuple(feature_names))
+    return Dataset(
+        kind="vectors",
+        ids=tuple(map(str, range(1, len(label_sets) + 1))),
+        label_names=names,
+        Y=_label_matrix(rows, len(names)),
+        texts=None,
+        X=X,
+        feature_names=features,
+        fingerprint=content.hexdigest(),
+    )
+
+
+def _beside(file: Path, name: str) -> Path | None:
+    for candidate in (file.with_name(name), file.with_name(name + ".gz")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]]) -> None:
+    repeated = sum(len(set(labels)) < len(labels) for labels in label_sets)
+    if repeated:
+        warnings.warn(
+            f"{file}: a label is repeated in {count_of(repeated, 'document')}; merged",
+            DataWarning,
+            4,
+        )
+    featureless = int(np.count_nonzero(np.diff(X.indptr) == 0))
+    if featureless:
+        warnings.warn(
+            f"{file}: there are no features in {count_of(featureless, 'document')}; kept",
+            DataWarning,
+            4,
+        )
+
+
+def _with_unknown(
+    file: Path, found: Iterable[str], label_names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the model's labels with those of the file that it lacks behind them."""
+    if label_names is None:
+        return tuple(found)
+    known = set(label_names)
+    unknown = [name for name in found if name not in known]
+    if unknown:
+        warnings.warn(
+            f"{file}: {count_of(len(unknown), 'label')} unknown to the model, counted as misses: "
+            f"{_some(unknown)}",
+            DataWarning,
+            stacklevel=4,
+        )
+    return (*label_names, *unknown)
+
+
+def _in_columns_of(
+    file: Path, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
+) -> tuple[csr_array, tuple[str, ...]]:
+    """Give `X` the columns of a fitted model."""
+    if own == wanted:
+        return X, wanted
+    position = {name: index for index, name in enumerate(wanted)}
+    column = np.array([position.get(name, -1) for name in own], dtype=np.int32)
+    unknown = [own[index] for index in np.flatnonzero(column < 0)]
+    if unknown:
+        warnings.warn(
+            f"{file}: {count_of(len(unknown), 'feature')} unknown to the model, left out: "
+            f"{_some(unknown)}",
+            DataWarning,
+            stacklevel=4,
+        )
+    moved = column[X.indices]
+    kept = moved >= 0
+    counts = np.concatenate([[0], np.cumsum(kept)])
+    result = csr_array(
+        (X.data[kept], moved[kept], counts[X.indptr].astype(X.indptr.dtype)),
+        shape=(X.shape[0], len(wanted)),
+    )
+    result.sort_indices()
+    return result, wanted
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_NAMED]))
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
+    """Return the 0/1 matrix of label sets given as column numbers, in any order."""
+    distinct = [sorted(set(row)) for row in rows]
+    indptr = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum([len(row) for row in distinct], out=indptr[1:])
+    indices: NDArray[np.int32] = np.fromiter(
+        chain.from_iterable(distinct), dtype=np.int32, count=int(indptr[-1])
+    )
+    Y = csr_array(
+        (np.ones(len(indices), dtype=np.uint8), indices, indptr), shape=(len(rows), n_labels)
+    )
+    Y.has_sorted_indices = True
+    return Y
+
+
+def check_trainable(dataset: Dataset, path: str | Path) -> None:
+    """Refuse data that nothing can be learnt from; warn of data that teaches little.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What a model shall be fitted on.
+    path : str or Path
+        Where it came from, for messages.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than ``MIN_TRAINING_DOCUMENTS`` documents, none carries a label, or no
+        text holds a word.
+
+    Warns
+    -----
+    DataWarning
+        If every document carries the same label set, or some labels are on no document.
+    """
+    if dataset.n < MIN_TRAINING_DOCUMENTS:
+        raise DataError(
+            path,
+            None,
+            f"only {count_of(dataset.n, 'document')}",
+            f"training needs at least {MIN_TRAINING_DOCUMENTS}, so that the confidence is fitted "
+            "on documents the model has not seen",
+        )
+    if dataset.Y.nnz == 0:
+        raise DataError(path, None, "no document carries a label", "give labelled documents")
+    if dataset.texts is not None and not any(WORD.search(text) for text in dataset.texts):
+        raise DataError(path, None, "no document holds a word", "give texts of letters or digits")
+    counts = np.asarray(dataset.Y.sum(axis=0, dtype=np.int64)).ravel()
+    unused = [dataset.label_names[label] for label in np.flatnonzero(counts == 0)]
+    if unused:
+        warnings.warn(
+            f"{path}: {count_of(len(unused), 'label')} on no document, never to be predicted: "
+            f"{_some(unused)}",
+            DataWarning,
+            stacklevel=2,
+        )
+    if set(counts[counts > 0].tolist()) == {dataset.n}:
+        warnings.warn(
+            f"{path}: every document carries the same label set; nothing else will be predicted",
+            DataWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,312 @@
+"""Documents as JSON Lines: labelled ones to learn from, bare ones to predict."""
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from setwise.models.data.lines import (
+    ContentHash,
+    DataError,
+    DataWarning,
+    Progress,
+    count_of,
+    decode,
+    read_lines,
+)
+
+_LABELLED_KEYS = ("id", "text", "labels", "annotator", "metadata")
+_INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
+_INPUT_KEY_SET = frozenset(_INPUT_KEYS)
+WORD = re.compile(r"\w")
+_FLOAT32_MAX = (2 - 2**-23) * 2.0**127
+_QUOTED = 60  # characters of a foreign value that a message quotes
+
+
+@dataclass
+class LabelledDocuments:
+    """A file of labelled documents, column by column."""
+
+    ids: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    labels: list[tuple[str, ...]] = field(default_factory=list)
+    annotators: list[str | None] = field(default_factory=list)
+
+
+class PredictionInput(NamedTuple):
+    """One document to predict: ``text`` or ``features`` is set, never both."""
+
+    id: str | None
+    text: str | None
+    features: Mapping[str, float] | None
+
+
+def read_documents(
+    path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
+) -> LabelledDocuments:
+    """Read labelled documents from JSON Lines, plain or gzipped.
+
+    A line is ``{"id": str, "text": str, "labels": [str, …], "annotator": str?, "metadata":
+    {…}?}``. Blank lines are passed over. A label repeated within a document is merged and a
+    document without words is kept, each with one :class:`DataWarning` a file.
+
+    Raises
+    ------
+    DataError
+        At the first line that is not such a document, or repeats an id; or if there is none.
+    """
+    documents = LabelledDocuments()
+    line_of: dict[str, int] = {}
+    repeated, wordless = _Tally(), _Tally()
+    for number, record in _records(path, progress=progress, content=content):
+        line = _Line(path, number, record)
+        line.refuse_unknown_keys(_LABELLED_KEYS)
+        id_ = line.string("id", cure='give every document an "id"', empty=False)
+        if id_ in line_of:
+            raise line.error(
+                f"id {id_!r} is on line {line_of[id_]} already", "give each document its own"
+            )
+        line_of[id_] = number
+        text = line.string("text", cure='give the document as "text"', empty=True)
+        labels = line.labels()
+        distinct = tuple(dict.fromkeys(labels))
+        if len(distinct) < len(labels):
+            repeated.add(number)
+        if WORD.search(text) is None:
+            wordless.add(number)
+        line.check_metadata()
+        documents.ids.append(id_)
+        documents.texts.append(text)
+        documents.labels.append(distinct)
+        documents.annotators.append(line.annotator())
+    if not documents.ids:
+        raise DataError(path, None, "the file holds no documents", "give one JSON object a line")
+    repeated.warn(path, "a label is repeated in {documents} (first on line {first}); merged")
+    wordless.warn(
+        path, "there are no words in {documents} (first on line {first}); kept without features"
+    )
+    return documents
+
+
+def iter_documents(
+    path: str | Path, *, progress: Progress | None = None
+) -> Iterator[tuple[int, PredictionInput]]:
+    """Yield the documents of a JSON Lines file for prediction, in constant memory.
+
+    A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
+    ``labels``, ``annotator`` and ``metadata`` may be there and are passed over, so that a file of
+    labelled documents can be predicted as it is.
+
+    Parameters
+    ----------
+    path : str or Path
+        A plain or gzipped file, or ``-`` for standard input.
+    progress : callable, optional
+        Told the share of the file read so far; never for standard input.
+
+    Yields
+    ------
+    (int, PredictionInput)
+        Line number from 1, and the document.
+
+    Raises
+    ------
+    DataError
+        At the first line that is not such a document.
+    """
+    for number, content in read_lines(path, progress=progress):
+        document = parse_document(path, number, content)
+        if document is not None:
+            yield number, document
+
+
+def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
+    """Read one line as `iter_documents` does; None if it is blank.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where the line is from, for messages.
+    number : int
+        Its number, from 1.
+    content : bytes
+
+    Raises
+    ------
+    DataError
+        If the line is no document to predict.
+    """
+    record = _record(path, number, content)
+    if record is None:
+        return None
+    id_, text = record.get("id"), record.get("text")
+    if (
+        type(text) is str
+        and type(id_) is str
+        and id_.isascii()
+        and id_.strip()
+        and "features" not in record
+        and record.keys() <= _INPUT_KEY_SET
+    ):
+        return PredictionInput(id_, text, None)  # nothing to refuse, as nearly always
+    line = _Line(path, number, record)
+    line.refuse_unknown_keys(_INPUT_KEYS)
+    id_ = line.string("id", cure="", empty=False) if "id" in record else None
+    if ("text" in record) == ("features" in record):
+        fault = "both 'text' and 'features'" if "text" in record else "no 'text' or 'features'"
+        raise line.error(fault, 'give the document as either "text" or "features"')
+    if "text" in record:
+        return PredictionInput(id_, line.string("text", cure="", empty=True), None)
+    return PredictionInput(id_, None, line.features())
+
+
+def _records(
+    path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
+) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield each line's JSON object with its line number; blank lines are passed over."""
+    for number, line in read_lines(path, progress=progress, content=content):
+        record = _record(path, number, line)
+        if record is not None:
+            yield number, record
+
+
+def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | None:
+    """Return a line's JSON object, None for a blank line."""
+    text = decode(path, number, line)
+    if not text.strip():
+        return None
+    try:
+        record = json.loads(text.rstrip())
+    except json.JSONDecodeError as error:
+        raise DataError(
+            path,
+            number,
+            f"not JSON (column {error.colno}: {error.msg})",
+            "give one JSON object a line",
+        ) from error
+    except (RecursionError, ValueError) as error:
+        # Nested a thousand deep, or an integer of thousands of digits.
+        raise DataError(
+            path, number, f"JSON beyond reading ({error})", "give one plain JSON object a line"
+        ) from error
+    if not isinstance(record, dict):
+        raise DataError(
+            path,
+            number,
+            f"the JSON here is {_type_name(record)}",
+            "give one JSON object a line",
+        )
+    return record
+
+
+@dataclass
+class _Tally:
+    """How many lines show an oddity, and the first of them."""
+
+    count: int = 0
+    first: int = 0
+
+    def add(self, number: int) -> None:
+        self.first = self.first or number
+        self.count += 1
+
+    def warn(self, path: str | Path, message: str) -> None:
+        if self.count:
+            text = message.format(documents=count_of(self.count, "document"), first=self.first)
+            warnings.warn(f"{path}: {text}", DataWarning, stacklevel=4)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One record and where it stands, so that every refusal can name it."""
+
+    path: str | Path
+    number: int
+    record: dict[str, object]
+
+    def error(self, fault: str, cure: str) -> DataError:
+        return DataError(self.path, self.number, fault, cure)
+
+    def refuse_unknown_keys(self, known: tuple[str, ...]) -> None:
+        for key in self.record:
+            if key not in known:
+                raise self.error(f"unknown key {_quote(key)}", f"the keys are {', '.join(known)}")
+
+    def string(self, key: str, *, cure: str, empty: bool) -> str:
+        if key not in self.record:
+            raise self.error(f"{key!r} is missing", cure)
+        value = self.record[key]
+        if not isinstance(value, str):
+            raise self.error(f"{key!r} is {_type_name(value)}", "give a string")
+        if not empty:
+            self._check_name(key, value)
+        return value
+
+    def labels(self) -> list[str]:
+        if "labels" not in self.record:
+            raise self.error("'labels' is missing", 'give "labels" as a list, [] for none')
+        labels = self.record["labels"]
+        if not isinstance(labels, list):
+            raise self.error(f"'labels' is {_type_name(labels)}", "give a list of strings")
+        for position, label in enumerate(labels):
+            if not isinstance(label, str):
+                fault = f"label {position + 1} is {_type_name(label)}"
+                raise self.error(fault, "give labels as strings")
+            self._check_name(f"label {position + 1}", label)
+        return labels
+
+    def annotator(self) -> str | None:
+        value = self.record.get("annotator")
+        if value is None:
+            return None
+        return self.string("annotator", cure="", empty=False)
+
+    def check_metadata(self) -> None:
+        value = self.record.get("metadata", {})
+        if not isinstance(value, dict):
+            raise self.error(f"'metadata' is {_type_name(value)}", "give an object")
+
+    def features(self) -> dict[str, float]:
+        given = self.record["features"]
+        if not isinstance(given, dict):
+            raise self.error(f"'features' is {_type_name(given)}", "give an object of numbers")
+        features: dict[str, float] = {}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self.error(f"feature {_quote(name)} is {_type_name(value)}", "give a number")
+            # Written so that NaN fails as well; Python compares integers of any size.
+            if not abs(value) <= _FLOAT32_MAX:
+                fault = f"feature {_quote(name)} is not a finite 32-bit number"
+                raise self.error(fault, f"give a number of at most {_FLOAT32_MAX:.2g} in size")
+            features[name] = float(value)
+        return features
+
+    def _check_name(self, what: str, value: str) -> None:
+        if not value.strip():
+            raise self.error(f"{what!r} is empty", "give a name")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                fault = f"{what!r} holds half a surrogate pair"
+                raise self.error(fault, "give valid Unicode") from error
+
+
+def _quote(name: str) -> str:
+    return repr(name if len(name) <= _QUOTED else name[:_QUOTED] + "…")
+
+
+def _type_name(value: object) -> str:
+    """Name a value's type as JSON does."""
+    names: dict[type, str] = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+    }
+    return names.get(type(value), "an object")

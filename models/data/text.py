@@ -1,0 +1,442 @@
+"""Texts to sparse tf-idf vectors, compiled from bytes to weights."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise, repeat
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from setwise.models.bits import lowest_bit, without_lowest_bit
+from setwise.models.data.characters import FOLD, encoded, words_of
+from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
+
+_DOCUMENTS_AT_ONCE = 1024  # bounds the token numbers held in memory
+_TINY_CORPUS = 50  # documents, below which every word counts as known
+_BITS, _ONE = 64, np.uint64(1)  # of a mark
+
+
+class TextVectorizer(TransformerMixin, BaseEstimator):
+    r"""Turn texts into l2-normalised sublinear tf-idf vectors.
+
+    A word is a run of letters, digits or underscores of at most 40 characters, lower-cased; texts
+    that are not ASCII are brought to Unicode form NFKC first. Languages written without spaces
+    need a segmenter before. A word :math:`t` that occurs :math:`c > 0` times in a text weighs
+    :math:`(1 + \ln c)\,(1 + \ln\frac{1 + n}{1 + n_t})`, where :math:`n_t` of the :math:`n` training
+    texts hold it; the vector of a text is then scaled to length one.
+
+    Parameters
+    ----------
+    min_df : int, default=2
+        Training texts in which a word must occur to be known. Taken as 1 when there are fewer
+        than 50 texts, or when no word is in that many.
+    bigrams : bool, default=False
+        Whether pairs of neighbouring known words are features as well.
+    bigram_min_df : int, default=5
+        Training texts in which a pair must occur to be known.
+    beginnings : int, default=0
+        If positive, the first so many letters of words that have as many are features as well,
+        known by `min_df` like words: what a word's inflections and derivations share.
+    first_line_twice : bool, default=False
+        Whether words count twice in the first line of a text that has more lines: a title, a
+        subject, a chief complaint.
+
+    Attributes
+    ----------
+    vocabulary_ : list of str
+        The known words, sorted: the first columns.
+    bigrams_ : ndarray of int64, shape (n_bigrams,)
+        The known pairs, sorted: ``first * len(vocabulary_) + second``. The columns behind.
+    beginnings_ : list of str
+        The known beginnings of words, sorted: the last columns.
+    idf_ : ndarray of float32, shape (d,)
+        Inverse document frequencies by column, at least 1.
+    n_features_in_ : int
+        1: a text.
+
+    Examples
+    --------
+    >>> vectorizer = TextVectorizer().fit(["Fever and cough.", "No fever."])
+    >>> vectorizer.vocabulary_
+    ['and', 'cough', 'fever', 'no']
+    >>> vectorizer.transform(["COUGH, cough!", "Rash?"]).toarray().tolist()
+    [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+
+    vocabulary_: list[str]
+    bigrams_: NDArray[np.int64]
+    beginnings_: list[str]
+    idf_: NDArray[np.float32]
+
+    # The defaults of what was added later are what models saved before then expect.
+    def __init__(
+        self,
+        *,
+        min_df: int = 2,
+        bigrams: bool = False,
+        bigram_min_df: int = 5,
+        beginnings: int = 0,
+        first_line_twice: bool = False,
+    ) -> None:
+        self.min_df = min_df
+        self.bigrams = bigrams
+        self.bigram_min_df = bigram_min_df
+        self.beginnings = beginnings
+        self.first_line_twice = first_line_twice
+
+    def fit(self, texts: Sequence[str], y: object = None) -> Self:  # noqa: ARG002 - pipelines pass y
+        """Learn the words and their document frequencies.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            The training texts; read twice when pairs are wanted.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        TextVectorizer
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If no text holds a word, or a parameter is out of range.
+        TypeError
+            If `texts` is one string, or holds anything else than strings.
+        """
+        _check_texts(texts)
+        for name in ("min_df", "bigram_min_df"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+        if not 0 <= self.beginnings <= MAX_WORD_LENGTH:
+            raise ValueError(f"beginnings must be 0 to {MAX_WORD_LENGTH}, not {self.beginnings!r}")
+        documents: Counter[str] = Counter()
+        beginnings: Counter[str] = Counter()
+        for text in texts:
+            found = {word for word in words_of(text) if len(word) <= MAX_WORD_LENGTH}
+            documents.update(found)
+            if self.beginnings:
+                long = [word for word in found if len(word) >= self.beginnings]
+                beginnings.update({word[: self.beginnings] for word in long})
+        if not documents:
+            raise ValueError("no training text holds a word; give texts of letters or digits")
+        least = 1 if len(texts) < _TINY_CORPUS else self.min_df
+        words = [word for word, count in documents.items() if count >= least] or list(documents)
+        words.sort()
+        frequencies = [documents[word] for word in words]
+        pairs = self._frequent_pairs(words, texts) if self.bigrams else {}
+        self.vocabulary_ = words
+        self.bigrams_ = np.array(sorted(pairs), dtype=np.int64)
+        self.beginnings_ = sorted(part for part, count in beginnings.items() if count >= least)
+        frequencies += [pairs[pair] for pair in self.bigrams_.tolist()]
+        frequencies += [beginnings[part] for part in self.beginnings_]
+        inverse = np.log((1.0 + len(texts)) / (1.0 + np.array(frequencies))) + 1.0
+        self.idf_ = inverse.astype(np.float32)
+        self.n_features_in_ = 1
+        self._index_words()
+        return self
+
+    def _frequent_pairs(self, words: list[str], texts: Sequence[str]) -> dict[int, int]:
+        """Count the texts that hold each pair of neighbouring known words."""
+        number = {word: index for index, word in enumerate(words)}
+        counts: defaultdict[int, int] = defaultdict(int)
+        for text in texts:
+            row = map(number.get, words_of(text), repeat(-1))
+            found = {a * len(words) + b for a, b in pairwise(row) if a >= 0 and b >= 0}
+            for pair in found:
+                counts[pair] += 1
+        least = 1 if len(texts) < _TINY_CORPUS else self.bigram_min_df
+        return {pair: count for pair, count in counts.items() if count >= least}
+
+    def _index_words(self) -> None:
+        self._index = index_words(self.vocabulary_)
+        self._beginnings_index = index_words(self.beginnings_)
+
+    def transform(self, texts: Sequence[str]) -> csr_array:
+        """Turn texts into vectors.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any strings at all; one without a known word gives an empty row.
+
+        Returns
+        -------
+        csr_array of float32, shape (n, d)
+            int32 indices, ascending in each row; rows of length 1, or 0 if nothing is known.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        TypeError
+            If `texts` is one string, or holds anything else than strings.
+        """
+        check_is_fitted(self, "idf_")
+        indptr, indices, values = self.rows(texts)
+        if indptr[-1] <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        vectors = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self.idf_)))
+        vectors.has_sorted_indices = True
+        return vectors
+
+    def rows(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        """Return row bounds, columns and values of the array that `transform` makes.
+
+        For one text, making it takes longer than everything else.
+        """
+        _check_texts(texts)
+        if len(texts) <= _DOCUMENTS_AT_ONCE:
+            return self._vectors(texts)
+        parts = [self._vectors(chunk) for chunk in _chunks(texts)]
+        counts = np.concatenate([np.diff(part[0]) for part in parts])
+        return (
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+            np.concatenate([part[1] for part in parts]),
+            np.concatenate([part[2] for part in parts]),
+        )
+
+    def _vectors(
+        self, texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+        if self.first_line_twice:
+            texts = [repeat_first_line(text) for text in texts]
+        content, bounds = encoded(texts)
+        numbers, word_bounds = number_words(content, bounds, FOLD, self._index)
+        beginnings = numbers[:0]
+        if self.beginnings_:
+            beginnings, _ = number_words(
+                content, bounds, FOLD, self._beginnings_index, self.beginnings
+            )
+        indices, values, indptr = _weigh(
+            (numbers, beginnings),
+            word_bounds,
+            len(self.vocabulary_),
+            self.bigrams_,
+            self.idf_,
+        )
+        return indptr, indices, values
+
+    def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
+        """Count the distinct known words, pairs and beginnings of each text.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any strings.
+
+        Returns
+        -------
+        ndarray of int32, shape (n,)
+            0 where nothing in the text is known to the model.
+        """
+        return np.diff(self.transform(texts).indptr).astype(np.int32)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
+        """Return the words, the pairs as "first second" and the beginnings as "first*", by column.
+
+        Returns
+        -------
+        ndarray of str objects, shape (d,)
+        """
+        check_is_fitted(self, "idf_")
+        words = self.vocabulary_
+        firsts, seconds = np.divmod(self.bigrams_, len(words))
+        pairs = [f"{words[a]} {words[b]}" for a, b in zip(firsts, seconds, strict=True)]
+        beginnings = [f"{part}*" for part in self.beginnings_]
+        return np.array([*words, *pairs, *beginnings], dtype=object)
+
+    def get_state(
+        self,
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # arrays of any type; JSON
+        """Return everything ``from_state`` needs: arrays, and a JSON object.
+
+        Returns
+        -------
+        arrays : dict of str to ndarray
+            "idf" and "bigrams".
+        settings : dict
+            "params", "vocabulary" and "beginnings".
+        """
+        check_is_fitted(self, "idf_")
+        arrays: dict[str, NDArray[Any]] = {"idf": self.idf_, "bigrams": self.bigrams_}
+        return arrays, {
+            "params": self.get_params(),
+            "vocabulary": self.vocabulary_,
+            "beginnings": self.beginnings_,
+        }
+
+    @classmethod
+    def from_state(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
+    ) -> "TextVectorizer":
+        """Rebuild a fitted vectorizer from its state.
+
+        Raises
+        ------
+        ValueError
+            If the parts do not fit together.
+        """
+        vectorizer = cls(**settings["params"])
+        vectorizer.vocabulary_ = list(settings["vocabulary"])
+        vectorizer.beginnings_ = list(settings.get("beginnings", []))
+        # Copies, because memory-mapped arrays are read-only and would be compiled for anew.
+        vectorizer.bigrams_ = np.array(arrays["bigrams"], dtype=np.int64)
+        vectorizer.idf_ = np.array(arrays["idf"], dtype=np.float32)
+        vectorizer.n_features_in_ = 1
+        n_words, n_pairs = len(vectorizer.vocabulary_), len(vectorizer.bigrams_)
+        n_parts = len(vectorizer.beginnings_)
+        if vectorizer.idf_.shape != (n_words + n_pairs + n_parts,):
+            raise ValueError(
+                f"idf has shape {vectorizer.idf_.shape}, but there are {n_words} words, "
+                f"{n_pairs} pairs and {n_parts} beginnings"
+            )
+        vectorizer._index_words()
+        return vectorizer
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        return tags
+
+
+def repeat_first_line(text: str) -> str:
+    """Put the first line in front of a text of several lines once more."""
+    first, _, rest = text.lstrip().partition("\n")
+    return f"{first}\n{text}" if rest and not rest.isspace() else text
+
+
+def _check_texts(texts: Iterable[str]) -> None:
+    if isinstance(texts, str):
+        raise TypeError("give a sequence of texts, not one string")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"text {row} is of type {type(text).__name__}; give strings")
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
+    rest = iter(texts)
+    while chunk := list(islice(rest, _DOCUMENTS_AT_ONCE)):
+        yield chunk
+
+
+class _Tally(NamedTuple):
+    """How often columns occur in a text: in their order without sorting, which takes far longer.
+
+    Attributes
+    ----------
+    counts : int32 ndarray
+        Anything for columns that do not occur.
+    marks : uint64 ndarray
+        A bit for each column that occurs.
+    groups : uint64 ndarray
+        A bit for each of the marks that has one, so that few are looked at among a million columns.
+    """
+
+    counts: NDArray[np.int32]
+    marks: NDArray[np.uint64]
+    groups: NDArray[np.uint64]
+
+
+@njit(cache=True, nogil=True)
+def _weigh(
+    found: tuple[NDArray[np.int32], NDArray[np.int32]],
+    bounds: NDArray[np.int64],
+    n_words: int,
+    bigrams: NDArray[np.int64],
+    idf: NDArray[np.float32],
+) -> tuple[
+    NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
+]:  # pragma: no cover - compiled
+    """Turn numbers of words (-1: unknown), and of their beginnings, into rows of tf-idf.
+
+    There are as many beginnings as words, or none.
+    """
+    numbers, beginnings = found
+    n = len(bounds) - 1
+    capacity = len(numbers) * (1 + (len(bigrams) > 0)) + len(beginnings)
+    indices = np.empty(capacity, np.int32)
+    values = np.empty(capacity, np.float32)
+    indptr = np.zeros(n + 1, np.int64)
+    n_marks = len(idf) // _BITS + 1
+    tally = _Tally(
+        np.empty(len(idf), np.int32),
+        np.zeros(n_marks, np.uint64),
+        np.zeros(n_marks // _BITS + 1, np.uint64),
+    )
+    end = 0
+    for row in range(n):
+        words = slice(bounds[row], bounds[row + 1])
+        _count_columns(numbers[words], beginnings[words], n_words, bigrams, tally)
+        first = end
+        squares = 0.0
+        for group in range(len(tally.groups)):
+            places = tally.groups[group]
+            tally.groups[group] = 0
+            while places:
+                place = group * _BITS + lowest_bit(places)
+                places = without_lowest_bit(places)
+                columns = tally.marks[place]
+                tally.marks[place] = 0
+                while columns:
+                    column = place * _BITS + lowest_bit(columns)
+                    columns = without_lowest_bit(columns)
+                    weight = np.float64(idf[column])
+                    if tally.counts[column] > 1:
+                        weight *= 1.0 + np.log(tally.counts[column])
+                    indices[end] = column
+                    values[end] = weight
+                    squares += weight * weight
+                    end += 1
+        if squares > 0.0:
+            scale = 1.0 / np.sqrt(squares)
+            for k in range(first, end):
+                values[k] *= scale
+        indptr[row + 1] = end
+    return indices[:end], values[:end], indptr
+
+
+@njit(cache=True, nogil=True)
+def _count_columns(
+    numbers: NDArray[np.int32],
+    beginnings: NDArray[np.int32],
+    n_words: int,
+    bigrams: NDArray[np.int64],
+    tally: _Tally,
+) -> None:  # pragma: no cover - compiled
+    """Count how often each column is known to occur in a text."""
+    for part in beginnings:
+        if part >= 0:
+            _count(n_words + len(bigrams) + part, tally)
+    for position in range(len(numbers)):
+        word = np.int64(numbers[position])
+        if word < 0:
+            continue
+        _count(word, tally)
+        if len(bigrams) and position > 0 and numbers[position - 1] >= 0:
+            pair = np.int64(numbers[position - 1]) * n_words + word
+            place = np.searchsorted(bigrams, pair)
+            if place < len(bigrams) and bigrams[place] == pair:
+                _count(n_words + place, tally)
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    column: int | np.signedinteger[Any], tally: _Tally
+) -> None:  # pragma: no cover - compiled
+    place, bit = column // _BITS, np.uint64(column % _BITS)
+    known = (tally.marks[place] >> bit) & _ONE
+    tally.counts[column] = tally.counts[column] * np.int64(known) + 1
+    tally.marks[place] |= _ONE << bit
+    tally.groups[place // _BITS] |= _ONE << np.uint64(place % _BITS)

@@ -1,0 +1,1 @@
+"""Metrics, reports, published results and explanations."""

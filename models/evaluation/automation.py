@@ -1,0 +1,94 @@
+"""How much could be sent at a target: the plug-in rule, for orientation and comparisons."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setwise.models.evaluation.reliability import noisy_rows
+
+LEAST_ABOVE = 20
+"""Rows above a threshold without which its accuracy is not looked at."""
+
+
+@dataclass(frozen=True)
+class Automation:
+    """What the lowest threshold sends whose estimated accuracy reaches a target.
+
+    Attributes
+    ----------
+    target : float
+    threshold : float or None
+        None where no threshold reaches the target.
+    coverage : float
+        Weighted share of the rows at or above it, in [0, 1].
+    accuracy : float or None
+        Estimated, of those rows; corrected for noise, so it may pass 1.
+    """
+
+    target: float
+    threshold: float | None
+    coverage: float
+    accuracy: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        return asdict(self)
+
+
+def automation_at(
+    target: float,
+    confidence: ArrayLike,
+    agreed: ArrayLike,
+    *,
+    alpha: ArrayLike = 0.0,
+    beta: ArrayLike = 0.0,
+    sample_weight: ArrayLike | None = None,
+) -> Automation:
+    """Find the lowest threshold above which the estimated accuracy reaches ``target``.
+
+    It holds for these rows and promises nothing: thresholds to be relied on are the matter of
+    `setwise.models.guarantees.thresholds`.
+
+    Parameters
+    ----------
+    target : float
+    confidence : array-like of shape (n,)
+        In [0, 1].
+    agreed : array-like of shape (n,)
+        0 or 1.
+    alpha, beta : float or array-like of shape (n,), default 0
+        Noise rates of the answers.
+    sample_weight : array-like of shape (n,), optional
+        Positive.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, lengths differ, or a value is out of range.
+
+    Examples
+    --------
+    >>> found = automation_at(0.9, [0.8] * 40 + [0.3] * 60, [1] * 40 + [0] * 60)
+    >>> found.threshold, found.coverage, found.accuracy
+    (0.8, 0.4, 1.0)
+    """
+    rows = noisy_rows(confidence, agreed, alpha, beta, sample_weight)
+    order = np.argsort(-rows.confidence, kind="stable")
+    sorted_confidence = rows.confidence[order]
+    mass = np.cumsum(rows.weight[order])
+    accuracy = np.cumsum((rows.weight * rows.target)[order]) / mass
+    # A threshold sends all rows of the same confidence.
+    ends = np.append(np.diff(sorted_confidence) != 0, True)
+    ends[: LEAST_ABOVE - 1] = False
+    reached = np.flatnonzero(ends & (accuracy >= target))
+    if len(reached) == 0:
+        return Automation(target, None, 0.0, None)
+    last = reached[-1]
+    return Automation(
+        target,
+        float(sorted_confidence[last]),
+        float(mass[last] / mass[-1]),
+        float(accuracy[last]),
+    )

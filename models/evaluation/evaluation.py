@@ -1,0 +1,88 @@
+"""Judges a predictor on a data set, block by block: memory does not grow with the labels."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from setwise.models.data.datasets import Dataset
+from setwise.models.evaluation.metrics import Metrics, RunningMetrics
+from setwise.models.predictor import SetPredictions, SetPredictor
+
+Progress = Callable[[float], None]
+
+DOCUMENTS_AT_ONCE = 2048
+"""A block large enough that nothing is gained by a larger one."""
+
+_LABELS_AT_ONCE = 20_000_000  # marginals are dense: a block of them takes at most 160 MB
+
+
+def predict_in_blocks(
+    predictor: SetPredictor, dataset: Dataset
+) -> Iterator[tuple[slice, SetPredictions]]:
+    """Predict the documents of a data set, some at a time.
+
+    Yields
+    ------
+    (slice, SetPredictions)
+        The rows, in order, and what is predicted for them.
+
+    Raises
+    ------
+    ValueError
+        If the predictor takes another kind of document.
+    """
+    if dataset.kind != predictor.kind:
+        raise ValueError(f"the data holds {dataset.kind}, but the model takes {predictor.kind}")
+    size = min(DOCUMENTS_AT_ONCE, max(1, _LABELS_AT_ONCE // len(predictor.label_names)))
+    for start in range(0, dataset.n, size):
+        rows = slice(start, min(start + size, dataset.n))
+        if dataset.texts is not None:
+            yield rows, predictor.predict_texts(dataset.texts[rows])
+        elif dataset.X is not None:
+            yield rows, predictor.predict(dataset.X[rows])
+
+
+def evaluate_predictor(
+    predictor: SetPredictor, dataset: Dataset, progress: Progress | None = None
+) -> Metrics:
+    """Predict labelled documents and judge the result.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    dataset : Dataset
+        Documents the predictor has not seen, of its kind; its labels come first in ``Y``, in its
+        order, as ``read_dataset`` with ``label_names`` makes them.
+    progress : callable, optional
+        Told the share of the documents done.
+
+    Returns
+    -------
+    Metrics
+        With the seconds that predicting took, without those of judging and of loading compiled
+        code.
+
+    Raises
+    ------
+    ValueError
+        If the data does not suit the predictor.
+    """
+    for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):
+        pass  # loads compiled code: not timed
+    judged = RunningMetrics()
+    seconds, started = 0.0, time.perf_counter()
+    for rows, predictions in predict_in_blocks(predictor, dataset):
+        seconds += time.perf_counter() - started
+        judged.add(
+            dataset.Y[rows],
+            predictions.chosen(),
+            predictions.top_confidence(),
+            marginals=predictions.marginals,
+            candidates=predictions.candidates,
+        )
+        if progress is not None:
+            progress(rows.stop / dataset.n)
+        started = time.perf_counter()
+    return judged.result().timed(
+        predict_seconds=seconds,
+        train_seconds=predictor.manifest.get("training", {}).get("seconds"),
+    )

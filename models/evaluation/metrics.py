@@ -1,0 +1,429 @@
+r"""How good predicted label sets are; with their confidences, everything that is reported.
+
+Numbers of equations are those of [1]_. Where it leaves a ratio 0/0 open: F1 and Jaccard are 1 when
+the true and the predicted set are both empty; precision and recall are 1 when both sets are empty
+and 0 when only their denominator is.
+
+References
+----------
+.. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern University,
+   2019, section 2.1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from setwise.models.evaluation.scoring import (
+    AUTOMATION_TARGETS,
+    AutomationPoint,
+    find_automation,
+    score_calibration,
+)
+from setwise.models.sets.candidates import CandidateSets
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Labels = ArrayLike | csr_array
+"""A 0/1 matrix, dense or csr."""
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Everything ``setwise evaluate`` reports, all in [0, 1] unless said otherwise.
+
+    Attributes
+    ----------
+    n, n_labels : int
+        Documents and labels.
+    set_accuracy : float
+        Share of sets that are exactly right, (2.13).
+    instance_precision, instance_recall, instance_f1, instance_jaccard : float
+        Means over documents, (2.6), (2.7), (2.8), (2.10).
+    hamming_loss : float
+        Share of wrong label decisions, (2.12).
+    micro_f1, macro_f1 : float
+        (2.30), and the mean over labels (2.21).
+    n_undefined_labels : int
+        Labels that are neither true nor predicted anywhere; they count 0 in ``macro_f1``.
+    map : float or None
+        Mean average precision of each document's label ranking; None without marginals.
+    oracle_accuracy : float or None
+        Share of documents with their true set among the candidates; None without candidates.
+    brier, uncertainty, sharpness, alignment_error, log_loss : float
+        See :func:`~evaluation.scoring.score_calibration`; log loss in nats, at least 0.
+    automation : tuple of AutomationPoint
+        One per target.
+    train_seconds, predict_seconds, documents_per_second : float or None
+        At least 0; None where unknown.
+    """
+
+    n: int
+    n_labels: int
+    set_accuracy: float
+    instance_precision: float
+    instance_recall: float
+    instance_f1: float
+    instance_jaccard: float
+    hamming_loss: float
+    micro_f1: float
+    macro_f1: float
+    n_undefined_labels: int
+    map: float | None
+    oracle_accuracy: float | None
+    brier: float
+    uncertainty: float
+    sharpness: float
+    alignment_error: float
+    log_loss: float
+    automation: tuple[AutomationPoint, ...]
+    train_seconds: float | None = None
+    predict_seconds: float | None = None
+    documents_per_second: float | None = None
+
+    def timed(self, *, predict_seconds: float, train_seconds: float | None = None) -> "Metrics":
+        """Return the same metrics with what training and predicting took, in seconds."""
+        return replace(
+            self,
+            train_seconds=train_seconds,
+            predict_seconds=predict_seconds,
+            documents_per_second=self.n / predict_seconds if predict_seconds > 0 else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object; what is unknown is left out."""
+        known = {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) is not None
+        }
+        return {**known, "automation": [asdict(point) for point in self.automation]}
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """Label counts of true sets, predicted sets and their intersections, along one axis.
+
+    Made by :func:`count_agreement`. ``hits`` is TP, ``predicted`` TP + FP, ``true`` TP + FN: of
+    each document, or of each label.
+    """
+
+    hits: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    true: NDArray[np.int64]
+
+    def __add__(self, other: "Agreement") -> "Agreement":
+        """Return the counts of two parts of the data, along an axis that both share."""
+        return Agreement(
+            self.hits + other.hits, self.predicted + other.predicted, self.true + other.true
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Agreement"]) -> "Agreement":
+        """Return the counts of all parts behind each other."""
+        return cls(
+            np.concatenate([part.hits for part in parts]),
+            np.concatenate([part.predicted for part in parts]),
+            np.concatenate([part.true for part in parts]),
+        )
+
+    @property
+    def exact(self) -> Bools:
+        """Whether both sets are equal."""
+        exact: Bools = (self.hits == self.true) & (self.hits == self.predicted)
+        return exact
+
+    def precision(self) -> Floats:
+        """Return TP / (TP + FP)."""
+        return _ratio(self.hits, self.predicted, otherwise=self.true == 0)
+
+    def recall(self) -> Floats:
+        """Return TP / (TP + FN)."""
+        return _ratio(self.hits, self.true, otherwise=self.predicted == 0)
+
+    def f1(self, *, undefined: float = 1.0) -> Floats:
+        """Return 2 TP / (2 TP + FP + FN), and `undefined` where both sets are empty."""
+        return _ratio(2 * self.hits, self.true + self.predicted, otherwise=undefined)
+
+    def jaccard(self) -> Floats:
+        """Return TP / (TP + FP + FN)."""
+        return _ratio(self.hits, self.true + self.predicted - self.hits, otherwise=1.0)
+
+
+def _ratio(
+    numerator: NDArray[np.int64], denominator: NDArray[np.int64], *, otherwise: ArrayLike
+) -> Floats:
+    filled = np.array(np.broadcast_to(np.asarray(otherwise, dtype=np.float64), numerator.shape))
+    return np.divide(numerator, denominator, out=filled, where=denominator > 0)
+
+
+def count_agreement(Y_true: Labels, Y_pred: Labels, *, axis: int = 1) -> Agreement:
+    """Count true, predicted and common labels.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : array-like or csr_array of shape (n, L)
+        0/1 matrices.
+    axis : {1, 0}
+        1 counts within each document, 0 within each label.
+
+    Returns
+    -------
+    Agreement
+        Arrays of length n, or L.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, or an entry is neither 0 nor 1.
+    """
+    true, predicted = _label_matrices(Y_true, Y_pred)
+    common = true.multiply(predicted).tocsr()
+    return Agreement(*(_count(matrix, axis) for matrix in (common, predicted, true)))
+
+
+def _count(matrix: csr_array, axis: int) -> NDArray[np.int64]:
+    if axis == 1:
+        return np.diff(matrix.indptr).astype(np.int64)
+    return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.int64)
+
+
+def _label_matrices(Y_true: Labels, Y_pred: Labels) -> tuple[csr_array, csr_array]:
+    true, predicted = _label_matrix("Y_true", Y_true), _label_matrix("Y_pred", Y_pred)
+    if true.shape != predicted.shape:
+        raise ValueError(f"Y_true has shape {true.shape}, but Y_pred {predicted.shape}")
+    return true, predicted
+
+
+def _label_matrix(name: str, Y: Labels) -> csr_array:
+    """Return a 0/1 matrix that stores its ones only, sorted."""
+    if isinstance(Y, csr_array):
+        matrix = Y
+    else:
+        dense = np.asarray(Y)
+        if dense.ndim != 2:
+            raise ValueError(f"{name} must be a matrix, not of shape {dense.shape}")
+        matrix = csr_array(dense)
+    if not (np.all(matrix.data == 1) and matrix.has_canonical_format):
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if not np.all(matrix.data == 1):
+            raise ValueError(f"{name} must hold zeros and ones only")
+    return matrix
+
+
+def _judged_rankings(true: csr_array, marginals: ArrayLike) -> Floats:
+    """Return the average precision of each document that has a true label.
+
+    Its labels are ranked by their marginals, as in thesis 3.8.1, which names the measure but does
+    not spell it out: it is the mean, over the true labels, of the share of true labels among those
+    ranked as high or higher; so ties count against the ranking. Labels without a marginal are
+    ranked last.
+    """
+    scores = np.ascontiguousarray(marginals, dtype=np.float64)
+    if scores.ndim != 2 or scores.shape[0] != true.shape[0] or scores.shape[1] > true.shape[1]:
+        raise ValueError(f"marginals of shape {scores.shape} do not fit labels of {true.shape}")
+    if not np.all(np.isfinite(scores)):
+        raise ValueError("marginals must be finite")
+    precision: Floats = _average_precision(
+        true.indptr.astype(np.int64), true.indices.astype(np.int32), scores, true.shape[1]
+    )
+    return precision[np.diff(true.indptr) > 0]
+
+
+@njit(cache=True, nogil=True)
+def _average_precision(
+    indptr: NDArray[np.int64], labels: NDArray[np.int32], scores: Floats, n_labels: int
+) -> Floats:  # pragma: no cover - compiled
+    n, n_scored = scores.shape
+    result = np.zeros(n)
+    for row in range(n):
+        true = labels[indptr[row] : indptr[row + 1]]
+        for label in true:
+            rank = n_labels
+            hits = len(true)
+            if label < n_scored:
+                score = scores[row, label]
+                rank = 0
+                for other in range(n_scored):
+                    rank += scores[row, other] >= score
+                hits = 0
+                for other in true:
+                    hits += other < n_scored and scores[row, other] >= score
+            result[row] += hits / rank
+        if len(true):
+            result[row] /= len(true)
+    return result
+
+
+def evaluate_predictions(
+    Y_true: Labels,
+    Y_pred: Labels,
+    confidence: ArrayLike,
+    *,
+    marginals: ArrayLike | None = None,
+    candidates: CandidateSets | None = None,
+    macro_undefined: float = 0.0,
+    targets: Sequence[float] = AUTOMATION_TARGETS,
+) -> Metrics:
+    """Judge predicted label sets against the truth.
+
+    Parameters
+    ----------
+    Y_true : array-like or csr_array of shape (n, L)
+        0/1 matrix. Labels unknown to the model are its last columns and count as misses.
+    Y_pred : array-like or csr_array of shape (n, M), M <= L
+        0/1 matrix of the predicted sets.
+    confidence : array-like of shape (n,)
+        Confidence of each predicted set, in [0, 1].
+    marginals : array-like of shape (n, M), optional
+        For ``map``.
+    candidates : CandidateSets of n documents and M labels, optional
+        For ``oracle_accuracy``.
+    macro_undefined : float, default=0.0
+        F1 of a label that is neither true nor predicted anywhere; 0 is the cautious choice.
+    targets : sequence of float
+        For ``automation``.
+
+    Returns
+    -------
+    Metrics
+
+    Raises
+    ------
+    ValueError
+        If there is no document, shapes do not fit, or values are out of range.
+
+    Examples
+    --------
+    >>> metrics = evaluate_predictions([[1, 0], [1, 1]], [[1, 0], [1, 0]], [0.9, 0.4])
+    >>> metrics.set_accuracy, round(metrics.instance_f1, 3)
+    (0.5, 0.833)
+    """
+    judged = RunningMetrics()
+    judged.add(Y_true, Y_pred, confidence, marginals=marginals, candidates=candidates)
+    return judged.result(macro_undefined=macro_undefined, targets=targets)
+
+
+class RunningMetrics:
+    """Judges predictions part by part, so that no part has to stay in memory.
+
+    Examples
+    --------
+    >>> judged = RunningMetrics()
+    >>> judged.add([[1, 0]], [[1, 0]], [0.9])
+    >>> judged.add([[1, 1]], [[1, 0]], [0.4])
+    >>> judged.result().set_accuracy
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._confidence: list[Floats] = []
+        self._within: list[Agreement] = []
+        self._across: Agreement | None = None
+        self._rankings: list[Floats] | None = []  # None once a part came without marginals
+        self._found: list[Bools] | None = []  # None once a part came without candidates
+
+    def add(
+        self,
+        Y_true: Labels,
+        Y_pred: Labels,
+        confidence: ArrayLike,
+        *,
+        marginals: ArrayLike | None = None,
+        candidates: CandidateSets | None = None,
+    ) -> None:
+        """Take in the predictions of some documents, as `evaluate_predictions` does.
+
+        ``map`` and ``oracle_accuracy`` are known at the end if every part brought what they need.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, or values are out of range.
+        """
+        true = _label_matrix("Y_true", Y_true)
+        predicted = _widened(_label_matrix("Y_pred", Y_pred), true.shape[1])
+        across = count_agreement(true, predicted, axis=0)
+        if self._across is not None:
+            if len(self._across.true) != true.shape[1]:
+                raise ValueError(
+                    f"this part has {true.shape[1]} labels, those before {len(self._across.true)}"
+                )
+            across = self._across + across
+        within = count_agreement(true, predicted, axis=1)
+        if marginals is None:
+            self._rankings = None
+        elif self._rankings is not None:
+            self._rankings.append(_judged_rankings(true, marginals))
+        if candidates is None:
+            self._found = None
+        elif self._found is not None:
+            self._found.append(_found(true, candidates))
+        self._within.append(within)
+        self._confidence.append(np.asarray(confidence, dtype=np.float64))
+        self._across = across
+
+    def result(
+        self, *, macro_undefined: float = 0.0, targets: Sequence[float] = AUTOMATION_TARGETS
+    ) -> Metrics:
+        """Return the metrics of everything added so far.
+
+        Raises
+        ------
+        ValueError
+            If there is no document or no label, or a confidence is out of range.
+        """
+        across = self._across
+        n = sum(len(part.true) for part in self._within)
+        if across is None or n == 0 or len(across.true) == 0:
+            raise ValueError("there is nothing to evaluate: no document or no label")
+        within = Agreement.joined(self._within)
+        confidence = np.concatenate(self._confidence)
+        undefined = (across.true + across.predicted) == 0
+        hits, given = int(across.hits.sum()), int((across.true + across.predicted).sum())
+        rankings = None if self._rankings is None else np.concatenate(self._rankings)
+        return Metrics(
+            n=n,
+            n_labels=len(across.true),
+            set_accuracy=float(within.exact.mean()),
+            instance_precision=float(within.precision().mean()),
+            instance_recall=float(within.recall().mean()),
+            instance_f1=float(within.f1().mean()),
+            instance_jaccard=float(within.jaccard().mean()),
+            hamming_loss=(given - 2 * hits) / (n * len(across.true)),
+            micro_f1=2 * hits / given if given else 1.0,
+            macro_f1=float(across.f1(undefined=macro_undefined).mean()),
+            n_undefined_labels=int(undefined.sum()),
+            map=float(rankings.mean()) if rankings is not None and len(rankings) else None,
+            oracle_accuracy=None
+            if self._found is None
+            else float(np.concatenate(self._found).mean()),
+            automation=find_automation(confidence, within.exact, targets),
+            **asdict(score_calibration(confidence, within.exact)),
+        )
+
+
+def _found(true: csr_array, candidates: CandidateSets) -> Bools:
+    """Tell which documents have their true set among the candidates."""
+    if candidates.n_labels > true.shape[1]:
+        raise ValueError(
+            f"candidates of {candidates.n_labels} labels do not fit labels of shape {true.shape}"
+        )
+    widened = replace(candidates, n_labels=true.shape[1])
+    return widened.contains(true)
+
+
+def _widened(matrix: csr_array, n_columns: int) -> csr_array:
+    """Add empty columns behind a matrix."""
+    if matrix.shape[1] > n_columns:
+        raise ValueError(f"Y_pred has {matrix.shape[1]} labels, but Y_true only {n_columns}")
+    return csr_array(
+        (matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns)
+    )

@@ -1,0 +1,321 @@
+"""What calibration is worth, from clean or noisy answers, with intervals.
+
+Buckets make the alignment error too large and the sharpness too large: even true confidences miss
+the accuracy of a bucket by chance. What chance adds is estimated from the spread inside buckets and
+subtracted, so that an honest calibrator shows an alignment error around 0, not above it.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.models.evaluation.reliability import (
+    N_RESAMPLES,
+    NoisyRows,
+    ReliabilityCurve,
+    draw_reliability,
+    noisy_rows,
+)
+from setwise.models.evaluation.scoring import N_BUCKETS
+
+Floats = NDArray[np.float64]
+
+MIN_ROWS = 200
+"""Rows below which a report says nothing: its intervals would be wider than what they are about."""
+
+_BOOTSTRAPS = 500
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its bootstrap interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+        What cannot be negative in truth may be in the estimate: then it does not differ from 0.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket of confidence.
+
+    Attributes
+    ----------
+    low, high : float
+        Its bounds.
+    n : int
+        Rows in it.
+    confidence : float
+        Their mean confidence.
+    accuracy : float
+        Their accuracy, corrected for noise; may leave [0, 1] where rows are few.
+    """
+
+    low: float
+    high: float
+    n: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """How honest and how telling confidences are; see `report_calibration`.
+
+    Attributes
+    ----------
+    n : int
+    noisy : bool
+        Whether answers had noise that was corrected for.
+    accuracy : float
+        Share of right predictions, in [0, 1].
+    brier : Estimate
+        Mean squared error of the confidence against correctness.
+    uncertainty : float
+        Variance of correctness, in [0, 1/4].
+    alignment_error : Estimate
+        Mean squared distance of confidence and accuracy over buckets, debiased.
+    sharpness : Estimate
+        Variance of the accuracy over buckets, debiased.
+    biased_alignment_error : float
+        As in the papers, for comparison.
+    buckets : tuple of Bucket
+        Those that hold rows.
+    reliability : ReliabilityCurve
+    level : float
+        Of all intervals and of the band.
+    """
+
+    n: int
+    noisy: bool
+    accuracy: float
+    brier: Estimate
+    uncertainty: float
+    alignment_error: Estimate
+    sharpness: Estimate
+    biased_alignment_error: float
+    buckets: tuple[Bucket, ...]
+    reliability: ReliabilityCurve
+    level: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain numbers, lists and mappings."""
+        plain = asdict(self)
+        plain["buckets"] = list(plain["buckets"])
+        return {**plain, "reliability": self.reliability.to_json()}
+
+
+@dataclass(frozen=True)
+class TooFewRows:
+    """Why there is no report.
+
+    Attributes
+    ----------
+    n, needed : int
+        Rows that there are, and that there must be.
+    """
+
+    n: int
+    needed: int = MIN_ROWS
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain numbers."""
+        return asdict(self)
+
+
+def report_calibration(
+    confidence: ArrayLike,
+    agreed: ArrayLike,
+    *,
+    alpha: ArrayLike = 0.0,
+    beta: ArrayLike = 0.0,
+    sample_weight: ArrayLike | None = None,
+    n_buckets: int = N_BUCKETS,
+    level: float = 0.9,
+    n_resamples: int = N_RESAMPLES,
+    random_state: int = 0,
+) -> CalibrationReport | TooFewRows:
+    r"""Report how honest and how telling confidences are.
+
+    A noisy answer enters as its shifted target :math:`z`, whose expectation is the truth. The Brier
+    score is the mean of :math:`(c - z)^2 + z - z^2` (thesis (4.3)). From the mean
+    :math:`\bar z - \bar c` of a bucket of :math:`n_b` rows, squared, the variance of
+    :math:`z - c` inside, over :math:`n_b`, is subtracted; the alignment error is the mean over
+    rows. Sharpness likewise.
+
+    Parameters
+    ----------
+    confidence : array-like of shape (n,)
+        In [0, 1], of a calibrator that did not see these rows.
+    agreed : array-like of shape (n,)
+        Whether the set was right, or a noisy answer says so; 0 or 1.
+    alpha, beta : float or array-like of shape (n,), default 0
+        Noise rates of the answers.
+    sample_weight : array-like of shape (n,), optional
+        Positive, such as `setwise.models.calibration.sampling.inclusion_weights`.
+    n_buckets : int, default=10
+        Of equal width.
+    level : float, default=0.9
+        Of intervals and band.
+    n_resamples : int, default=200
+        Of the consistency band.
+    random_state : int, default=0
+
+    Returns
+    -------
+    CalibrationReport or TooFewRows
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a value is out of range.
+    """
+    if len(np.atleast_1d(np.asarray(confidence))) < MIN_ROWS:
+        return TooFewRows(len(np.atleast_1d(np.asarray(confidence))))
+    if n_buckets < 1:
+        raise ValueError(f"n_buckets must be at least 1, not {n_buckets}")
+    rows = noisy_rows(confidence, agreed, alpha, beta, sample_weight)
+    bucketed = _Bucketed.of(rows, n_buckets)
+    draw = np.random.default_rng(random_state)
+    brier, alignment, sharpness = bucketed.estimates(draw, level)
+    return CalibrationReport(
+        n=len(rows.confidence),
+        noisy=bool(np.any(rows.alpha > 0) or np.any(rows.beta > 0)),
+        accuracy=float(np.clip(np.average(rows.target, weights=rows.weight), 0.0, 1.0)),
+        brier=brier,
+        uncertainty=rows.uncertainty,
+        alignment_error=alignment,
+        sharpness=sharpness,
+        biased_alignment_error=bucketed.biased_alignment(),
+        buckets=bucketed.table(),
+        reliability=draw_reliability(
+            rows.confidence,
+            rows.agreed,
+            alpha=rows.alpha,
+            beta=rows.beta,
+            sample_weight=rows.weight,
+            level=level,
+            n_resamples=n_resamples,
+            random_state=random_state,
+        ),
+        level=level,
+    )
+
+
+class _Moments(NamedTuple):
+    """Weighted sums over the rows of each bucket, shape (..., n_buckets)."""
+
+    mass: Floats
+    square_mass: Floats  # of squared weights
+    c: Floats
+    z: Floats
+    gap_square: Floats  # of (z - c)^2
+    z_square: Floats
+    brier: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class _Bucketed:
+    """Rows sorted into buckets of confidence."""
+
+    rows: NoisyRows
+    bucket: NDArray[np.int64]
+    n_buckets: int
+
+    @classmethod
+    def of(cls, rows: NoisyRows, n_buckets: int) -> "_Bucketed":
+        place = np.minimum((rows.confidence * n_buckets).astype(np.int64), n_buckets - 1)
+        return cls(rows, place, n_buckets)
+
+    def moments(self, times: NDArray[np.int64] | None = None) -> _Moments:
+        """Return the sums, with each row counted so many times."""
+        c, z, w = self.rows.confidence, self.rows.target, self.rows.weight
+        count = np.ones(len(c)) if times is None else times
+
+        def total(values: Floats) -> Floats:
+            return np.bincount(self.bucket, count * values, self.n_buckets).astype(np.float64)
+
+        return _Moments(
+            total(w),
+            total(w**2),
+            total(w * c),
+            total(w * z),
+            total(w * (z - c) ** 2),
+            total(w * z**2),
+            total(w * ((c - z) ** 2 + z - z**2)),
+        )
+
+    def biased_alignment(self) -> float:
+        m = self.moments()
+        filled = m.mass > 0
+        gap = (m.z - m.c)[filled] / m.mass[filled]
+        return float(m.mass[filled] @ gap**2 / m.mass.sum())
+
+    def estimates(
+        self, draw: np.random.Generator, level: float
+    ) -> tuple[Estimate, Estimate, Estimate]:
+        """Return Brier score, alignment error and sharpness with bootstrap intervals.
+
+        The bootstrap adds to a square what chance added already; drawn values are shifted back by
+        it.
+        """
+        n = len(self.rows.confidence)
+        found, added = _scores(self.moments())
+        drawn = np.stack(
+            [
+                _scores(self.moments(np.bincount(draw.integers(0, n, n), minlength=n)))[0]
+                for _ in range(_BOOTSTRAPS)
+            ]
+        )
+        side = (1.0 - level) / 2.0
+        low, high = np.quantile(drawn - added, [side, 1.0 - side], axis=0)
+        first, second, third = (
+            Estimate(float(value), float(below), float(above))
+            for value, below, above in zip(found, low, high, strict=True)
+        )
+        return first, second, third
+
+    def table(self) -> tuple[Bucket, ...]:
+        m, n = self.moments(), np.bincount(self.bucket, minlength=self.n_buckets)
+        width = 1.0 / self.n_buckets
+        return tuple(
+            Bucket(
+                low=i * width,
+                high=(i + 1) * width,
+                n=int(n[i]),
+                confidence=float(m.c[i] / m.mass[i]),
+                accuracy=float(m.z[i] / m.mass[i]),
+            )
+            for i in np.flatnonzero(n).tolist()
+        )
+
+
+def _scores(m: _Moments) -> tuple[Floats, Floats]:
+    """Return Brier score, alignment error and sharpness, and what chance added to each."""
+    filled = m.mass > 0
+    m = _Moments(*(part[filled] for part in m))
+    share = m.mass / m.mass.sum()
+    # Rows that a bucket is worth (Kish); a variance takes two of them, and where they are fewer the
+    # mean square stands in, which is no smaller.
+    worth = m.mass**2 / m.square_mass
+    free = np.where(worth > 1.5, worth / np.maximum(worth - 1.0, 0.5), 1.0)
+    mean_gap, mean_z = (m.z - m.c) / m.mass, m.z / m.mass
+    many = worth > 1.5
+    gap_variance = free * (m.gap_square / m.mass - np.where(many, mean_gap**2, 0.0))
+    z_variance = free * (m.z_square / m.mass - np.where(many, mean_z**2, 0.0))
+    of_alignment = float(share @ (gap_variance / worth))
+    mean = share @ mean_z
+    # The mean over all rows moves along with its buckets.
+    of_sharpness = float((share * (1.0 - share)) @ (z_variance / worth))
+    alignment = float(share @ mean_gap**2) - of_alignment
+    sharpness = float(share @ (mean_z - mean) ** 2) - of_sharpness
+    brier = float(m.brier.sum() / m.mass.sum())
+    return np.array([brier, alignment, sharpness]), np.array([0.0, of_alignment, of_sharpness])

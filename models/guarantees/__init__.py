@@ -1,0 +1,1 @@
+"""Thresholds that audits prove, noise rates, drift."""

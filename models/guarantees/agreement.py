@@ -1,0 +1,304 @@
+"""What answers tell about noise without gold labels: diagnostics that license nothing.
+
+Two reviewers who err on the same hard documents look more exact than they are, and no test on their
+answers alone notices. So these estimates are only held against those from gold labels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from setwise.models.guarantees.noise import SURPRISE, NoiseFault, NoiseFinding
+from setwise.models.guarantees.proportions import Proportion
+
+Floats = NDArray[np.float64]
+
+_EM_STEPS = 5000
+_EM_TOLERANCE = 1e-10  # of the largest parameter change; sampling errors are a million times larger
+_EDGE = 1e-6  # keeps probabilities off 0 and 1, where information is infinite
+_DIFFERENCE = 1e-6  # step of the numerical derivative
+
+
+@dataclass(frozen=True)
+class OverlapEstimate:
+    """Noise rates from documents that two reviewers answered blindly.
+
+    Attributes
+    ----------
+    alpha, alpha_error : float
+        Estimate and its standard error.
+    beta : float
+    accuracy : float
+        Of the predictions.
+    n : int
+        Documents.
+    misfit_p_value : float or None
+        Of the hypothesis that two rates explain all the answers; None where nothing is left to
+        test.
+    """
+
+    alpha: float
+    alpha_error: float
+    beta: float
+    accuracy: float
+    n: int
+    misfit_p_value: float | None
+
+
+def estimate_from_pairs(both: int, one: int, none: int) -> OverlapEstimate | None:
+    r"""Estimate alpha from pairs of answers, if beta were 0.
+
+    With :math:`n_{11}` pairs that agree with the prediction and :math:`n_{10}` of which exactly
+    one does, :math:`1 - \alpha = n_{11} / (n_{11} + n_{10} / 2)` and the accuracy is
+    :math:`(n_{11} + n_{10} / 2)^2 / (n\, n_{11})`: the estimate of a population caught twice.
+
+    Parameters
+    ----------
+    both, one, none : int
+        Documents on which both answers, exactly one, or none equals the predicted set.
+
+    Returns
+    -------
+    OverlapEstimate or None
+        None unless some pair agrees.
+
+    Raises
+    ------
+    ValueError
+        If a count is negative.
+
+    References
+    ----------
+    .. [1] F. Lincoln, "Calculating waterfowl abundance on the basis of banding returns", USDA
+       Circular 118, 1930.
+
+    Examples
+    --------
+    >>> found = estimate_from_pairs(512, 256, 232)  # alpha .2, accuracy .8
+    >>> round(found.alpha, 3), round(found.accuracy, 3)
+    (0.2, 0.8)
+    """
+    if min(both, one, none) < 0:
+        raise ValueError(f"counts must not be negative: {both}, {one}, {none}")
+    if both == 0:
+        return None
+    n, odds = both + one + none, one / both
+    error = 2 * odds / (2 + odds) ** 2 * np.sqrt(1 / both + 1 / max(one, 1))
+    accuracy = min((both + one / 2) ** 2 / (n * both), 1.0)
+    return OverlapEstimate(odds / (2 + odds), float(error), 0.0, accuracy, n, None)
+
+
+def estimate_from_strata(counts: ArrayLike) -> OverlapEstimate | None:
+    """Estimate alpha and beta from pairs of answers in strata of different accuracy.
+
+    The two rates are the same in all strata, the accuracies differ; the likelihood is maximised by
+    EM.
+
+    Parameters
+    ----------
+    counts : array-like of int, shape (n_strata, 3)
+        Documents on which both answers, exactly one, or none equals the predicted set; strata of
+        confidence, say. Empty strata are left out.
+
+    Returns
+    -------
+    OverlapEstimate or None
+        None with fewer than two strata, which do not tell the rates.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, or a count is negative.
+
+    References
+    ----------
+    .. [1] S. Hui and S. Walter, "Estimating the Error Rates of Diagnostic Tests", Biometrics 36,
+       1980.
+    """
+    table = np.asarray(counts, dtype=np.float64)
+    if table.ndim != 2 or table.shape[1] != 3 or (table < 0).any():
+        raise ValueError("counts must have three columns (both, one, none), none negative")
+    table = table[table.sum(axis=1) > 0]
+    if len(table) < 2:
+        return None
+    fitted = _maximise(table)
+    law = _law(fitted)
+    expected = table.sum(axis=1, keepdims=True) * law
+    seen = table > 0
+    deviance = 2 * float((table[seen] * np.log(table[seen] / expected[seen])).sum())
+    freedom = len(table) - 2
+    accuracy = float(fitted[2:] @ table.sum(axis=1) / table.sum())
+    return OverlapEstimate(
+        float(fitted[0]),
+        _alpha_error(fitted, table.sum(axis=1)),
+        float(fitted[1]),
+        accuracy,
+        int(table.sum()),
+        float(stats.chi2.sf(deviance, freedom)) if freedom else None,
+    )
+
+
+def _law(parameters: Floats) -> Floats:
+    """Return the probabilities of the three outcomes in each stratum, shape (n_strata, 3)."""
+    accuracy = parameters[2:, None]
+    return accuracy * _answers(1 - parameters[0]) + (1 - accuracy) * _answers(parameters[1])
+
+
+def _answers(agreement: float) -> Floats:
+    """Return the probabilities that both, one or none of two answers agree."""
+    return np.array([agreement**2, 2 * agreement * (1 - agreement), (1 - agreement) ** 2])
+
+
+def _maximise(table: Floats) -> Floats:
+    """Return alpha, beta and the accuracy of each stratum at the maximum of the likelihood."""
+    n = table.sum(axis=1)
+    agreements = table @ np.array([1.0, 0.5, 0.0]) / n
+    parameters = np.concatenate([[0.2, 0.05], np.clip(agreements / 0.8, 0.05, 0.95)])
+    for _ in range(_EM_STEPS):
+        right = parameters[2:, None] * _answers(1 - parameters[0])
+        wrong = (1 - parameters[2:, None]) * _answers(parameters[1])
+        member = table * right / (right + wrong)
+        rest = table - member
+        share = np.array([1.0, 0.5, 0.0])  # of the two answers that agree
+        updated = np.concatenate(
+            [
+                [1 - (member @ share).sum() / max(member.sum(), _EDGE)],
+                [(rest @ share).sum() / max(rest.sum(), _EDGE)],
+                member.sum(axis=1) / n,
+            ]
+        ).clip(_EDGE, 1 - _EDGE)
+        moved = np.abs(updated - parameters).max()
+        parameters = updated
+        if moved < _EM_TOLERANCE:
+            break
+    return np.asarray(parameters)
+
+
+def _alpha_error(parameters: Floats, n: Floats) -> float:
+    """Return the standard error of alpha from the expected information."""
+    steps = np.eye(len(parameters)) * _DIFFERENCE
+    slopes = np.stack(
+        [(_law(parameters + step) - _law(parameters - step)) / (2 * _DIFFERENCE) for step in steps]
+    )
+    weight = n[:, None] / _law(parameters)
+    information = np.einsum("asj,bsj,sj->ab", slopes, slopes, weight)
+    return float(np.sqrt(max(np.linalg.pinv(information)[0, 0], 0.0)))
+
+
+def compare_with_overlap(
+    source: str, gold_alpha: Proportion, overlap: OverlapEstimate
+) -> tuple[NoiseFinding, ...]:
+    """Hold what overlap tells against what gold labels tell.
+
+    Returns
+    -------
+    tuple of NoiseFinding
+        Conflicts that forbid to learn from this source before somebody has looked.
+    """
+    findings = []
+    error = float(np.hypot(gold_alpha.standard_error, overlap.alpha_error))
+    if abs(gold_alpha.estimate - overlap.alpha) > 2 * error:
+        findings.append(
+            NoiseFinding(
+                NoiseFault.OVERLAP_CONFLICT,
+                source,
+                f"gold labels put alpha of {source!r} at {gold_alpha.estimate:.2f}, overlapping "
+                f"answers at {overlap.alpha:.2f}, more than two standard errors apart: check that "
+                "answers are blind and gold labels drawn at random",
+            )
+        )
+    if overlap.misfit_p_value is not None and overlap.misfit_p_value < SURPRISE:
+        findings.append(
+            NoiseFinding(
+                NoiseFault.OVERLAP_MISFIT,
+                source,
+                f"one alpha and one beta do not explain the overlapping answers of {source!r} "
+                f"(p = {overlap.misfit_p_value:.4f}): noise depends on the document",
+            )
+        )
+    return tuple(findings)
+
+
+def find_rubber_stamps(
+    annotator: ArrayLike, agreed: ArrayLike, *, expected: float | None = None
+) -> tuple[NoiseFinding, ...]:
+    """Find annotators whose every blind answer equals the prediction, beyond what chance allows.
+
+    Parameters
+    ----------
+    annotator : array-like of str, shape (n,)
+    agreed : array-like of shape (n,)
+        0 or 1, for all blind answers, with or without gold label.
+    expected : float, optional
+        Rate of agreement of an honest annotator, in [0, 1]; that of the others by default. Where
+        there are no others, the mean confidence will do.
+
+    Returns
+    -------
+    tuple of NoiseFinding
+        One for each annotator who would agree so often with a probability below one in a hundred,
+        divided by the number of annotators.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a value is out of range.
+
+    Examples
+    --------
+    >>> who = ["a"] * 50 + ["b"] * 50
+    >>> [finding.source for finding in find_rubber_stamps(who, [1] * 50 + [1, 0] * 25)]
+    ['a']
+    """
+    who, answers = np.asarray(annotator, dtype=np.str_), np.asarray(agreed)
+    if who.ndim != 1 or who.shape != answers.shape or not np.all((answers == 0) | (answers == 1)):
+        raise ValueError("annotators and answers must have one length, and an answer is 0 or 1")
+    if expected is not None and not 0.0 <= expected <= 1.0:
+        raise ValueError(f"expected is {expected}; it must lie in [0, 1]")
+    names, code, n = np.unique(who, return_inverse=True, return_counts=True)
+    agreements = np.bincount(code, weights=answers, minlength=len(names))
+    return stamps_among(names, n, agreements, expected=expected)
+
+
+def stamps_among(
+    names: ArrayLike, answers: ArrayLike, agreements: ArrayLike, *, expected: float | None = None
+) -> tuple[NoiseFinding, ...]:
+    """Find rubber stamps as `find_rubber_stamps` does, from the counts of each annotator.
+
+    Parameters
+    ----------
+    names : array-like of str, shape (m,)
+        Each one once.
+    answers, agreements : array-like of int, shape (m,)
+        Blind answers, and those among them that agree with the prediction.
+    expected : float, optional
+        As there.
+
+    Examples
+    --------
+    >>> [finding.source for finding in stamps_among(["a", "b"], [50, 50], [50, 25])]
+    ['a']
+    """
+    names, n = np.asarray(names, dtype=np.str_), np.asarray(answers, dtype=np.int64)
+    agreements = np.asarray(agreements, dtype=np.float64)
+    others, others_agreed = n.sum() - n, agreements.sum() - agreements
+    if expected is None:
+        # Half an answer on either side: others who agree with everything as well prove nothing.
+        usual = (others_agreed + 0.5) / (others + 1.0)
+    else:
+        usual = np.full(len(names), expected)
+    by_chance = usual**n
+    everything = (agreements == n) & (by_chance < SURPRISE / max(len(names), 1))
+    if expected is None:
+        everything &= others > 0
+    return tuple(
+        NoiseFinding(
+            NoiseFault.AGREES_WITH_EVERYTHING,
+            str(names[i]),
+            f"{str(names[i])!r} agreed with all {n[i]} predictions, where {usual[i]:.0%} are "
+            "usual: check whether these answers are blind and leave them out until then",
+        )
+        for i in np.flatnonzero(everything)
+    )

@@ -1,0 +1,446 @@
+"""How often reviewers are wrong about a prediction, learnt from gold labels.
+
+A gold label is an adjudicated one: it says whether the prediction was right. Only blind answers
+count, because a reviewer who sees the prediction agrees with it too often.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from setwise.models.guarantees.proportions import (
+    Proportion,
+    shrink_proportions,
+    weighted_proportion,
+)
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MIN_GOLD_RIGHT = 50
+"""Gold labels on right predictions that a group's alpha needs."""
+
+MIN_GOLD_WRONG = 20
+"""Gold labels on wrong predictions that a group's beta needs."""
+
+MOST_NOISE = 0.7
+"""Upper bounds of alpha and beta together from which answers are too weak to learn from."""
+
+SURPRISE = 0.01
+"""p-value below which chance is no longer believed."""
+
+# Overstating alpha makes confidences too high, understating it only too low: training takes alpha
+# at this quantile of its posterior.
+_CAUTIOUS_QUANTILE = 0.25
+
+
+@dataclass(frozen=True)
+class NoiseRates:
+    """Error rates of a reviewer or of a group of reviewers (thesis, section 4.10.1).
+
+    Attributes
+    ----------
+    alpha : float
+        P(the reviewer's set differs from the prediction | the prediction is right), in [0, 1].
+    beta : float
+        P(the reviewer's set equals the prediction | the prediction is wrong), in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a rate is not a probability.
+
+    References
+    ----------
+    .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
+       University, 2019.
+
+    Examples
+    --------
+    >>> NoiseRates(0.2, 0.05).separation
+    0.75
+    """
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        for name, rate in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0.0 <= rate <= 1.0:
+                raise ValueError(f"{name} is {rate}; a noise rate lies between 0 and 1")
+
+    @property
+    def separation(self) -> float:
+        """How much an answer says about the prediction: ``1 - alpha - beta``.
+
+        1 without noise; at 0 or below the answers are worth nothing.
+        """
+        return 1.0 - self.alpha - self.beta
+
+    def agreement(self, accuracy: float) -> float:
+        """Return how often the reviewer agrees with predictions of this accuracy."""
+        return self.beta + self.separation * accuracy
+
+
+class NoiseFault(StrEnum):
+    """What keeps noise rates from being used."""
+
+    TOO_FEW_GOLD_RIGHT = "too-few-gold-right"
+    TOO_FEW_GOLD_WRONG = "too-few-gold-wrong"
+    TOO_NOISY = "too-noisy"  # alpha + beta may reach MOST_NOISE
+    NOT_SEPARATED = "not-separated"  # alpha + beta >= 1: answers say nothing, or the opposite
+    AGREES_WITH_EVERYTHING = "agrees-with-everything"
+    ALPHA_VARIES = "alpha-varies"  # with confidence; not fatal, since alpha is then taken by half
+    OVERLAP_CONFLICT = "overlap-conflict"  # gold and overlap tell different alphas
+    OVERLAP_MISFIT = "overlap-misfit"  # no two rates explain the overlap
+
+
+@dataclass(frozen=True)
+class NoiseFinding:
+    """Something that an owner must know before noise rates are used.
+
+    Attributes
+    ----------
+    fault : NoiseFault
+    source : str
+        Group or annotator.
+    message : str
+        What is wrong and what would be right, in one sentence.
+    blocking : bool
+        Whether nothing may be learnt from this source's answers as things stand.
+    needed : int or None
+        Further gold labels that would cure it, where that is the cure.
+    """
+
+    fault: NoiseFault
+    source: str
+    message: str
+    blocking: bool = True
+    needed: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupNoise:
+    """Noise rates of a group of annotators.
+
+    Attributes
+    ----------
+    name : str
+    pooled : tuple of str
+        Groups whose gold labels were put together, this one included.
+    alpha, beta : Proportion
+        See `NoiseRates`.
+    split : float or None
+        Where alpha varies with confidence: the confidence that parts the two halves.
+    alpha_halves : (Proportion, Proportion) or None
+        Alpha below the split, and from it up.
+    findings : tuple of NoiseFinding
+    """
+
+    name: str
+    pooled: tuple[str, ...]
+    alpha: Proportion
+    beta: Proportion
+    split: float | None
+    alpha_halves: tuple[Proportion, Proportion] | None
+    findings: tuple[NoiseFinding, ...]
+
+    @property
+    def usable(self) -> bool:
+        """Whether calibrators may learn from this group's answers with these rates."""
+        return not any(finding.blocking for finding in self.findings)
+
+    @property
+    def rates(self) -> NoiseRates:
+        """The estimates themselves."""
+        return NoiseRates(self.alpha.estimate, self.beta.estimate)
+
+    def cautious_rates(self, risk: float) -> NoiseRates:
+        """Return rates that favour the model no more than the true ones, but for this risk.
+
+        The lower bound of alpha and the upper one of beta, for a certification at the risk that
+        is left. They need many gold labels; adjudicating the audits themselves is cheaper.
+        """
+        return NoiseRates(self.alpha.bounds(risk / 2)[0], self.beta.bounds(risk / 2)[1])
+
+    def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
+        """Return alpha and beta for rows of these confidences, each of their shape.
+
+        Alpha is taken at the lower quartile of its posterior, because overstating it makes
+        confidences too high.
+        """
+        c = np.asarray(confidence, dtype=np.float64)
+        alpha = np.full(c.shape, self.alpha.quantile(_CAUTIOUS_QUANTILE))
+        if self.split is not None and self.alpha_halves is not None:
+            low, high = (half.quantile(_CAUTIOUS_QUANTILE) for half in self.alpha_halves)
+            alpha = np.where(c < self.split, low, high)
+        return alpha, np.full(c.shape, self.beta.estimate)
+
+
+@dataclass(frozen=True)
+class AnnotatorNoise:
+    """Noise rates of one annotator, drawn towards those of the group.
+
+    They are for showing and for talking with people; with few gold labels each, calibrators
+    learn with the group's.
+    """
+
+    name: str
+    group: str
+    alpha: Proportion
+    beta: Proportion
+
+
+@dataclass(frozen=True)
+class NoiseEstimate:
+    """What gold labels say about all groups and annotators.
+
+    Attributes
+    ----------
+    groups : mapping from str to GroupNoise
+    annotators : tuple of AnnotatorNoise
+        By group and name; who was in two groups is there twice.
+    """
+
+    groups: Mapping[str, GroupNoise]
+    annotators: tuple[AnnotatorNoise, ...]
+
+    @property
+    def findings(self) -> tuple[NoiseFinding, ...]:
+        """What was found in all groups."""
+        return tuple(finding for group in self.groups.values() for finding in group.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return numbers, strings, lists and mappings for JSON."""
+        groups = {
+            name: {**asdict(group), "usable": group.usable} for name, group in self.groups.items()
+        }
+        return {"groups": groups, "annotators": [asdict(one) for one in self.annotators]}
+
+
+def estimate_noise(
+    annotator: ArrayLike,
+    group: ArrayLike,
+    agreed: ArrayLike,
+    right: ArrayLike,
+    *,
+    confidence: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    level: float = 0.9,
+) -> NoiseEstimate:
+    """Estimate noise rates of annotators and groups from gold labels.
+
+    Groups short of gold labels are put together; what is short even then carries a finding that
+    blocks its use and says how many are needed.
+
+    Parameters
+    ----------
+    annotator, group : array-like of str, shape (n,)
+        Who answered, and the annotator's group at the time.
+    agreed : array-like of shape (n,)
+        1 where the blind answer equals the predicted set, else 0.
+    right : array-like of shape (n,)
+        1 where the gold set equals the predicted set, else 0.
+    confidence : array-like of shape (n,), optional
+        Of the prediction; with it, alpha is compared between its lower and upper half.
+    weight : array-like of shape (n,), optional
+        Inverse of the probability with which the row came to have a gold label. Where every
+        disagreement is adjudicated and a tenth of the agreements are read again, that is 1 and 10.
+    level : float, default=0.9
+        Of all intervals.
+
+    Returns
+    -------
+    NoiseEstimate
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a value is out of range.
+
+    Examples
+    --------
+    >>> agreed, right = [1] * 80 + [0] * 20 + [1] + [0] * 29, [1] * 100 + [0] * 30
+    >>> found = estimate_noise(["ann"] * 130, ["coders"] * 130, agreed, right)
+    >>> found.groups["coders"].usable, found.groups["coders"].rates
+    (True, NoiseRates(alpha=0.2, beta=0.03333333333333333))
+    """
+    rows = _GoldRows.checked(
+        annotator, group, agreed, right, confidence=confidence, weight=weight, level=level
+    )
+    names = np.unique(rows.group).tolist()
+    short = [name for name in names if rows.of_groups([name]).short]
+    groups = {}
+    for name in names:
+        pooled = tuple(short) if name in short else (name,)
+        groups[name] = _group_noise(name, pooled, rows.of_groups(pooled))
+    return NoiseEstimate(groups, _annotators(rows, groups))
+
+
+@dataclass(frozen=True, eq=False)
+class _GoldRows:
+    annotator: NDArray[np.str_]
+    group: NDArray[np.str_]
+    agreed: Bools
+    right: Bools
+    confidence: Floats | None
+    weight: Floats
+    level: float
+
+    @classmethod
+    def checked(
+        cls,
+        annotator: ArrayLike,
+        group: ArrayLike,
+        agreed: ArrayLike,
+        right: ArrayLike,
+        *,
+        confidence: ArrayLike | None,
+        weight: ArrayLike | None,
+        level: float,
+    ) -> "_GoldRows":
+        who, where = np.asarray(annotator, dtype=np.str_), np.asarray(group, dtype=np.str_)
+        answers, truth = np.asarray(agreed), np.asarray(right)
+        w = np.ones(len(who)) if weight is None else np.asarray(weight, dtype=np.float64)
+        c = None if confidence is None else np.asarray(confidence, dtype=np.float64)
+        columns = (
+            [who, where, answers, truth, w] if c is None else [who, where, answers, truth, w, c]
+        )
+        if who.ndim != 1 or len({column.shape for column in columns}) != 1:
+            raise ValueError("every column of the gold labels needs one value a row")
+        for name, values in (("agreed", answers), ("right", truth)):
+            if not np.all((values == 0) | (values == 1)):
+                raise ValueError(f"{name} is 0 or 1")
+        if not np.all((w > 0) & np.isfinite(w)):
+            raise ValueError("a weight must be positive and finite")
+        return cls(who, where, answers.astype(bool), truth.astype(bool), c, w, level)
+
+    def where(self, rows: Bools) -> "_GoldRows":
+        confidence = None if self.confidence is None else self.confidence[rows]
+        return _GoldRows(
+            self.annotator[rows],
+            self.group[rows],
+            self.agreed[rows],
+            self.right[rows],
+            confidence,
+            self.weight[rows],
+            self.level,
+        )
+
+    def of_groups(self, names: Sequence[str]) -> "_GoldRows":
+        return self.where(np.isin(self.group, list(names)))
+
+    @property
+    def short(self) -> bool:
+        return self.n_right < MIN_GOLD_RIGHT or self.n_wrong < MIN_GOLD_WRONG
+
+    @property
+    def n_right(self) -> int:
+        return int(self.right.sum())
+
+    @property
+    def n_wrong(self) -> int:
+        return len(self.right) - self.n_right
+
+    def alpha(self) -> Proportion:
+        return self._share(~self.agreed, self.right)
+
+    def beta(self) -> Proportion:
+        return self._share(self.agreed, ~self.right)
+
+    def _share(self, hit: Bools, among: Bools) -> Proportion:
+        return weighted_proportion(hit[among], self.weight[among], level=self.level)
+
+
+def _group_noise(name: str, pooled: tuple[str, ...], rows: _GoldRows) -> GroupNoise:
+    alpha, beta = rows.alpha(), rows.beta()
+    findings = [*_shortage(name, pooled, rows), *_strength(name, alpha, beta)]
+    split, halves = _alpha_by_half(rows)
+    if halves is not None:
+        findings.append(
+            NoiseFinding(
+                NoiseFault.ALPHA_VARIES,
+                name,
+                f"the noise rate alpha is {halves[0].estimate:.2f} on predictions of low and "
+                f"{halves[1].estimate:.2f} on those of high confidence, so each half has its own",
+                blocking=False,
+            )
+        )
+    return GroupNoise(name, pooled, alpha, beta, split, halves, tuple(findings))
+
+
+def _shortage(name: str, pooled: tuple[str, ...], rows: _GoldRows) -> list[NoiseFinding]:
+    together = "" if len(pooled) == 1 else f" (together with {', '.join(pooled)})"
+    return [
+        NoiseFinding(
+            fault,
+            name,
+            f"{name!r}{together} has {have} gold labels on {what} predictions; {least} are needed",
+            needed=least - have,
+        )
+        for fault, what, have, least in (
+            (NoiseFault.TOO_FEW_GOLD_RIGHT, "right", rows.n_right, MIN_GOLD_RIGHT),
+            (NoiseFault.TOO_FEW_GOLD_WRONG, "wrong", rows.n_wrong, MIN_GOLD_WRONG),
+        )
+        if have < least
+    ]
+
+
+def _strength(name: str, alpha: Proportion, beta: Proportion) -> list[NoiseFinding]:
+    if min(alpha.n, beta.n) == 0:
+        return []
+    total = alpha.estimate + beta.estimate
+    if total >= 1.0:
+        return [
+            NoiseFinding(
+                NoiseFault.NOT_SEPARATED,
+                name,
+                f"alpha {alpha.estimate:.2f} and beta {beta.estimate:.2f} of {name!r} add up to 1 "
+                "or more: their answers say nothing about the predictions; leave them out",
+            )
+        ]
+    if alpha.high + beta.high >= MOST_NOISE:
+        return [
+            NoiseFinding(
+                NoiseFault.TOO_NOISY,
+                name,
+                f"alpha of {name!r} may be {alpha.high:.2f} and beta {beta.high:.2f}; together "
+                f"they must stay below {MOST_NOISE}: collect more gold labels or leave them out",
+            )
+        ]
+    return []
+
+
+def _alpha_by_half(
+    rows: _GoldRows,
+) -> tuple[float, tuple[Proportion, Proportion]] | tuple[None, None]:
+    """Return the median confidence and alpha on either side of it, if the two differ."""
+    if rows.confidence is None or rows.n_right < MIN_GOLD_RIGHT:
+        return None, None
+    split = float(np.median(rows.confidence[rows.right]))
+    low = rows.where(rows.confidence < split).alpha()
+    high = rows.where(rows.confidence >= split).alpha()
+    if min(low.n, high.n) == 0:
+        return None, None
+    z = (low.estimate - high.estimate) / np.hypot(low.standard_error, high.standard_error)
+    return (split, (low, high)) if 2 * stats.norm.sf(abs(z)) < SURPRISE else (None, None)
+
+
+def _annotators(rows: _GoldRows, groups: Mapping[str, GroupNoise]) -> tuple[AnnotatorNoise, ...]:
+    found: list[AnnotatorNoise] = []
+    for name in groups:
+        of_group = rows.of_groups([name])
+        names = np.unique(of_group.annotator).tolist()
+        own = [of_group.where(of_group.annotator == one) for one in names]
+        alphas = shrink_proportions([one.alpha() for one in own], level=rows.level)
+        betas = shrink_proportions([one.beta() for one in own], level=rows.level)
+        found += [
+            AnnotatorNoise(annotator, name, alpha, beta)
+            for annotator, alpha, beta in zip(names, alphas, betas, strict=True)
+        ]
+    return tuple(found)

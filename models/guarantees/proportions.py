@@ -1,0 +1,226 @@
+"""Shares with intervals: of weighted samples, and of small samples that resemble each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special, stats
+
+from setwise.models.guarantees.binomial import lower_bound, upper_bound
+
+Floats = NDArray[np.float64]
+
+# Prior of the empirical Bayes fit: how many trials a common rate is worth, on a logarithmic scale.
+# Few annotators cannot tell it; then their rates are drawn together as if each brought 20 trials.
+_LOG_STRENGTH = float(np.log(20.0))
+_LOG_STRENGTH_SPREAD = 1.5
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """A share of a population, estimated from a sample.
+
+    Attributes
+    ----------
+    estimate, low, high : float
+        In [0, 1]; without a sample nothing is known: .5, 0, 1.
+    level : float
+        Confidence of the interval from ``low`` to ``high``.
+    n : int
+        Rows of the sample.
+    effective : float
+        Rows of an unweighted sample that would tell as much.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    level: float
+    n: int
+    effective: float
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error, from the effective number of rows with half a row on either side."""
+        n = self.effective + 1.0
+        share = (self.effective * self.estimate + 0.5) / n
+        return float(np.sqrt(share * (1.0 - share) / n))
+
+    def quantile(self, probability: float) -> float:
+        """Return a quantile of the posterior under Jeffreys' prior."""
+        hits = self.effective * self.estimate
+        return float(stats.beta.ppf(probability, hits + 0.5, self.effective - hits + 0.5))
+
+    def bounds(self, risk: float) -> tuple[float, float]:
+        """Return a lower and an upper bound, each of which errs with this probability."""
+        hits = self.effective * self.estimate
+        return (
+            float(lower_bound(hits, self.effective, risk)),
+            float(upper_bound(hits, self.effective, risk)),
+        )
+
+
+def weighted_proportion(
+    hit: ArrayLike, weight: ArrayLike | None = None, *, level: float = 0.9
+) -> Proportion:
+    """Estimate a share from rows with weights, such as inverse inclusion probabilities.
+
+    Parameters
+    ----------
+    hit : array-like of shape (n,)
+        0 or 1.
+    weight : array-like of shape (n,), optional
+        Positive.
+    level : float, default=0.9
+        Of the two-sided interval, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If lengths differ or a value is out of range.
+
+    References
+    ----------
+    .. [1] E. Korn and B. Graubard, "Confidence intervals for proportions with small expected
+       number of positive counts estimated from survey data", Survey Methodology 24, 1998: the
+       exact interval at the effective sample size. Without weights it is Clopper and Pearson's.
+
+    Examples
+    --------
+    >>> found = weighted_proportion([1, 0, 0, 0], [1, 1, 4, 4])
+    >>> found.estimate, found.n
+    (0.1, 4)
+    """
+    x = np.asarray(hit, dtype=np.float64)
+    w = np.ones(len(x)) if weight is None else np.asarray(weight, dtype=np.float64)
+    if x.ndim != 1 or x.shape != w.shape:
+        raise ValueError(f"hits and weights must have one length, not {x.shape} and {w.shape}")
+    if not np.all((x == 0) | (x == 1)) or not np.all((w > 0) & np.isfinite(w)):
+        raise ValueError("a hit is 0 or 1 and a weight positive and finite")
+    if len(x) == 0:
+        return Proportion(0.5, 0.0, 1.0, level, 0, 0.0)
+    total = w.sum()
+    share = float(w @ x / total)
+    variance = float(w**2 @ (x - share) ** 2) / total**2
+    kish = float(total**2 / (w @ w))
+    effective = share * (1.0 - share) / variance if variance > 0 else kish
+    return _proportion(share, float(effective), len(x), level)
+
+
+class Sums(NamedTuple):
+    """What `bound_shares` needs of weighted rows, a place a sample.
+
+    Attributes
+    ----------
+    weight, squares : array-like of shape (m,)
+        Sums of the weights and of their squares.
+    hit, hit_squares : array-like of shape (m,)
+        The same over the hits.
+    """
+
+    weight: ArrayLike
+    squares: ArrayLike
+    hit: ArrayLike
+    hit_squares: ArrayLike
+
+
+def bound_shares(sums: Sums, risk: float) -> tuple[Floats, Floats, Floats]:
+    """Estimate the shares of many samples as `weighted_proportion` does, from sums of weights.
+
+    Returns
+    -------
+    (float64 ndarray, float64 ndarray, float64 ndarray)
+        Shares, lower and upper bounds, each of shape (m,) and with probability ``risk`` on the
+        wrong side; nan, 0 and 1 without rows.
+
+    Examples
+    --------
+    >>> [one.round(3).tolist() for one in bound_shares(Sums([2, 0], [2, 0], [2, 0], [2, 0]), 0.1)]
+    [[1.0, nan], [0.316, 0.0], [1.0, 1.0]]
+    """
+    w, s, wx, sx = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in sums)
+    some = w > 0
+    share = np.where(some, wx / np.where(some, w, 1.0), np.nan)
+    # Sums of floats may leave a trace where every row hit, or none did.
+    spread = np.maximum(sx * (1.0 - share) ** 2 + (s - sx) * share**2, 0.0)
+    mixed = some & (wx > 0) & (wx < w) & (spread > 0)
+    kish = w**2 / np.where(some, s, 1.0)
+    worth = np.where(
+        mixed,
+        share * (1.0 - share) * w**2 / np.where(mixed, spread, 1.0),
+        np.where(some, kish, 0.0),
+    )
+    hits = np.where(some, worth * np.nan_to_num(share), 0.0)
+    return share, lower_bound(hits, worth, risk), upper_bound(hits, worth, risk)
+
+
+def _proportion(share: float, effective: float, n: int, level: float) -> Proportion:
+    hits, side = effective * share, (1.0 - level) / 2.0
+    return Proportion(
+        share,
+        float(lower_bound(hits, effective, side)),
+        float(upper_bound(hits, effective, side)),
+        level,
+        n,
+        effective,
+    )
+
+
+def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> list[Proportion]:
+    """Draw rates of several sources towards each other, the more the less each one tells.
+
+    Rates are taken as draws from a Beta distribution whose mean and strength are fitted to all
+    sources together; each result is the posterior of one source.
+
+    Parameters
+    ----------
+    found : sequence of Proportion
+    level : float, default=0.9
+        Of the posterior intervals.
+
+    Returns
+    -------
+    list of Proportion
+        In the same order; ``effective`` counts what the other sources lend.
+
+    References
+    ----------
+    .. [1] B. Efron and C. Morris, "Data Analysis Using Stein's Estimator and its Generalizations",
+       JASA 70, 1975; here with binomial counts and a Beta prior.
+    """
+    trials = np.array([one.effective for one in found])
+    hits = trials * np.array([one.estimate for one in found])
+    if trials.sum() == 0:
+        return list(found)
+    pooled = (hits.sum() + 0.5) / (trials.sum() + 1.0)
+
+    def negative_log_posterior(parameters: Floats) -> float:
+        a, b = _beta(parameters)
+        likelihood = special.betaln(a + hits, b + trials - hits) - special.betaln(a, b)
+        surprise = (parameters[1] - _LOG_STRENGTH) / _LOG_STRENGTH_SPREAD
+        return float(-likelihood.sum() + 0.5 * surprise**2)
+
+    start = np.array([special.logit(pooled), _LOG_STRENGTH])
+    bounds = [(-8.0, 8.0), (0.0, 10.0)]
+    fitted = optimize.minimize(negative_log_posterior, start, method="L-BFGS-B", bounds=bounds)
+    a, b = _beta(fitted.x)
+    side = (1.0 - level) / 2.0
+    return [
+        Proportion(
+            float((a + k) / (a + b + n)),
+            float(stats.beta.ppf(side, a + k, b + n - k)),
+            float(stats.beta.ppf(1.0 - side, a + k, b + n - k)),
+            level,
+            one.n,
+            float(a + b + n),
+        )
+        for one, k, n in zip(found, hits.tolist(), trials.tolist(), strict=True)
+    ]
+
+
+def _beta(parameters: Floats) -> tuple[float, float]:
+    """Return the two parameters of a Beta distribution from logit mean and log strength."""
+    mean, strength = special.expit(parameters[0]), np.exp(parameters[1])
+    return float(mean * strength), float((1.0 - mean) * strength)

@@ -1,0 +1,259 @@
+"""The fixed sequence: thresholds in an order that no label has a say in, tested until one fails."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from setwise.models.guarantees.audit_tests import AuditTest, Rate
+from setwise.models.guarantees.binomial import rejection_power, trials_needed
+from setwise.models.guarantees.certificates import (
+    Certificate,
+    Certification,
+    Method,
+    Refusal,
+    RefusalReason,
+    SequenceStep,
+)
+
+Floats = NDArray[np.float64]
+
+N_THRESHOLDS = 150
+"""Hypotheses of a sequence. More make the threshold finer and cost no risk."""
+
+PLANNED_POWER = 0.8
+"""Probability of success for which further audits are reckoned."""
+
+# A refusal looks at so many thresholds, spread over the sequence.
+_PLANNED_THRESHOLDS = 12
+# Where planning guesses accuracies, a confidence counts as much as so many audits.
+_AUDITS_OF_A_CONFIDENCE = 20.0
+_BISECTIONS = 15  # of what lies between the target and 1: to a few parts in a million
+_BLOCK = 8  # hypotheses tested at a time
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdSequence:
+    """Thresholds in the order of testing; knows no label.
+
+    Attributes
+    ----------
+    thresholds : float64 ndarray of shape (m,)
+        Falling.
+    share : float64 ndarray of shape (m,)
+        Of the predictions at or above each threshold, in (0, 1].
+    confidence : float64 ndarray of shape (m,)
+        Mean confidence of these predictions.
+    start : int
+        Where testing begins: the thresholds before it are never tested, those behind it are tested
+        as long as each one passes.
+    n_predictions : int
+    """
+
+    thresholds: Floats
+    share: Floats
+    confidence: Floats
+    start: int
+    n_predictions: int
+
+
+def plan_sequence(
+    predicted: ArrayLike,
+    n_audits: int,
+    target: float,
+    risk: float,
+    *,
+    rate: Rate | None = None,
+    n_thresholds: int = N_THRESHOLDS,
+) -> ThresholdSequence:
+    """Lay out thresholds and choose where testing begins, without a look at any label.
+
+    The thresholds are quantiles of the predicted confidences. Testing begins where the exact test
+    would have the highest power if the confidences were true: higher up too few audits are left to
+    prove anything, further down too little accuracy. Wrong confidences make a bad start, not a
+    wrong certificate.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n_predictions,)
+        Confidences of predictions other than the audits, in [0, 1]; at least one.
+    n_audits : int
+        Audits over the whole stream.
+    target, risk : float
+        In (0, 1).
+    rate : Rate, optional
+        How often an audit speaks for the model; its accuracy by default.
+    n_thresholds : int, default=150
+
+    Raises
+    ------
+    ValueError
+        If a confidence is out of range or there is none.
+
+    Examples
+    --------
+    >>> sequence = plan_sequence([0.99] * 50 + [0.6] * 50, 100, 0.9, 0.1, n_thresholds=10)
+    >>> sequence.thresholds, sequence.share, sequence.start
+    (array([0.99, 0.6 ]), array([0.5, 1. ]), 0)
+    """
+    rate = rate or Rate()
+    pool = np.sort(checked_confidences("predicted", predicted))
+    n = len(pool)
+    if n == 0:
+        raise ValueError("predicted confidences must not be empty")
+    ranks = np.unique(np.ceil(np.linspace(0, n, n_thresholds + 1)[1:]).astype(np.int64))
+    thresholds = np.unique(pool[n - ranks])[::-1]
+    first = np.searchsorted(pool, thresholds, side="left")
+    total = np.concatenate([[0.0], np.cumsum(pool[::-1])])
+    # Sums round; a mean is never below its least value.
+    mean = np.clip(total[n - first] / (n - first), thresholds, 1.0)
+    share = (n - first) / n
+    expected = np.floor(n_audits * share).astype(np.int64)
+    power = rejection_power(expected, rate.at(target), rate.at(mean), risk)
+    return ThresholdSequence(thresholds, share, mean, int(power.argmax()), n)
+
+
+def checked_confidences(name: str, values: ArrayLike) -> Floats:
+    """Return confidences as a vector.
+
+    Raises
+    ------
+    ValueError
+        If it is no vector, or a value is outside [0, 1].
+    """
+    confidence = np.asarray(values, dtype=np.float64)
+    if confidence.ndim != 1:
+        raise ValueError(f"{name} must be a list of confidences, not of shape {confidence.shape}")
+    if not np.all((confidence >= 0) & (confidence <= 1)):
+        raise ValueError(f"{name} must lie in [0, 1]")
+    return confidence
+
+
+class Claim(NamedTuple):
+    """What is to be proved, and on how much; fields as in `Evidence`."""
+
+    method: Method
+    target: float
+    risk: float
+    test_risk: float
+    n_audits: int
+    n_predictions: int
+    excluded: Mapping[str, int]
+
+
+def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certification:
+    """Test one threshold after the other, and certify the last that passed.
+
+    Parameters
+    ----------
+    claim : Claim
+    sequence : ThresholdSequence
+    test : AuditTest
+        Of the same thresholds.
+    """
+    tested: list[float] = []
+    end = len(sequence.thresholds)
+    while sequence.start + len(tested) < end:  # in blocks: most sequences stop early
+        first = sequence.start + len(tested)
+        found = test.p_values(np.arange(first, min(first + _BLOCK, end)), claim.target)
+        failed = np.flatnonzero(~(found <= claim.test_risk))
+        tested += found[: failed[0] + 1 if len(failed) else None].tolist()
+        if len(failed):
+            break
+    passed = len(tested) - (not tested[-1] <= claim.test_risk)
+    steps = tuple(
+        SequenceStep(
+            float(sequence.thresholds[step]), int(test.n_above[step]), int(test.n_good[step]), p
+        )
+        for step, p in enumerate(tested, sequence.start)
+    )
+    proved = sequence.start + passed - 1
+    if passed == 0:
+        return _refuse(claim, sequence, test, steps)
+    return Certificate(
+        **claim._asdict(),
+        steps=steps,
+        threshold=float(sequence.thresholds[proved]),
+        coverage=float(sequence.share[proved]),
+        n_above=int(test.n_above[proved]),
+        n_good=int(test.n_good[proved]),
+        p_value=tested[passed - 1],
+        accuracy=test.estimate(proved),
+        accuracy_bound=_bound(test, proved, claim),
+    )
+
+
+def _bound(test: AuditTest, step: int, claim: Claim) -> float:
+    """Return the highest accuracy that the test still rejects: a lower confidence bound."""
+    low, high = claim.target, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if test.p_values(np.array([step]), middle)[0] <= claim.test_risk:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _refuse(
+    claim: Claim, sequence: ThresholdSequence, test: AuditTest, steps: tuple[SequenceStep, ...]
+) -> Refusal:
+    plan = _plan_audits(claim, sequence, test)
+    return Refusal(
+        **claim._asdict(),
+        steps=steps,
+        reason=_reason(claim, sequence, test, hopeful=plan.further is not None),
+        further_audits=plan.further,
+        further_if_all_good=plan.if_all_good,
+        planned_threshold=plan.threshold,
+    )
+
+
+def _spread(sequence: ThresholdSequence) -> NDArray[np.int64]:
+    """Return some steps spread over the sequence, the last one included."""
+    last = len(sequence.thresholds) - 1
+    return np.unique(np.linspace(0, last, _PLANNED_THRESHOLDS).astype(np.int64))
+
+
+class _Plan(NamedTuple):
+    further: int | None = None
+    if_all_good: int | None = None
+    threshold: float | None = None
+
+
+def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> _Plan:
+    """Reckon the fewest further audits that prove some threshold, as accuracies are estimated."""
+    chosen = _spread(sequence)
+    n, good, share = test.n_above[chosen], test.n_good[chosen], sequence.share[chosen]
+    guess = test.rate.at(sequence.confidence[chosen])
+    estimate = (good + _AUDITS_OF_A_CONFIDENCE * guess) / (n + _AUDITS_OF_A_CONFIDENCE)
+    null = float(test.rate.at(claim.target))
+    # Half of the lack of certainty for the test, half for how many audits will lie above.
+    part = PLANNED_POWER**0.5
+    above = trials_needed(null, estimate, claim.test_risk, part, successes=good, trials=n)
+    above = np.where(above == 0, 1, above)  # alone it would pass; the sequence never got there
+    audits = np.where(above < 0, np.inf, above + stats.nbinom.ppf(part, np.abs(above), share))
+    best = int(audits.argmin())
+    if not np.isfinite(audits[best]):
+        return _Plan()
+    all_good = trials_needed(null, 1.0, claim.test_risk, part, successes=good[best], trials=n[best])
+    return _Plan(
+        int(audits[best]),
+        int(np.ceil(max(int(all_good[0]), 1) / share[best])),
+        float(sequence.thresholds[chosen[best]]),
+    )
+
+
+def _reason(
+    claim: Claim, sequence: ThresholdSequence, test: AuditTest, *, hopeful: bool
+) -> RefusalReason:
+    if claim.n_audits == 0:
+        return RefusalReason.NO_AUDITS
+    steps = _spread(sequence)
+    below = steps[steps > sequence.start]
+    if (test.p_values(below, claim.target) <= claim.test_risk).any():
+        return RefusalReason.BLOCKED_AT_TOP
+    return RefusalReason.TOO_FEW_AUDITS if hopeful else RefusalReason.BELOW_TARGET

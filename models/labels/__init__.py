@@ -1,0 +1,1 @@
+"""One score per label: binary relevance and its calibration."""

@@ -1,0 +1,350 @@
+r"""Compiled proximal Newton fits of elastic-net logistic regression on sparse columns.
+
+One problem has targets :math:`t_n \in [0, 1]` and weights that sum to one:
+
+.. math:: \min_{b, \beta} \sum_n w_n [\log(1 + e^{z_n}) - t_n z_n]
+          + \lambda_1 |\beta|_1 + \tfrac{\lambda_2}{2} |\beta|_2^2, \quad z = b + X \beta.
+
+A fit is a state (`Iterate`), one `_step` (minimise the quadratic model, then search along the
+line to that minimiser), and a stopping rule apart from both (`_stop`).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from setwise.models.labels.quadratic_model import (
+    MAX_HALVINGS,
+    MIN_CURVATURE,
+    SUFFICIENT_DECREASE,
+    Columns,
+    Model,
+    Penalty,
+    add_column,
+    advance,
+    aim,
+    build_model,
+    distance,
+    minimise_model,
+    penalty_change,
+)
+
+# How a fit ended.
+CONVERGED = 0
+EARLY = 1
+UNFINISHED = 2
+
+
+class Rule(NamedTuple):
+    """When a fit stops."""
+
+    tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
+    patience: int  # successive steps without a better validation loss; 0: validation ends nothing
+    max_sweeps: int  # coordinate-descent sweeps per step
+    trusted: float  # a step from within so many times `tol` is the last, without another look
+
+
+class Problems(NamedTuple):
+    """Many problems on the same rows and features."""
+
+    X: Columns  # (n, d)
+    Y: Columns  # (n, n_problems) targets in [0, 1]
+    weights: NDArray[np.float64]  # (1 or n_problems, n), not negative
+    l1: NDArray[np.float64]  # (n_problems,)
+    l2: NDArray[np.float64]  # (n_problems,)
+    max_iter: NDArray[np.int64]  # (n_problems,) steps
+    start: Columns  # (d, n_problems) coefficients to start from
+    start_intercept: NDArray[np.float64]  # (n_problems,) NaN: the logit of the rate
+    X_valid: Columns  # (n_valid, d)
+    Y_valid: Columns  # (n_valid, n_problems)
+    n_valid: int  # 0: nothing is held out
+
+
+class Fits(NamedTuple):
+    """Solutions of a range of problems; coefficients as sparse rows, one per problem."""
+
+    indptr: NDArray[np.int64]  # (size + 1,)
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+    intercept: NDArray[np.float64]  # (size,)
+    objective: NDArray[np.float64]  # (size,) of the solution
+    n_iter: NDArray[np.int64]  # (size,) steps taken
+    best_iter: NDArray[np.int64]  # (size,) steps of the solution
+    status: NDArray[np.int8]  # (size,)
+    valid_loss: NDArray[np.float64]  # (size,) of the solution
+
+
+class Rows(NamedTuple):
+    """One problem's targets and weights."""
+
+    target: NDArray[np.float64]  # (n,)
+    weight: NDArray[np.float64]  # (n,), sums to one
+
+
+class Iterate(NamedTuple):
+    """Where a fit stands; arrays are updated in place, scalars are arrays of one."""
+
+    coef: NDArray[np.float64]  # (d,)
+    intercept: NDArray[np.float64]  # (1,)
+    z: NDArray[np.float64]  # (n,) logits
+    slope: NDArray[np.float64]  # (n,) derivative of the loss by z
+    curvature: NDArray[np.float64]  # (n,) second derivative of the loss by z
+    loss: NDArray[np.float64]  # (1,) weighted mean log-loss
+    move: NDArray[np.float64]  # (n,) scratch: change of z along the whole step
+    trial: NDArray[np.float64]  # (n,) scratch: z at a trial point
+
+
+class HeldOut(NamedTuple):
+    """Validation rows of one problem, and the iterate with the lowest loss on them."""
+
+    X: Columns
+    target: NDArray[np.float64]  # (n_valid,)
+    z: NDArray[np.float64]  # (n_valid,) scratch
+    coef: NDArray[np.float64]  # (d,)
+    intercept: NDArray[np.float64]  # (1,)
+    loss: NDArray[np.float64]  # (1,) training loss there
+
+
+class Fit(NamedTuple):
+    """One problem in the making."""
+
+    X: Columns
+    rows: Rows
+    at: Iterate
+    held_out: HeldOut
+
+
+class Ending(NamedTuple):
+    """How a fit ended."""
+
+    status: int
+    n_iter: int  # steps taken
+    best_iter: int  # steps of the solution
+    valid_loss: float
+
+
+@njit(cache=True, nogil=True)
+def _measure(z: NDArray[np.float64], rows: Rows, at: Iterate) -> float:
+    """Fill the derivatives of the loss at `z` and return the loss."""
+    loss = 0.0
+    for i in range(z.shape[0]):
+        w, t = rows.weight[i], rows.target[i]
+        e = math.exp(-abs(z[i]))
+        share = 1.0 / (1.0 + e)
+        if z[i] >= 0.0:
+            loss += w * (math.log1p(e) + (1.0 - t) * z[i])
+            at.slope[i] = w * ((1.0 - t) - e * share)
+        else:
+            loss += w * (math.log1p(e) - t * z[i])
+            at.slope[i] = w * (e * share - t)
+        at.curvature[i] = w * max(e * share * share, MIN_CURVATURE)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _step(fit: Fit, model: Model, penalty: Penalty, max_sweeps: int) -> bool:
+    """Move towards the minimiser of the model; tell whether the objective fell."""
+    at = fit.at
+    shift = minimise_model(fit.X, model, at.coef, penalty, max_sweeps)
+    promised = aim(fit.X, model, at.coef, penalty, shift, at.move)
+    length = 1.0
+    for _ in range(MAX_HALVINGS):
+        if promised >= 0.0:
+            break
+        at.trial[:] = at.z + length * at.move
+        loss = _measure(at.trial, fit.rows, at)
+        change = loss - at.loss[0] + penalty_change(model, at.coef, penalty, length)
+        if change <= SUFFICIENT_DECREASE * length * promised:
+            advance(model, at.coef, length)
+            at.intercept[0] += length * shift
+            at.z[:] = at.trial
+            at.loss[0] = loss
+            return True
+        length *= 0.5
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _valid_loss(held_out: HeldOut, coef: NDArray[np.float64], intercept: float) -> float:
+    """Return the mean log-loss on the validation rows."""
+    z = held_out.z
+    z[:] = intercept
+    for j in range(coef.shape[0]):
+        if coef[j] != 0.0:
+            add_column(held_out.X, j, coef[j], z)
+    loss = 0.0
+    for i in range(z.shape[0]):
+        loss += math.log1p(math.exp(-abs(z[i]))) + max(z[i], 0.0) - held_out.target[i] * z[i]
+    return float(loss / z.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def _stop(gap: float, bar: float, worse: int, patience: int) -> int:
+    """Decide whether a fit ends before its next step."""
+    if gap <= bar:
+        return CONVERGED
+    if 0 < patience <= worse:
+        return EARLY
+    return UNFINISHED
+
+
+@njit(cache=True, nogil=True)
+def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) -> Ending:
+    """Run steps until the rule ends them; with validation rows, return to the best iterate."""
+    at, held_out = fit.at, fit.held_out
+    watched = held_out.z.shape[0] > 0 and rule.patience > 0
+    lowest = math.inf
+    best_iter = 0
+    n_iter = 0
+    status = UNFINISHED
+    while True:
+        if watched:
+            loss = _valid_loss(held_out, at.coef, at.intercept[0])
+            if loss < lowest:
+                lowest = loss
+                best_iter = n_iter
+                held_out.coef[:] = at.coef
+                held_out.intercept[0] = at.intercept[0]
+                held_out.loss[0] = at.loss[0]
+        else:
+            best_iter = n_iter
+        if n_iter >= max_iter:
+            break
+        model = build_model(fit.X, at.slope, at.curvature, at.coef, penalty.l1)
+        gap = distance(model, at.coef, penalty)
+        status = _stop(gap, bar, n_iter - best_iter, rule.patience)
+        if status != UNFINISHED:
+            break
+        if not _step(fit, model, penalty, rule.max_sweeps):
+            status = CONVERGED  # to rounding: no point on the line is lower
+            break
+        n_iter += 1
+        if not watched and gap <= rule.trusted * bar:
+            best_iter = n_iter
+            status = CONVERGED
+            break
+    if watched:
+        at.coef[:] = held_out.coef
+        at.intercept[0] = held_out.intercept[0]
+        at.loss[0] = held_out.loss[0]
+    elif held_out.z.shape[0] > 0:
+        lowest = _valid_loss(held_out, at.coef, at.intercept[0])
+    return Ending(status, n_iter, best_iter, lowest)
+
+
+@njit(cache=True, nogil=True)
+def _load(Y: Columns, p: int, target: NDArray[np.float64]) -> None:
+    target[:] = 0.0
+    for k in range(Y.indptr[p], Y.indptr[p + 1]):
+        target[Y.indices[k]] = Y.values[k]
+
+
+@njit(cache=True, nogil=True)
+def _begin(problems: Problems, p: int, fit: Fit, intercept: float) -> None:
+    """Set the iterate to where the problem starts."""
+    at, start = fit.at, problems.start
+    given = problems.start_intercept[p]
+    at.intercept[0] = intercept if math.isnan(given) else given
+    at.coef[:] = 0.0
+    at.z[:] = at.intercept[0]
+    for m in range(start.indptr[p], start.indptr[p + 1]):
+        at.coef[start.indices[m]] = start.values[m]
+        add_column(problems.X, start.indices[m], start.values[m], at.z)
+    at.loss[0] = _measure(at.z, fit.rows, at)
+
+
+@njit(cache=True, nogil=True)
+def _append(
+    fits: Fits,
+    q: int,
+    coef: NDArray[np.float64],
+    room: tuple[NDArray[np.int32], NDArray[np.float64]],
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Store the non-zero coefficients of problem `q`, growing the room where it is short."""
+    features, values = room
+    fill = fits.indptr[q]
+    while fill + np.count_nonzero(coef) > features.shape[0]:
+        features = np.concatenate((features, np.zeros_like(features)))
+        values = np.concatenate((values, np.zeros_like(values)))
+    for j in range(coef.shape[0]):
+        if coef[j] != 0.0:
+            features[fill] = j
+            values[fill] = coef[j]
+            fill += 1
+    fits.indptr[q + 1] = fill
+    return features, values
+
+
+@njit(cache=True, nogil=True)
+def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
+    """Fit problems ``first`` to ``last - 1``.
+
+    With validation rows each keeps the iterate with the lowest loss on them. A problem whose
+    targets are all 0 or all 1 has no finite optimum: it gets no coefficients and the logit of its
+    rate with half a count added to either side.
+    """
+    n = problems.weights.shape[1]
+    d = problems.X.indptr.shape[0] - 1
+    size = last - first
+    # fmt: off
+    at = Iterate(
+        np.zeros(d), np.zeros(1), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(1),
+        np.zeros(n), np.zeros(n),
+    )
+    fits = Fits(
+        np.zeros(size + 1, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(size),
+        np.zeros(size), np.zeros(size, np.int64), np.zeros(size, np.int64),
+        np.zeros(size, np.int8), np.full(size, math.inf),
+    )
+    # fmt: on
+    n_valid = problems.n_valid
+    rows = Rows(np.zeros(n), np.zeros(n))
+    held_out = HeldOut(
+        problems.X_valid,
+        np.zeros(n_valid),
+        np.zeros(n_valid),
+        np.zeros(d),
+        np.zeros(1),
+        np.zeros(1),
+    )
+    fit = Fit(problems.X, rows, at, held_out)
+    room = (np.zeros(256, np.int32), np.zeros(256))
+    for q in range(size):
+        p = first + q
+        _load(problems.Y, p, rows.target)
+        _load(problems.Y_valid, p, held_out.target)
+        weight = problems.weights[min(p, problems.weights.shape[0] - 1)]
+        ones = np.dot(weight, rows.target)
+        zeros = np.dot(weight, 1.0 - rows.target)
+        if ones > 0.0 and zeros > 0.0:
+            rows.weight[:] = weight / weight.sum()
+            logit = math.log(ones / zeros)
+            null_loss = math.log1p(math.exp(-abs(logit))) + max(logit, 0.0)
+            null_loss -= logit * ones / (ones + zeros)
+            penalty = Penalty(problems.l1[p], problems.l2[p])
+            _begin(problems, p, fit, logit)
+            end = _descend(fit, penalty, rule.tol * null_loss, problems.max_iter[p], rule)
+            fits.status[q] = end.status
+            fits.n_iter[q] = end.n_iter
+            fits.best_iter[q] = end.best_iter
+            fits.valid_loss[q] = end.valid_loss
+            fits.objective[q] = at.loss[0] + (
+                penalty.l1 * np.abs(at.coef).sum() + 0.5 * penalty.l2 * np.square(at.coef).sum()
+            )
+        else:
+            at.coef[:] = 0.0
+            at.intercept[0] = math.log((ones + 0.5) / (zeros + 0.5))
+            if n_valid > 0:
+                fits.valid_loss[q] = _valid_loss(held_out, at.coef, at.intercept[0])
+        fits.intercept[q] = at.intercept[0]
+        room = _append(fits, q, at.coef, room)
+    fill = fits.indptr[size]
+    # fmt: off
+    return Fits(
+        fits.indptr, room[0][:fill].copy(), room[1][:fill].copy(), fits.intercept,
+        fits.objective, fits.n_iter, fits.best_iter, fits.status, fits.valid_loss,
+    )
+    # fmt: on

@@ -1,0 +1,264 @@
+r"""The mean of several fits of a conditional mixture, which is a conditional mixture again.
+
+EM ends in another optimum from every start, and rows set aside for validation are others too: fits
+agree on what the data say and differ in what they made up. Their mean
+
+.. math:: p(y \mid x) = \frac{1}{M} \sum_m p_m(y \mid x)
+          = \sum_m \sum_k \frac{\pi_{mk}(x)}{M} \prod_l \mathrm{Ber}(y_l; \mu_{mkl}(x))
+
+has the components of all fits with their weights divided by their number. So the exact mode, the
+F1 rule, marginals, samples and explanations are those of every other mixture, and its likelihood is
+nowhere below the mean of the fits' log-likelihoods (Jensen).
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.mixture_explanation import ComponentSummary
+from setwise.models.mixtures.mixture_inference import MixtureInference
+from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
+from setwise.models.mixtures.mixture_scoring import SharedMixture
+from setwise.models.storage.state import part_of
+
+Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+
+# Stored once: fits to the same rows weight features alike and have seen the same label sets.
+_COMMON = ("scale", "support_indptr", "support_labels")
+
+
+class MeanMixture:
+    """Scores documents under the components of all fits.
+
+    Parameters
+    ----------
+    fits : sequence of ConditionalBernoulliMixture
+        Fitted, with equal feature weighting; it has been applied to the rows scored here.
+    """
+
+    def __init__(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
+        self._fits = tuple(fits)
+        self._log_share = -np.log(len(self._fits))
+        mixtures = [fit.mixture_ for fit in self._fits]
+        sharing = [mixture for mixture in mixtures if isinstance(mixture, SharedMixture)]
+        self._sharing = sharing if len(sharing) == len(mixtures) else []
+        if self._sharing:
+            self._biases = Biases.of([mixture.biases.by_component for mixture in sharing])
+
+    def log_joint(self, X: sp.csr_array, Y: sp.csr_array) -> NDArray[np.float64]:
+        r"""Return :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, shape (n, K), in nats."""
+        parts = [fit.mixture_.log_joint(fit.describe_rows(X), Y) for fit in self._fits]
+        joint: NDArray[np.float64] = np.concatenate(parts, axis=1) + self._log_share
+        return joint
+
+    def parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Return :math:`\log \pi_k(x_n)` (n, K) and the labels' log-odds (n, K, L)."""
+        log_weights, logits = self.compact_parameters(X)
+        return log_weights, logits.dense() if isinstance(logits, SharedLogits) else logits
+
+    def compact_parameters(self, X: sp.csr_array) -> tuple[NDArray[np.float64], Logits]:
+        """Return the same, the log-odds in parts where every fit has shared experts."""
+        if not self._sharing:
+            every = [fit.mixture_.parameters(fit.describe_rows(X)) for fit in self._fits]
+            log_weights = np.concatenate([log_weights for log_weights, _ in every], axis=1)
+            return log_weights + self._log_share, np.concatenate([z for _, z in every], axis=1)
+        parts = [
+            mixture.shared_parameters(fit.describe_rows(X))
+            for fit, mixture in zip(self._fits, self._sharing, strict=True)
+        ]
+        log_weights = np.concatenate([log_weights for log_weights, _ in parts], axis=1)
+        shared = np.stack([logits for _, logits in parts], axis=1)
+        return log_weights + self._log_share, SharedLogits(shared, self._biases)
+
+
+class AveragedMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+    """Mean of conditional Bernoulli mixtures fitted from different starts.
+
+    Parameters
+    ----------
+    mixture : ConditionalBernoulliMixture, optional
+        Its parameters are used, clones are fitted; by default the default mixture. Its
+        ``random_state`` and ``penalty_scale`` are not used.
+    n_fits : int, default 2
+        Fits to average.
+    penalty_scale : float, default 0.5
+        Penalties of each fit as a multiple of those that a fit by itself would choose. The mean
+        undoes part of the overfitting, so that each fit may follow its rows more closely.
+    random_state : int, RandomState or None
+        Of the fits' starts and of the rows that each sets aside.
+
+    Attributes
+    ----------
+    fits_ : tuple of ConditionalBernoulliMixture
+        The first chooses penalties, the others take them over.
+    n_components_ : int
+        Of all fits together; those of the first fit come first.
+    support_ : csr_array of shape (n_sets, n_labels), uint8
+        Label sets seen in training.
+    allow_empty_ : bool
+        Whether a training document carries no label: only then is the empty set predicted.
+
+    Examples
+    --------
+    >>> X = np.repeat(np.eye(2), 40, axis=0)
+    >>> Y = np.tile([[1, 1, 0], [0, 0, 1]], (20, 1)).repeat([1, 3] * 20, axis=0)
+    >>> mixture = ConditionalBernoulliMixture(2, alpha=1e-3)
+    >>> model = AveragedMixture(mixture, n_fits=3).fit(X, Y)
+    >>> model.predict(np.eye(2))
+    array([[0, 0, 1],
+           [0, 0, 1]], dtype=uint8)
+    >>> model.n_components_
+    6
+    """
+
+    fits_: tuple[ConditionalBernoulliMixture, ...]
+    n_features_in_: int
+    classes_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        mixture: ConditionalBernoulliMixture | None = None,
+        n_fits: int = 2,
+        *,
+        penalty_scale: float = 0.5,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.mixture = mixture
+        self.n_fits = n_fits
+        self.penalty_scale = penalty_scale
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Matrix,
+        Y: Matrix,
+        sample_weight: ArrayLike | None = None,
+        validation: tuple[Matrix, Matrix] | None = None,
+    ) -> Self:
+        """Fit the mixtures one after another, each on all threads.
+
+        Parameters, errors and warnings are those of `ConditionalBernoulliMixture.fit`.
+
+        Raises
+        ------
+        ValueError
+            If ``n_fits`` is below 1.
+        """
+        if self.n_fits < 1:
+            raise ValueError(f"n_fits must be at least 1; it is {self.n_fits}")
+        rng = check_random_state(self.random_state)
+        seeds = [int(rng.randint(np.iinfo(np.int32).max)) for _ in range(self.n_fits)]
+        template = ConditionalBernoulliMixture() if self.mixture is None else self.mixture
+        first = clone(template).set_params(random_state=seeds[0], penalty_scale=self.penalty_scale)
+        fits = [first.fit(X, Y, sample_weight, validation)]
+        found = {"alpha": first.alpha_, "gate_alpha": first.gate_alpha_}
+        for seed in seeds[1:]:
+            other = clone(template).set_params(random_state=seed, **found)
+            with warnings.catch_warnings():
+                # The first has said how many components the label sets allow.
+                warnings.simplefilter("ignore", ComponentWarning)
+                fits.append(other.fit(X, Y, sample_weight, validation))
+        self._join(fits)
+        return self
+
+    @classmethod
+    def of(cls, fits: Sequence[ConditionalBernoulliMixture]) -> Self:
+        """Return the mean of mixtures that are fitted already, to the same documents.
+
+        Raises
+        ------
+        ValueError
+            If there is none, or they weight features differently or have seen other label sets.
+        """
+        if not fits:
+            raise ValueError("there is no mixture to average")
+        model = cls(clone(fits[0]), len(fits))
+        model._join(fits)
+        return model
+
+    def _join(self, fits: Sequence[ConditionalBernoulliMixture]) -> None:
+        first = fits[0]
+        for fit in fits[1:]:
+            same = np.array_equal(fit.weighting_.scale_, first.weighting_.scale_)
+            if not same or not _equal_sets(fit.support_, first.support_):
+                raise ValueError("mixtures of other documents have no mean: fit them to the same")
+        self.fits_ = tuple(fits)
+        self.weighting_ = first.weighting_
+        self.support_ = first.support_
+        self.allow_empty_ = first.allow_empty_
+        self.n_features_in_ = first.n_features_in_
+        self.classes_ = first.classes_
+        self.n_components_ = sum(fit.n_components_ for fit in fits)
+        self.mixture_ = MeanMixture(fits)
+
+    def describe_components(
+        self, n_labels: int = 5, n_features: int = 10
+    ) -> tuple[ComponentSummary, ...]:
+        """Summarise the components of all fits, largest first.
+
+        Shares are of the mean: those of one fit sum to one over the number of fits.
+        """
+        check_is_fitted(self)
+        summaries = []
+        before = 0
+        for fit in self.fits_:
+            summaries += [
+                replace(
+                    summary,
+                    component=before + summary.component,
+                    share=summary.share / len(self.fits_),
+                )
+                for summary in fit.describe_components(n_labels, n_features)
+            ]
+            before += fit.n_components_
+        return tuple(sorted(summaries, key=lambda summary: -summary.share))
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the fitted state: arrays, and settings that JSON can carry."""
+        check_is_fitted(self)
+        arrays: dict[str, NDArray[Any]] = {}
+        settings = []
+        for number, fit in enumerate(self.fits_):
+            own, of_fit = fit.get_state()
+            settings.append(of_fit)
+            arrays |= {_stored(name, number): array for name, array in own.items()}
+        return arrays, {"fits": settings}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has a wrong type or shape, or points outside another.
+        """
+        fits = []
+        for number, of_fit in enumerate(settings["fits"]):
+            own = part_of(arrays, _stored("", number))
+            own |= {name: arrays[name] for name in _COMMON if name in arrays}
+            fits.append(ConditionalBernoulliMixture.from_state(own, of_fit))
+        return cls.of(fits)
+
+
+def _stored(name: str, number: int) -> str:
+    """Return the name under which an array of one fit is stored."""
+    return name if name in _COMMON else f"fit{number}_{name}"
+
+
+def _equal_sets(one: sp.csr_array, other: sp.csr_array) -> bool:
+    return (
+        one.shape == other.shape
+        and np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.indices, other.indices)
+    )

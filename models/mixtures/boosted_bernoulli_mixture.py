@@ -1,0 +1,296 @@
+"""Conditional Bernoulli mixtures whose gate and experts are boosted trees."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from setwise.models.labels.binary_relevance import as_labels
+from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
+from setwise.models.mixtures.boosted_learner import (
+    BoostedLearner,
+    BoostedMixture,
+    BoostedState,
+    Trees,
+    TreeSettings,
+    read_booster,
+)
+from setwise.models.mixtures.mixture_em import (
+    Documents,
+    EMRun,
+    StepReport,
+    StoppingRule,
+    run_em,
+    warn_of_missing,
+)
+from setwise.models.mixtures.mixture_inference import MixtureInference
+from setwise.models.mixtures.mixture_support import distinct_sets
+from setwise.models.storage.state import check_labels, checked_array
+
+Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+
+
+class BoostedBernoulliMixture(MixtureInference, ClassifierMixin, BaseEstimator):
+    """Conditional Bernoulli mixture with gradient-boosted gate and experts.
+
+    For a few labels and features that interact; it grows a tree per component and label in every
+    round. EM is generalised: an M step adds trees and never changes those that are there.
+
+    Parameters
+    ----------
+    n_components : int, default 20
+        Fewer remain, with a warning, where there are fewer distinct label sets or some die.
+    trees_per_step : int
+        Boosting rounds in each EM step.
+    learning_rate : float
+        Shrinkage of the trees.
+    max_leaves : int
+        Leaves per tree.
+    min_child_weight, reg_lambda : float
+        Least curvature in a leaf, and ridge on its value.
+    max_iter : int
+        EM steps at most.
+    patience : int
+        Steps without a better validation likelihood after which EM ends.
+    validation_fraction : float
+        Share of rows that, without validation rows given, decide the number of steps; the mixture
+        is then fitted on all rows with that number. 0 takes ``max_iter`` steps.
+    n_init : int
+        Starts of the Bernoulli mixture of the label sets that initialises the components.
+    n_jobs : int, optional
+        Threads; by default every usable core.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    mixture_ : BoostedMixture
+    support_ : csr_array of shape (n_sets, n_labels), uint8
+        Label sets seen in training.
+    allow_empty_ : bool
+    n_components_, n_iter_ : int
+    reports_ : tuple of StepReport
+
+    References
+    ----------
+    .. [1] C. Li, B. Wang, V. Pavlu and J. Aslam, "Conditional Bernoulli Mixtures for Multi-label
+       Classification", ICML 2016, section 3.2.
+
+    Examples
+    --------
+    >>> X = np.tile([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], (30, 1))
+    >>> Y = np.tile([[1, 1], [0, 1], [0, 1], [1, 0]], (30, 1))
+    >>> model = BoostedBernoulliMixture(2, max_iter=20, validation_fraction=0.0, n_jobs=1)
+    >>> model.fit(X, Y).predict(X[:4]).tolist()
+    [[1, 1], [0, 1], [0, 1], [1, 0]]
+    """
+
+    mixture_: BoostedMixture
+    n_iter_: int
+    reports_: tuple[StepReport, ...]
+    n_features_in_: int
+    classes_: NDArray[np.int64]
+
+    def __init__(
+        self,
+        n_components: int = 20,
+        *,
+        trees_per_step: int = 1,
+        learning_rate: float = 0.3,
+        max_leaves: int = 5,
+        min_child_weight: float = 1.0,
+        reg_lambda: float = 1.0,
+        max_iter: int = 60,
+        patience: int = 5,
+        validation_fraction: float = 0.2,
+        n_init: int = 8,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.trees_per_step = trees_per_step
+        self.learning_rate = learning_rate
+        self.max_leaves = max_leaves
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.max_iter = max_iter
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Matrix,
+        Y: Matrix,
+        sample_weight: ArrayLike | None = None,
+        validation: tuple[Matrix, Matrix] | None = None,
+    ) -> Self:
+        """Fit the mixture by EM, started at a Bernoulli mixture of the label sets.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+        Y : array-like or sparse of shape (n_samples, n_labels)
+            Zeros and ones.
+        sample_weight : array-like of shape (n_samples,), optional
+            Not negative, not all zero.
+        validation : tuple (X, Y), optional
+            Rows that end the steps; never fitted on.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, or a value is out of its range or not finite.
+
+        Warns
+        -----
+        ComponentWarning
+            If fewer components remain: label sets are few, or components died.
+        ConvergenceWarning
+            If validation likelihood was still rising after ``max_iter`` steps.
+        """
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        # Trees do not care for monotone weighting: none.
+        self.weighting_ = FeatureWeighting("none").fit(X)
+        everything = Documents.of(self.weighting_.transform(X), as_labels(Y), sample_weight)
+        seed = int(rng.randint(np.iinfo(np.int32).max))
+        n_aside = round(self.validation_fraction * len(everything.weight))
+        steps, rising = self.max_iter, False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ComponentWarning)  # said once, below
+            if validation is not None:
+                given = self.weighting_.transform(validation[0]), as_labels(validation[1])
+                held_out = Documents.of(*given)
+                run = self._run(everything, held_out, steps, seed)
+                rising = not run.converged
+            else:
+                if 0 < n_aside < len(everything.weight):
+                    order = rng.permutation(len(everything.weight))
+                    training, held_out = everything.split(order, n_aside)
+                    trial = self._run(training, held_out, steps, seed)
+                    steps, rising = trial.n_iter, not trial.converged
+                run = self._run(everything, None, steps, seed)
+        if rising:
+            warnings.warn(
+                f"validation likelihood was still rising after {self.max_iter} steps: raise "
+                "max_iter or learning_rate",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._keep(run, everything)
+        return self
+
+    def _run(
+        self, training: Documents, held_out: Documents | None, steps: int, seed: int
+    ) -> EMRun[BoostedState]:
+        start = BernoulliMixture(
+            self.n_components, n_init=self.n_init, tol=1e-4, random_state=seed
+        ).fit(training.Y, sample_weight=training.weight)
+        settings = TreeSettings(
+            self.trees_per_step,
+            self.learning_rate,
+            self.max_leaves,
+            self.min_child_weight,
+            self.reg_lambda,
+            self.n_jobs,
+        )
+        return run_em(
+            BoostedLearner(training, settings),
+            start.predict_proba(training.Y),
+            training,
+            StoppingRule(steps, 0.0, self.patience),
+            validation=held_out,
+        )
+
+    def _keep(self, run: EMRun[BoostedState], documents: Documents) -> None:
+        self.mixture_ = run.state.mixture
+        self.n_components_ = len(self.mixture_.components)
+        self.n_iter_ = run.n_iter
+        self.reports_ = run.reports
+        self.support_ = distinct_sets(documents.Y)
+        self.allow_empty_ = bool((np.diff(documents.Y.indptr) == 0).any())
+        self.n_features_in_ = documents.X.shape[1]
+        self.classes_ = np.arange(documents.Y.shape[1])
+        warn_of_missing(self.n_components_, self.n_components, self.support_.shape[0])
+
+    def _check_parameters(self) -> None:
+        for name in ("n_components", "trees_per_step", "max_iter", "patience", "n_init"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; it is {getattr(self, name)}")
+        if self.max_leaves < 2:
+            raise ValueError(f"max_leaves must be at least 2; it is {self.max_leaves}")
+        if not 0.0 <= self.validation_fraction < 1.0:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1); it is {self.validation_fraction}"
+            )
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and settings; the trees stand under ``xgboost`` as XGBoost writes them."""
+        check_is_fitted(self)
+        mixture = self.mixture_
+        arrays: dict[str, NDArray[Any]] = {
+            "gate_initial": mixture.gate.initial,
+            "expert_initial": mixture.experts.initial,
+            "components": mixture.components,
+            "support_indptr": self.support_.indptr.astype(np.int64),
+            "support_labels": self.support_.indices.astype(np.int32),
+        }
+        params = self.get_params()
+        if not isinstance(params["random_state"], int | None):
+            params["random_state"] = None
+        return arrays, {
+            "params": params,
+            "allow_empty": self.allow_empty_,
+            "n_features": self.n_features_in_,
+            "n_labels": len(self.classes_),
+            "n_iter": self.n_iter_,
+            "rounds": mixture.gate.rounds,
+            "reports": [report.to_json() for report in self.reports_],
+            "xgboost": {"gate": mixture.gate.to_json(), "experts": mixture.experts.to_json()},
+        }
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has a wrong type or shape, or points outside another.
+        """
+        model = cls(**settings["params"])
+        d, n_labels = int(settings["n_features"]), int(settings["n_labels"])
+        initial = checked_array(arrays, "gate_initial", np.float64, (None,))
+        logits = checked_array(arrays, "expert_initial", np.float64, (len(initial) * n_labels,))
+        components = checked_array(arrays, "components", np.int64, (None,))
+        if not (np.diff(components) > 0).all() or not set(components) <= set(range(len(initial))):
+            raise ValueError("array 'components' names components that do not exist")
+        rounds = int(settings["rounds"])
+        model.mixture_ = BoostedMixture(
+            Trees(initial, read_booster(settings["xgboost"]["gate"], d, rounds), rounds),
+            Trees(logits, read_booster(settings["xgboost"]["experts"], d, rounds), rounds),
+            components,
+        )
+        labels = checked_array(arrays, "support_labels", np.int32, (None,))
+        indptr = checked_array(arrays, "support_indptr", np.int64, (None,))
+        check_labels("support_labels", indptr, labels, n_labels)
+        ones = np.ones(len(labels), dtype=np.uint8)
+        model.support_ = sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
+        model.weighting_ = FeatureWeighting.from_state(np.ones(d), "none", "none")
+        model.allow_empty_ = bool(settings["allow_empty"])
+        model.n_components_ = len(components)
+        model.n_iter_ = int(settings["n_iter"])
+        model.reports_ = tuple(StepReport.from_json(stored) for stored in settings["reports"])
+        model.n_features_in_ = d
+        model.classes_ = np.arange(n_labels)
+        return model

@@ -1,0 +1,230 @@
+"""What independent classifiers and near documents say of each label, as features for a mixture.
+
+A gate over thousands of words follows its own rows' noise long before it finds out which labels go
+together. Two numbers a label hold most of what words say of it: the log-odds of an independent
+classifier, and the share of the nearest documents that carry it. No document helps to describe
+itself: training documents get the scores of classifiers, and the votes of documents, outside their
+own fold.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.mixtures.mixture_support import distinct_sets
+from setwise.models.storage.state import check_labels, checked_array, part_of
+from setwise.models.voters.neighbours import NeighbourVotes
+
+# Log-odds beyond this say no more of a label than that it is certain.
+_MOST_LOGIT = 7.0
+
+# Added to a label's share of the votes before the logarithm is taken: less than one vote of thirty.
+_LEAST_SHARE = 0.02
+
+# A score that hardly differs between documents, as of a rare label, is not blown up: classifiers of
+# all documents differ from those of the folds by more.
+_LEAST_DEVIATION = 0.5
+
+# Votes on label sets are dense: documents are described so many at a time.
+_VOTES_AT_ONCE = 256
+
+
+class LabelScores(BaseEstimator):
+    """Log-odds by independent classifiers and votes of the nearest documents, standardised.
+
+    Parameters
+    ----------
+    alpha : "auto", float or array-like of shape (n_labels,)
+        Penalty of the classifiers, see `BinaryRelevance`.
+    l1_ratio : float, default 0.7
+        Share of the L1 norm in it.
+    n_folds : int, default 5
+        Folds of the cross-fitting, at least 2; fewer where there are fewer documents.
+    n_jobs : int, optional
+        Threads; by default every usable core. The result does not depend on it.
+    random_state : int, default 0
+        Draws the folds.
+
+    Attributes
+    ----------
+    classifiers_ : BinaryRelevance
+        Fitted on all documents.
+    neighbours_ : NeighbourVotes
+        All documents.
+    sets_ : csr_array of shape (n_sets, n_labels), uint8
+        Label sets that documents vote for.
+    centre_, deviation_ : float64 ndarrays of shape (2 * n_labels,)
+        Of the cross-fitted scores; the latter at least a half.
+
+    Examples
+    --------
+    >>> X = sp.csr_array(np.repeat(np.eye(2, dtype=np.float32), 20, axis=0))
+    >>> Y = sp.csr_array(np.repeat([[1, 0], [1, 1]], [20, 20], axis=0).astype(np.uint8))
+    >>> scores = LabelScores(alpha=1e-2)
+    >>> scores.fit_transform(X, Y).shape
+    (40, 4)
+    >>> one, other = scores.transform(X[[0, 39]]).toarray()
+    >>> bool(one[1] < 0 < other[1]), bool(one[3] < 0 < other[3])
+    (True, True)
+    """
+
+    classifiers_: BinaryRelevance
+    neighbours_: NeighbourVotes
+    sets_: sp.csr_array
+    centre_: NDArray[np.float64]
+    deviation_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        alpha: Literal["auto"] | float | ArrayLike = "auto",
+        *,
+        l1_ratio: float = 0.7,
+        n_folds: int = 5,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.n_folds = n_folds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit_transform(self, X: sp.csr_array, Y: sp.csr_array) -> sp.csr_array:
+        """Fit on all documents; return each one's scores by the documents of the other folds.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_samples, n_features), float32
+        Y : csr_array of shape (n_samples, n_labels), uint8
+            Zeros and ones, sorted indices.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, 2 * n_labels), float32
+            First the log-odds of the labels, then their votes; every entry is stored.
+
+        Raises
+        ------
+        ValueError
+            If there is a single document, or ``n_folds`` is below 2.
+        """
+        n = X.shape[0]
+        if self.n_folds < 2 or n < 2:
+            raise ValueError(f"n_folds and documents must be 2 or more; got {self.n_folds}, {n}")
+        every = BinaryRelevance(
+            alpha=self.alpha,
+            l1_ratio=self.l1_ratio,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+        self.classifiers_ = every.fit(X, Y)
+        alike = clone(every).set_params(alpha=self.classifiers_.alpha_)
+        folds = np.random.default_rng(self.random_state).permutation(n) % min(self.n_folds, n)
+        self.sets_ = distinct_sets(Y)
+        self.neighbours_ = NeighbourVotes(random_state=self.random_state)
+        vote = self.neighbours_.fit_folds(
+            X, _set_numbers(Y, self.sets_), self.sets_.shape[0], folds
+        )
+        scores = np.empty((n, 2 * Y.shape[1]))
+        for fold in range(int(folds.max()) + 1):
+            inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+            fitted = clone(alike).fit(X[outside], Y[outside])
+            for first in range(0, len(inside), _VOTES_AT_ONCE):
+                part = inside[first : first + _VOTES_AT_ONCE]
+                scores[part] = self._scores(fitted.decision_function(X[part]), vote(part))
+        self.centre_ = scores.mean(axis=0)
+        self.deviation_ = np.maximum(scores.std(axis=0), _LEAST_DEVIATION)
+        return self._standardise(scores)
+
+    def transform(self, X: sp.csr_array) -> sp.csr_array:
+        """Return the scores of other documents, csr_array (n_samples, 2 * n_labels), float32."""
+        if not hasattr(self, "centre_"):
+            raise NotFittedError("LabelScores must be fitted before it transforms")
+        parts = [np.empty((0, len(self.centre_)))]
+        for first in range(0, X.shape[0], _VOTES_AT_ONCE):
+            rows = X[first : first + _VOTES_AT_ONCE]
+            logits = self.classifiers_.decision_function(rows)
+            parts.append(self._scores(logits, self.neighbours_.vote(rows)))
+        return self._standardise(np.concatenate(parts))
+
+    def _scores(
+        self, logits: NDArray[np.float64], votes: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        shares = np.asarray(votes.astype(np.float64) @ self.sets_, dtype=np.float64)
+        clipped = np.clip(logits, -_MOST_LOGIT, _MOST_LOGIT)
+        return np.concatenate([clipped, np.log(shares + _LEAST_SHARE)], axis=1)
+
+    def _standardise(self, scores: NDArray[np.float64]) -> sp.csr_array:
+        described = ((scores - self.centre_) / self.deviation_).astype(np.float32)
+        n, d = described.shape
+        columns = np.tile(np.arange(d, dtype=np.int32), n)
+        indptr = np.arange(0, n * d + 1, d, dtype=np.int32)
+        return sp.csr_array((described.ravel(), columns, indptr), shape=(n, d))
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the fitted state: arrays, and settings that JSON can carry."""
+        if not hasattr(self, "centre_"):
+            raise NotFittedError("LabelScores must be fitted before it is stored")
+        arrays: dict[str, NDArray[Any]] = {
+            "centre": self.centre_,
+            "deviation": self.deviation_,
+            "set_indptr": self.sets_.indptr.astype(np.int64),
+            "set_labels": self.sets_.indices.astype(np.int32),
+        }
+        of_classifiers, classifiers = self.classifiers_.get_state()
+        of_neighbours, neighbours = self.neighbours_.get_state()
+        arrays |= {f"classifier_{name}": array for name, array in of_classifiers.items()}
+        arrays |= {f"neighbour_{name}": array for name, array in of_neighbours.items()}
+        # Threads belong to the machine, not to what was learnt.
+        classifiers = {**classifiers, "params": {**classifiers["params"], "n_jobs": None}}
+        return arrays, {"classifiers": classifiers, "neighbours": neighbours}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has a wrong type or shape, or points outside another.
+        """
+        scores = cls()
+        classifiers = part_of(arrays, "classifier_")
+        n_labels = len(checked_array(classifiers, "intercept", np.float64, (None,)))
+        n_features = len(checked_array(classifiers, "scale", np.float64, (None,)))
+        bounds = checked_array(classifiers, "coef_indptr", np.int64, (n_features + 1,))
+        owners = checked_array(classifiers, "coef_indices", np.int32, (None,))
+        checked_array(classifiers, "coef_values", np.float32, owners.shape)
+        check_labels("coef_indices", bounds, owners, n_labels)
+        scores.classifiers_ = BinaryRelevance.from_state(classifiers, settings["classifiers"])
+        scores.neighbours_ = NeighbourVotes.from_state(
+            part_of(arrays, "neighbour_"), settings["neighbours"]
+        )
+        if scores.neighbours_.n_features != n_features:
+            raise ValueError("neighbours count other features than the classifiers")
+        scores.centre_ = checked_array(arrays, "centre", np.float64, (2 * n_labels,))
+        scores.deviation_ = checked_array(arrays, "deviation", np.float64, (2 * n_labels,))
+        if not (scores.deviation_ > 0.0).all():
+            raise ValueError("array 'deviation' must be positive")
+        indptr = checked_array(arrays, "set_indptr", np.int64, (scores.neighbours_.n_sets + 1,))
+        labels = checked_array(arrays, "set_labels", np.int32, (None,))
+        check_labels("set_labels", indptr, labels, n_labels)
+        ones = np.ones(len(labels), dtype=np.uint8)
+        scores.sets_ = sp.csr_array((ones, labels, indptr), shape=(len(indptr) - 1, n_labels))
+        return scores
+
+
+def _set_numbers(Y: sp.csr_array, sets: sp.csr_array) -> NDArray[np.int32]:
+    """Return which of the distinct sets each row carries."""
+    number = {tuple(row.tolist()): s for s, row in enumerate(_rows(sets))}
+    return np.array([number[tuple(row.tolist())] for row in _rows(Y)], dtype=np.int32)
+
+
+def _rows(Y: sp.csr_array) -> list[NDArray[np.int32]]:
+    return np.split(Y.indices, Y.indptr[1:-1])

@@ -1,0 +1,297 @@
+r"""Generalised EM for conditional mixtures: an immutable state, one step, a separate stopping rule.
+
+With memberships :math:`\gamma_{nk} = p(k \mid x_n, y_n)` the objective
+
+.. math:: F = -\frac{1}{\sum_n w_n} \sum_n w_n \log \sum_k \pi_k(x_n) p_k(y_n \mid x_n) + \Omega
+
+is bounded by a sum of separate problems, tight where the memberships were computed (thesis,
+eq. 3.5). A step that lowers the bound at fixed penalty :math:`\Omega` lowers :math:`F`, however far
+from the bound's minimum it ends. Sparse shortcuts and penalties that depend on the memberships void
+the promise: then the likelihood itself has to be watched, which `run_em` does on validation rows.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.mixture_scoring import Mixture
+
+# A component to which less than this many documents belong explains nobody.
+LEAST_DOCUMENTS = 0.1
+
+
+class State(Protocol):
+    """Parameters of a mixture between two steps."""
+
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture with these parameters."""
+
+    @property
+    def penalty(self) -> float:
+        r"""The penalty :math:`\Omega`, in nats per document."""
+
+    def keep(self, components: NDArray[np.int64]) -> Self:
+        """Return the state with only these components."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Learner(Protocol[S]):
+    """Knows the data and how to lower the bound."""
+
+    def maximise(self, memberships: NDArray[np.float64], before: S | None) -> S:
+        """Return parameters whose bound is lower than that of ``before`` (the M step)."""
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When EM ends.
+
+    Attributes
+    ----------
+    max_iter : int
+        Steps at most.
+    tol : float
+        EM ends when a step changes the objective by less, in nats per document; less is no
+        improvement on validation rows either.
+    patience : int
+        Steps without an improvement on validation rows, where there are any, after which EM ends.
+    """
+
+    max_iter: int
+    tol: float
+    patience: int
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What one step did, in nats per document.
+
+    Attributes
+    ----------
+    objective : float
+        Penalised negative log-likelihood of the training rows.
+    log_likelihood : float
+        Mean over the training rows.
+    valid_log_likelihood : float
+        Mean over the validation rows; NaN without any.
+    n_components : int
+    """
+
+    objective: float
+    log_likelihood: float
+    valid_log_likelihood: float
+    n_components: int
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """Return the report for JSON, which knows no NaN."""
+        stored: dict[str, float | int | None] = asdict(self)
+        if np.isnan(self.valid_log_likelihood):
+            stored["valid_log_likelihood"] = None
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read back what `to_json` wrote."""
+        held_out = stored["valid_log_likelihood"]
+        return cls(
+            float(stored["objective"]),
+            float(stored["log_likelihood"]),
+            float("nan") if held_out is None else float(held_out),
+            int(stored["n_components"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class EMRun(Generic[S]):
+    """Result of `run_em`.
+
+    Attributes
+    ----------
+    state : State
+        With validation rows the one of best validation likelihood, else the last.
+    n_iter : int
+        Steps behind ``state``.
+    reports : tuple of StepReport
+        One per step taken.
+    converged : bool
+        Whether the stopping rule, not ``max_iter``, ended the run.
+    """
+
+    state: S
+    n_iter: int
+    reports: tuple[StepReport, ...]
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Rows, label sets and weights."""
+
+    X: sp.csr_array
+    Y: sp.csr_array
+    weight: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: sp.csr_array, Y: sp.csr_array, sample_weight: ArrayLike | None = None) -> Self:
+        """Put rows, label sets and weights together; those without weight are left out.
+
+        Raises
+        ------
+        ValueError
+            If the lengths disagree, a weight is negative or not finite, or all are zero.
+        """
+        n = X.shape[0]
+        if Y.shape[0] != n:
+            raise ValueError(f"X has {n} rows, Y {Y.shape[0]}")
+        weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
+        if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0.0)).all():
+            raise ValueError(f"sample_weight must hold {n} finite weights, none negative")
+        kept = np.flatnonzero(weight > 0.0)
+        if len(kept) == 0:
+            raise ValueError("all sample weights are zero: no document is left")
+        documents = cls(X, Y, weight)
+        return documents if len(kept) == n else documents.take(kept)
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return these documents."""
+        return type(self)(self.X[rows], self.Y[rows], self.weight[rows])
+
+    def split(self, order: NDArray[np.int64], n_aside: int) -> tuple[Self, Self]:
+        """Return the documents without the first ``n_aside`` of an order, and those."""
+        return self.take(np.sort(order[n_aside:])), self.take(np.sort(order[:n_aside]))
+
+
+def warn_of_missing(n_left: int, n_asked: int, n_sets: int) -> None:
+    """Warn, once a fit, where it has fewer components than it was asked for, and say why."""
+    reasons = []
+    if n_sets < n_asked:
+        reasons.append(f"there are only {n_sets} distinct label sets")
+    died = min(n_sets, n_asked) - n_left
+    if died > 0:
+        reasons.append(f"{died} died: fewer than {LEAST_DOCUMENTS} documents belonged to each")
+    if reasons:
+        warnings.warn(
+            f"{n_left} of {n_asked} components remain; {', and '.join(reasons)}",
+            ComponentWarning,
+            stacklevel=4,
+        )
+
+
+def responsibilities(
+    log_joint: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""Return the memberships and the log-likelihood of each document (the E step, thesis eq. 3.6).
+
+    Parameters
+    ----------
+    log_joint : ndarray of shape (n_samples, n_components)
+        :math:`\log \pi_k(x_n) p_k(y_n \mid x_n)`, in nats.
+
+    Returns
+    -------
+    memberships : ndarray of shape (n_samples, n_components)
+        Rows sum to one.
+    log_likelihood : ndarray of shape (n_samples,)
+        In nats.
+
+    Raises
+    ------
+    ValueError
+        If a label set is impossible under all components.
+
+    Examples
+    --------
+    >>> memberships, log_likelihood = responsibilities(np.log([[0.1, 0.3]]))
+    >>> memberships.round(2), np.exp(log_likelihood).round(2)
+    (array([[0.25, 0.75]]), array([0.4]))
+    """
+    top = log_joint.max(axis=1, keepdims=True)
+    if not np.isfinite(top).all():
+        raise ValueError("a label set is impossible under all components")
+    joint = np.exp(log_joint - top)
+    total = joint.sum(axis=1, keepdims=True)
+    return joint / total, (top + np.log(total))[:, 0]
+
+
+def run_em(
+    learner: Learner[S],
+    memberships: NDArray[np.float64],
+    training: Documents,
+    rule: StoppingRule,
+    *,
+    validation: Documents | None = None,
+    start: S | None = None,
+) -> EMRun[S]:
+    """Alternate M and E steps until the rule ends it.
+
+    Begins with an M step for the given memberships, at the parameters ``start`` where given.
+
+    Components that lose all their documents are dropped, with a warning.
+    """
+    reports: list[StepReport] = []
+    state = start
+    best: tuple[float, S, int] | None = None
+    improved_at, improved_to = 0, -np.inf
+    converged = False
+    for iteration in range(1, rule.max_iter + 1):
+        state = learner.maximise(memberships, state)
+        memberships, log_likelihood = responsibilities(
+            state.mixture.log_joint(training.X, training.Y)
+        )
+        memberships, state = _drop_dead(memberships, training.weight, state)
+        mean = float(training.weight @ log_likelihood / training.weight.sum())
+        held_out = np.nan if validation is None else _mean_log_likelihood(state, validation)
+        reports.append(StepReport(state.penalty - mean, mean, held_out, memberships.shape[1]))
+        score = mean if validation is None else held_out
+        if best is None or score > best[0] or validation is None:
+            best = score, state, iteration
+        if score > improved_to + rule.tol or validation is None:
+            improved_at, improved_to = iteration, score
+        if iteration - improved_at >= rule.patience or _settled(reports, rule.tol):
+            converged = True
+            break
+    if best is None:
+        raise ValueError(f"max_iter must be at least 1; it is {rule.max_iter}")
+    return EMRun(best[1], best[2], tuple(reports), converged)
+
+
+def _settled(reports: list[StepReport], tol: float) -> bool:
+    if len(reports) < 2:
+        return False
+    return abs(reports[-1].objective - reports[-2].objective) < tol
+
+
+def _mean_log_likelihood(state: State, documents: Documents) -> float:
+    _, log_likelihood = responsibilities(state.mixture.log_joint(documents.X, documents.Y))
+    return float(documents.weight @ log_likelihood / documents.weight.sum())
+
+
+def _drop_dead(
+    memberships: NDArray[np.float64], weight: NDArray[np.float64], state: S
+) -> tuple[NDArray[np.float64], S]:
+    size = weight @ memberships
+    alive = size >= LEAST_DOCUMENTS * weight.sum() / len(weight)
+    if alive.all():
+        return memberships, state
+    kept = np.flatnonzero(alive)
+    if len(kept) == 0:  # only where a handful of documents is spread over many components
+        kept = np.array([int(np.argmax(size))])
+    warnings.warn(
+        f"{len(alive) - len(kept)} of {len(alive)} components died (fewer than {LEAST_DOCUMENTS} "
+        "documents belong to them) and were dropped",
+        ComponentWarning,
+        stacklevel=4,
+    )
+    remaining = memberships[:, kept]
+    total = remaining.sum(axis=1, keepdims=True)
+    even = np.full_like(remaining, 1.0 / len(kept))
+    return np.where(total > 0.0, remaining / np.maximum(total, 1e-300), even), state.keep(kept)

@@ -1,0 +1,287 @@
+r"""What can be asked of a fitted conditional mixture: sets, probabilities, marginals, reasons.
+
+For one document the mixture is a Bernoulli mixture with weights :math:`\pi_k(x)` and label
+probabilities :math:`\mu_{kl}(x)`, from which everything here follows exactly.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from setwise.models.labels.binary_relevance import as_labels
+from setwise.models.labels.scaling import FeatureWeighting
+from setwise.models.mixtures.bernoulli_mixture import mixture_covariance
+from setwise.models.mixtures.kernel_map import KernelMap
+from setwise.models.mixtures.mixture_em import responsibilities
+from setwise.models.mixtures.mixture_explanation import (
+    SetExplanation,
+    explain_set,
+    label_correlation,
+)
+from setwise.models.mixtures.mixture_measure import Logits
+from setwise.models.mixtures.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
+from setwise.models.mixtures.mixture_scoring import Mixture
+from setwise.models.mixtures.mixture_support import SOURCE_SUPPORT, support_log_probabilities
+from setwise.models.sets.candidates import CandidateSets, concatenate
+from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_expected_f1
+
+Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
+
+# Documents are taken in batches whose parameters (n, K, L) fill about this much memory.
+_BATCH_BYTES = 64_000_000
+
+
+class MixtureInference:
+    """Inference for estimators with a fitted mixture.
+
+    Attributes
+    ----------
+    mixture_ : Mixture
+    weighting_ : FeatureWeighting
+        Applied to features before they meet the mixture.
+    kernel_ : KernelMap or None
+        Applied to weighted features, where gate and experts are linear in kernel features.
+    support_ : csr_array of shape (n_sets, n_labels), uint8
+        Label sets seen in training.
+    allow_empty_ : bool
+        Whether a training document carries no label: only then is the empty set predicted.
+    n_components_ : int
+    """
+
+    mixture_: Mixture
+    weighting_: FeatureWeighting
+    kernel_: KernelMap | None = None
+    support_: sp.csr_array
+    allow_empty_: bool
+    n_components_: int
+
+    def parameters(self, X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Return each document's Bernoulli mixture.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_weights : ndarray of shape (n_samples, n_components)
+            :math:`\log \pi_k(x)` in nats.
+        logits : ndarray of shape (n_samples, n_components, n_labels)
+            Log-odds of the labels inside the components, finite.
+        """
+        check_is_fitted(self)
+        return self.mixture_.parameters(self._seen_by_mixture(X))
+
+    def predict(self, X: Matrix) -> NDArray[np.uint8]:
+        """Return each document's most probable set, 0/1 of shape (n_samples, n_labels)."""
+        sets = self.most_probable_sets(X).candidates.first()
+        return np.asarray(sets.toarray(), dtype=np.uint8)
+
+    def most_probable_sets(
+        self, X: Matrix, k: int = 1, *, limit: int = DEFAULT_LIMIT
+    ) -> MixtureSets:
+        """Return each document's ``k`` most probable sets, with proof; see `most_probable_sets`."""
+        parts = [
+            most_probable_sets(*mixture, k, allow_empty=self.allow_empty_, limit=limit)
+            for mixture in self.compact_batches(X)
+        ]
+        return MixtureSets(
+            concatenate([part.candidates for part in parts]),
+            np.concatenate([part.log_bound for part in parts]),
+            np.concatenate([part.depth for part in parts]),
+            np.concatenate([part.proven for part in parts]),
+        )
+
+    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
+        r"""Return the marginals :math:`\sum_k \pi_k \mu_{kl}`, shape (n_samples, n_labels)."""
+        return np.concatenate([_marginals(*mixture) for mixture in self.batches(X)])
+
+    def decision_function(self, X: Matrix) -> NDArray[np.float64]:
+        """Return the log-odds of the marginals, in nats, shape (n_samples, n_labels)."""
+        p = np.clip(self.predict_proba(X), 1e-15, 1.0 - 1e-15)
+        logits: NDArray[np.float64] = np.log(p) - np.log1p(-p)
+        return logits
+
+    def log_probability(self, X: Matrix, Y: Matrix) -> NDArray[np.float64]:
+        r"""Return :math:`\log p(y_n \mid x_n)` in nats, shape (n_samples,)."""
+        check_is_fitted(self)
+        rows = self._seen_by_mixture(X)
+        return responsibilities(self.mixture_.log_joint(rows, as_labels(Y)))[1]
+
+    def support_log_probability(self, X: Matrix) -> NDArray[np.float64]:
+        """Return the log-probability of every set in ``support_``, (n_samples, n_sets), in nats."""
+        return np.concatenate(
+            [support_log_probabilities(*mixture, self.support_) for mixture in self.batches(X)]
+        )
+
+    def best_f1_sets(self, X: Matrix, *, support: bool = True) -> ExpectedF1Sets:
+        """Return the sets of highest expected F1.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features)
+        support : bool, default True
+            Whether to restrict the distribution to label sets seen in training, which
+            regularises it; the answer may still be an unseen set. Otherwise the exact mixture.
+        """
+        parts = []
+        for log_weights, logits in self.batches(X):
+            if support:
+                scores = support_log_probabilities(log_weights, logits, self.support_)
+                top = scores.max(axis=1, keepdims=True)
+                parts.append(self._best_in_support(np.exp(scores - top)))
+            else:
+                parts.append(
+                    maximise_expected_f1(
+                        product_weights=np.exp(log_weights),
+                        product_marginals=expit(logits),
+                        allow_empty=self.allow_empty_,
+                    )
+                )
+        return ExpectedF1Sets(
+            sp.csr_array(sp.vstack([part.sets for part in parts])),
+            np.concatenate([part.expected_f1 for part in parts]),
+        )
+
+    def _best_in_support(self, masses: NDArray[np.float64]) -> ExpectedF1Sets:
+        # Sets of negligible mass are left out: what remains decides.
+        document, which = np.nonzero(masses > 1e-9)
+        sets = self.support_[which]
+        candidates = CandidateSets(
+            np.searchsorted(document, np.arange(len(masses) + 1)).astype(np.int64),
+            sets.indptr.astype(np.int64),
+            sets.indices.astype(np.int32),
+            np.zeros(len(which)),
+            np.full(len(which), SOURCE_SUPPORT, dtype=np.uint8),
+            sets.shape[1],
+        )
+        return maximise_expected_f1(
+            candidates=candidates,
+            masses=masses[document, which],
+            allow_empty=self.allow_empty_,
+        )
+
+    def sample(
+        self,
+        X: Matrix,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[np.uint8]:
+        """Draw label sets from each document's mixture, shape (n_documents, n_samples, n_labels).
+
+        A component is drawn first, then each label of it (thesis, section 3.6.1).
+        """
+        rng = check_random_state(random_state)
+        parts = []
+        for log_weights, logits in self.batches(X):
+            cumulative = np.cumsum(np.exp(log_weights), axis=1)
+            u = rng.uniform(size=(len(logits), n_samples, 1)) * cumulative[:, None, -1:]
+            component = (u > cumulative[:, None, :]).sum(axis=2)
+            p = expit(logits)[np.arange(len(logits))[:, None], component]
+            parts.append((rng.uniform(size=p.shape) < p).astype(np.uint8))
+        return np.concatenate(parts)
+
+    def predict_by_sampling(
+        self,
+        X: Matrix,
+        n_samples: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> NDArray[np.uint8]:
+        """Return the most probable of ``n_samples`` drawn sets: simple, and not always the mode."""
+        draws = self.sample(X, n_samples, random_state)
+        n = len(draws)
+        features = self._seen_by_mixture(X)
+        repeated = features[np.repeat(np.arange(n), n_samples)]
+        flat = sp.csr_array(draws.reshape(n * n_samples, -1))
+        score = responsibilities(self.mixture_.log_joint(repeated, flat))[1].reshape(n, n_samples)
+        if not self.allow_empty_:
+            score = np.where(draws.any(axis=2), score, -np.inf)
+        best: NDArray[np.uint8] = draws[np.arange(n), score.argmax(axis=1)]
+        return best
+
+    def covariance(self, x: Matrix) -> NDArray[np.float64]:
+        """Return the covariance of the labels of one document (thesis, eq. 3.3).
+
+        Parameters
+        ----------
+        x : array-like or sparse of shape (1, n_features)
+        """
+        log_weights, logits = self._one(x)
+        return mixture_covariance(np.exp(log_weights), expit(logits))
+
+    def correlation(self, x: Matrix) -> NDArray[np.float64]:
+        """Return the Pearson correlation of the labels of one document, 1 on the diagonal."""
+        log_weights, logits = self._one(x)
+        return label_correlation(np.exp(log_weights), expit(logits))
+
+    def explain(self, x: Matrix, labels: Sequence[int] | None = None) -> SetExplanation:
+        """Explain a label set of one document, by default its most probable one.
+
+        Parameters
+        ----------
+        x : array-like or sparse of shape (1, n_features)
+        labels : sequence of int, optional
+            Label columns of the set.
+        """
+        log_weights, logits = self._one(x)
+        if labels is None:
+            found = most_probable_sets([log_weights], [logits], allow_empty=self.allow_empty_)
+            labels = found.candidates.labels.tolist()
+        return explain_set(log_weights, logits, labels)
+
+    def score(self, X: Matrix, Y: Matrix) -> float:
+        """Return the set accuracy of `predict`, in [0, 1]."""
+        truth = as_labels(Y).toarray()
+        return float((self.predict(X) == truth).all(axis=1).mean())
+
+    def _one(self, x: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        log_weights, logits = self.parameters(x)
+        if len(logits) != 1:
+            raise ValueError(f"one document is described at a time; x has {len(logits)} rows")
+        return log_weights[0], logits[0]
+
+    def batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Yield the `parameters` of consecutive batches of documents, bounded in memory."""
+        for rows in self._row_batches(X):
+            yield self.mixture_.parameters(rows)
+
+    def compact_batches(self, X: Matrix) -> Iterator[tuple[NDArray[np.float64], Logits]]:
+        """Yield the same, the log-odds in parts where components share classifiers."""
+        for rows in self._row_batches(X):
+            yield self.mixture_.compact_parameters(rows)
+
+    def _row_batches(self, X: Matrix) -> Iterator[sp.csr_array]:
+        check_is_fitted(self)
+        rows = self.weighting_.transform(X)
+        size = max(1, _BATCH_BYTES // (8 * self.n_components_ * self.support_.shape[1]))
+        for first in range(0, max(rows.shape[0], 1), size):
+            yield self.describe_rows(rows[first : first + size])
+
+    def describe_rows(self, rows: sp.csr_array) -> sp.csr_array:
+        """Return weighted rows as gate and experts see them."""
+        return rows if self.kernel_ is None else self.kernel_.transform(rows)
+
+    def _seen_by_mixture(self, X: Matrix) -> sp.csr_array:
+        return self.describe_rows(self.weighting_.transform(X))
+
+
+@njit(cache=True, nogil=True)
+def _marginals(
+    log_weights: NDArray[np.float64], logits: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    n, n_components, n_labels = logits.shape
+    out = np.zeros((n, n_labels))
+    for i in range(n):
+        for k in range(n_components):
+            weight = np.exp(log_weights[i, k])
+            if weight > 0.0:
+                for label in range(n_labels):
+                    out[i, label] += weight / (1.0 + np.exp(-logits[i, k, label]))
+    return out

@@ -1,0 +1,280 @@
+r"""Calibration of sized marginals before the F-measure maximiser (thesis, section 3.7.1).
+
+A joint misjudges :math:`P_{ls} = p(y_l = 1, |y| = s \mid x)` now and then. One isotonic curve per
+(label, size) pair repairs it, fitted to documents that the joint never saw. The marginals must
+belong to normalised distributions: otherwise a curve pools documents with different factors.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+
+from setwise.models.labels.isotonic import IsotonicCurve
+from setwise.models.mixtures.sized_marginals import Products, WeightedSets, tabulate
+from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
+from setwise.models.storage.state import check_ragged, checked_array
+
+# A pair that occurs in fewer documents shares the curve of all rare pairs of its size: by itself it
+# would be calibrated to nought but where its few documents lie.
+_LEAST_POSITIVES = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SizedMarginals:
+    """Sized marginals of a batch of documents, for the pairs that occur.
+
+    Attributes
+    ----------
+    P : float64 ndarray of shape (n_documents, n_pairs)
+        Of normalised distributions.
+    labels, sizes : int64 ndarrays of shape (n_pairs,)
+        The pairs, ascending by label, then by size; sizes from 1.
+    n_labels : int
+    """
+
+    P: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    n_labels: int
+
+
+def support_sized_marginals(log_p: NDArray[np.float64], support: sp.csr_array) -> SizedMarginals:
+    """Return the sized marginals of a distribution over known label sets.
+
+    Parameters
+    ----------
+    log_p : ndarray of shape (n_documents, n_sets)
+        Log-probabilities of the sets, in nats; normalised here.
+    support : csr_array of shape (n_sets, n_labels)
+        Zeros and ones, sorted indices.
+
+    Raises
+    ------
+    ValueError
+        If the shapes disagree.
+    """
+    if log_p.ndim != 2 or log_p.shape[1] != support.shape[0]:
+        raise ValueError(f"log_p has shape {log_p.shape}; the support {support.shape[0]} sets")
+    set_sizes = np.diff(support.indptr)
+    codes = support.indices.astype(np.int64) * (support.shape[1] + 1)
+    codes += np.repeat(set_sizes, set_sizes)
+    pairs, which = np.unique(codes, return_inverse=True)
+    set_of = np.repeat(np.arange(len(set_sizes)), set_sizes)
+    shape = (len(set_sizes), len(pairs))
+    incidence = sp.csr_array((np.ones(len(which)), (set_of, which)), shape=shape)
+    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    labels, sizes = np.divmod(pairs, support.shape[1] + 1)
+    return SizedMarginals(np.asarray(p @ incidence), labels, sizes, support.shape[1])
+
+
+def mixture_sized_marginals(
+    log_weights: ArrayLike, logits: ArrayLike, max_size: int, *, allow_empty: bool
+) -> SizedMarginals:
+    """Return the exact sized marginals of Bernoulli mixtures, for sets of bounded size.
+
+    Parameters
+    ----------
+    log_weights : array-like of shape (n_documents, n_components)
+        Log-weights, in nats; normalised here.
+    logits : array-like of shape (n_documents, n_components, n_labels)
+        Log-odds of the labels inside the components.
+    max_size : int
+        Larger sets are left out.
+    allow_empty : bool
+        If False, the distribution is conditioned on a non-empty set.
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    weights = np.exp(np.asarray(log_weights, dtype=np.float64))
+    weights /= weights.sum(axis=1, keepdims=True)
+    n_labels = z.shape[2]
+    P: NDArray[np.float64] = _tabulate_all(weights, expit(z), max_size, allow_empty)
+    labels = np.repeat(np.arange(n_labels), max_size)
+    sizes = np.tile(np.arange(1, max_size + 1), n_labels)
+    return SizedMarginals(P, labels, sizes, n_labels)
+
+
+class SizedMarginalCalibrator(BaseEstimator):
+    """Isotonic curves for sized marginals.
+
+    Attributes
+    ----------
+    curve_indptr_ : int64 ndarray of shape (n_curves + 1,)
+    knots_, values_ : float64 ndarrays
+        The curves: knots ascending, values rising, in [0, 1].
+    curve_of_ : int64 ndarray of shape (n_pairs,)
+
+    References
+    ----------
+    .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
+       University, 2019, section 3.7.1.
+    """
+
+    curve_indptr_: NDArray[np.int64]
+    knots_: NDArray[np.float64]
+    values_: NDArray[np.float64]
+    curve_of_: NDArray[np.int64]
+
+    def fit(self, marginals: SizedMarginals, Y: sp.csr_array) -> Self:
+        """Fit the curves to documents that the joint was not fitted on.
+
+        Parameters
+        ----------
+        marginals : SizedMarginals
+        Y : csr_array of shape (n_documents, n_labels)
+            Their true sets.
+        """
+        if Y.shape != (len(marginals.P), marginals.n_labels):
+            expected = (len(marginals.P), marginals.n_labels)
+            raise ValueError(f"Y has shape {Y.shape}; these marginals need {expected}")
+        truth = _occurrences(marginals, Y)
+        own = np.flatnonzero(truth.sum(axis=0) >= _LEAST_POSITIVES)
+        curves = [IsotonicCurve.fit(marginals.P[:, pair], truth[:, pair]) for pair in own]
+        self.curve_of_ = np.full(len(marginals.sizes), -1, dtype=np.int64)
+        self.curve_of_[own] = np.arange(len(own))
+        for size in np.unique(marginals.sizes[self.curve_of_ < 0]):
+            rare = np.flatnonzero((self.curve_of_ < 0) & (marginals.sizes == size))
+            self.curve_of_[rare] = len(curves)
+            curves.append(IsotonicCurve.fit(marginals.P[:, rare].ravel(), truth[:, rare].ravel()))
+        self.curve_indptr_ = np.cumsum([0] + [len(curve.x) for curve in curves]).astype(np.int64)
+        self.knots_ = np.concatenate([curve.x for curve in curves])
+        self.values_ = np.concatenate([curve.y for curve in curves])
+        return self
+
+    def transform(self, marginals: SizedMarginals) -> tuple[SizedMarginals, NDArray[np.float64]]:
+        r"""Return calibrated marginals, and the mass of the empty set that they leave.
+
+        Returns
+        -------
+        marginals : SizedMarginals
+        p_empty : ndarray of shape (n_documents,)
+            :math:`1 - \sum_{ls} P_{ls} / s`, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If the calibrator was fitted to other pairs.
+        """
+        if marginals.P.shape[1] != len(self.curve_of_):
+            raise ValueError(
+                f"{marginals.P.shape[1]} pairs; the calibrator knows {len(self.curve_of_)}"
+            )
+        P = _calibrate(
+            np.ascontiguousarray(marginals.P),
+            self.curve_of_,
+            self.curve_indptr_,
+            self.knots_,
+            self.values_,
+        )
+        calibrated = SizedMarginals(P, marginals.labels, marginals.sizes, marginals.n_labels)
+        return calibrated, np.maximum(1.0 - P @ (1.0 / marginals.sizes), 0.0)
+
+    def best_f1_sets(self, marginals: SizedMarginals, *, allow_empty: bool) -> ExpectedF1Sets:
+        """Return the sets of highest expected F1 under the calibrated marginals.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of a document's mass.
+        """
+        calibrated, p_empty = self.transform(marginals)
+        return maximise_from_sized_marginals(
+            calibrated.P,
+            p_empty if allow_empty else np.zeros_like(p_empty),
+            calibrated.labels,
+            calibrated.sizes,
+            calibrated.n_labels,
+        )
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the curves."""
+        return {
+            "curve_indptr": self.curve_indptr_,
+            "knots": self.knots_,
+            "values": self.values_,
+            "curve_of": self.curve_of_,
+        }, {}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # there are none
+        """Rebuild the fitted calibrator.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, has a wrong type or shape, or points outside another.
+        """
+        calibrator = cls()
+        indptr = checked_array(arrays, "curve_indptr", np.int64, (None,))
+        knots = checked_array(arrays, "knots", np.float64, (None,))
+        check_ragged("curve_indptr", indptr, len(knots), least=1)
+        curve_of = checked_array(arrays, "curve_of", np.int64, (None,))
+        if len(curve_of) and not 0 <= curve_of.min() <= curve_of.max() < len(indptr) - 1:
+            raise ValueError("array 'curve_of' names curves that do not exist")
+        calibrator.curve_indptr_, calibrator.knots_ = indptr, knots
+        calibrator.values_ = checked_array(arrays, "values", np.float64, knots.shape)
+        calibrator.curve_of_ = curve_of
+        return calibrator
+
+
+def _occurrences(marginals: SizedMarginals, Y: sp.csr_array) -> NDArray[np.float64]:
+    """Tell which pairs hold for which document, 0 or 1, shape (n, n_pairs)."""
+    width = marginals.n_labels + 1
+    sizes = np.diff(Y.indptr)
+    code = Y.indices.astype(np.int64) * width + np.repeat(sizes, sizes)
+    codes = marginals.labels * width + marginals.sizes
+    pair = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
+    known = codes[pair] == code
+    truth = np.zeros(marginals.P.shape)
+    truth[np.repeat(np.arange(Y.shape[0]), sizes)[known], pair[known]] = 1.0
+    return truth
+
+
+@njit(cache=True, nogil=True)
+def _calibrate(
+    P: NDArray[np.float64],
+    curve_of: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    knots: NDArray[np.float64],
+    values: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    out = np.empty_like(P)
+    for i in range(P.shape[0]):
+        for pair in range(P.shape[1]):
+            first, last = indptr[curve_of[pair]], indptr[curve_of[pair] + 1] - 1
+            p = P[i, pair]
+            above = first + np.searchsorted(knots[first : last + 1], p)
+            if above <= first:
+                out[i, pair] = values[first]
+            elif above > last:
+                out[i, pair] = values[last]
+            else:
+                low, high = knots[above - 1], knots[above]
+                share = (p - low) / (high - low)
+                out[i, pair] = values[above - 1] + share * (values[above] - values[above - 1])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _tabulate_all(
+    weights: NDArray[np.float64], means: NDArray[np.float64], max_size: int, allow_empty: bool
+) -> NDArray[np.float64]:
+    n, _, n_labels = means.shape
+    out = np.zeros((n, n_labels * max_size))
+    present = np.empty(n_labels, dtype=np.int32)
+    nothing = WeightedSets(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0))
+    for i in range(n):
+        table, p_empty = tabulate(nothing, 0, 0, Products(weights[i], means[i]), present)
+        factor = 1.0 if allow_empty else 1.0 / max(1.0 - p_empty, 1e-12)
+        for row in range(table.shape[0]):
+            start = present[row] * max_size
+            for s in range(min(max_size, table.shape[1])):
+                out[i, start + s] = factor * table[row, s]
+    return out

@@ -1,0 +1,121 @@
+"""The F1 rule on what a mixture believes of the label sets seen in training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
+from setwise.models.mixtures.sized_calibration import (
+    SizedMarginalCalibrator,
+    SizedMarginals,
+    support_sized_marginals,
+)
+from setwise.models.sets.candidates import CandidateSets
+from setwise.models.sets.decider import Decider
+from setwise.models.sets.evidence import CandidateSource, Evidence
+from setwise.models.sets.f_measure import maximise_from_sized_marginals
+
+# Raw marginals beside the calibrated ones: curves may call everything impossible, and then these
+# decide.
+_RAW = 1e-9
+
+_NO_MIXTURE = "a rule on a mixture's support needs candidates of a mixture"
+
+
+@dataclass(frozen=True, eq=False)
+class SupportDecider(Decider):
+    """Maximises expected F1 under a mixture restricted to its support, then calibrated.
+
+    Attributes
+    ----------
+    calibrator : SizedMarginalCalibrator
+        Fitted on out-of-fold marginals of the same support.
+
+    References
+    ----------
+    .. [1] C. Li, "Reduction Methods for Multi-label Classification", thesis, Northeastern
+       University, 2019, section 3.7.1.
+    """
+
+    calibrator: SizedMarginalCalibrator
+
+    def choose(
+        self,
+        evidence: Evidence,
+        source: CandidateSource,
+        candidates: CandidateSets,  # noqa: ARG002  # the mixture knows more sets
+        confidence: NDArray[np.float64],  # noqa: ARG002  # likewise
+    ) -> csr_array:
+        """Return the sets of highest expected F1.
+
+        Raises
+        ------
+        ValueError
+            If the candidates come from no mixture.
+        """
+        if not isinstance(source, MixtureCandidates):
+            raise ValueError(_NO_MIXTURE)  # noqa: TRY004  # a model that does not fit together
+        return self.decide(
+            sized_marginals(source, evidence), allow_empty=source.mixture_.allow_empty_
+        )
+
+    def decide(
+        self, marginals: SizedMarginals, allow_empty: bool
+    ) -> csr_array:  # the mixture's own flag
+        """Return the sets of highest expected F1 under sized marginals, calibrated here."""
+        calibrated, p_empty = self.calibrator.transform(marginals)
+        return maximise_from_sized_marginals(
+            calibrated.P + _RAW * marginals.P,
+            p_empty if allow_empty else np.zeros_like(p_empty),
+            marginals.labels,
+            marginals.sizes,
+            marginals.n_labels,
+        ).sets
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the curves, and JSON settings."""
+        return self.calibrator.get_state()[0], {"rule": {"objective": "f1"}}
+
+    @classmethod
+    def from_state(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        settings: Mapping[str, Any],  # noqa: ARG003  # all state is arrays
+        source: CandidateSource,
+    ) -> Self:
+        """Rebuild the decider for the source of its model.
+
+        Raises
+        ------
+        ValueError
+            If the curves are not those of the source's support.
+        """
+        if not isinstance(source, MixtureCandidates):
+            raise ValueError(_NO_MIXTURE)  # noqa: TRY004  # a model that does not fit together
+        calibrator = SizedMarginalCalibrator.from_state(arrays, {})
+        n_pairs = len(support_pairs(source))
+        if len(calibrator.curve_of_) != n_pairs:
+            raise ValueError(f"{len(calibrator.curve_of_)} curves for {n_pairs} pairs")
+        return cls(calibrator)
+
+
+def sized_marginals(source: MixtureCandidates, evidence: Evidence) -> SizedMarginals:
+    """Return the sized marginals of the mixture on its support."""
+    mixture = source.mixture_
+    return support_sized_marginals(mixture.support_log_probability(evidence.X), mixture.support_)
+
+
+def support_pairs(source: MixtureCandidates) -> NDArray[np.int64]:
+    """Return the codes of the (label, size) pairs of a mixture's support, ascending."""
+    support = source.mixture_.support_
+    empty = support_sized_marginals(np.zeros((0, support.shape[0])), support)
+    return pair_codes(empty)
+
+
+def pair_codes(marginals: SizedMarginals) -> NDArray[np.int64]:
+    """Return a number for each (label, size) pair."""
+    return marginals.labels * (marginals.n_labels + 1) + marginals.sizes

@@ -1,0 +1,1 @@
+"""Artifacts: arrays and JSON with checksums."""

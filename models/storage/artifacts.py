@@ -1,0 +1,474 @@
+"""Fitted predictors on disk: a folder of arrays and JSON under one checked manifest.
+
+Each part of a predictor has files of its own, as `storage.sealed_folder` writes them; boosted trees
+are a file that XGBoost itself can open. Compiled code sees no array before its type, shape and
+indices are checked.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.calibrators import (
+    BoostedSets,
+    CardinalityIsotonicSets,
+    IsotonicSets,
+    SetCalibrator,
+    TreeSets,
+    UncalibratedSets,
+)
+from setwise.models.calibration.group_softmax import SoftmaxSets
+from setwise.models.calibration.robust import RobustBoostedSets, RobustLogisticSets
+from setwise.models.data.text import TextVectorizer
+from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.mixtures.mixture_candidates import MixtureCandidates
+from setwise.models.mixtures.support_decider import SupportDecider
+from setwise.models.predictor import Kind, SetPredictor
+from setwise.models.sets.decider import Decider, SetDecider
+from setwise.models.sets.evidence import CandidateSource
+from setwise.models.sets.features import Arrays, SetFeatures
+from setwise.models.sets.reranker import SetReranker
+from setwise.models.sets.sources import MarginalCandidates, VotedCandidates
+from setwise.models.storage.sealed_folder import (
+    MANIFEST,
+    ArtifactError,
+    Part,
+    Parts,
+    digest_of,
+    listing,
+    read_files,
+    read_manifest,
+    sealed,
+    serialize,
+    sha256,
+    write_folder,
+)
+from setwise.models.storage.state import check_labels, checked_array
+from setwise.models.voters.label_stack import LabelStack
+from setwise.models.voters.voters import SetVoters
+
+FORMAT = "setwise-artifact"
+FORMAT_VERSION = 1
+
+# What the manifest says of how the model was made, carried along unread.
+_INFORMATION = (
+    "created_at",
+    "setwise_version",
+    "method",
+    "libraries",
+    "training",
+    "data",
+    "metrics",
+)
+
+_CALIBRATOR_PART = "set_calibrator"
+_ROWS_PART = "calibration_rows"
+_SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
+    "uncalibrated": UncalibratedSets,
+    "isotonic": IsotonicSets,
+    "cardinality-isotonic": CardinalityIsotonicSets,
+    "tree": TreeSets,
+    "boosted": BoostedSets,
+    "softmax": SoftmaxSets,
+    "robust-logistic": RobustLogisticSets,
+    "robust-boosted": RobustBoostedSets,
+}
+
+_SOURCES: dict[str, type[CandidateSource]] = {
+    "marginals": MarginalCandidates,
+    "mixture": MixtureCandidates,
+    "voted": VotedCandidates,
+}
+
+
+def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False) -> None:
+    """Write a predictor to a folder, all of it or nothing.
+
+    The files are written beside the folder, flushed to disk and moved into place by a rename, so
+    that a crash leaves what was there before.
+
+    Parameters
+    ----------
+    predictor : SetPredictor
+    folder : str or Path
+        Must not exist or be empty, unless ``overwrite``.
+    overwrite : bool, default False
+        Whether to replace an artifact; a folder that is none is never replaced.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder is taken, or its parent does not exist.
+    """
+    target = Path(folder)
+    target = target.parent.resolve() / target.name
+    if not target.name or not target.parent.is_dir():
+        raise ArtifactError(f"{folder}: its parent is no folder; create {target.parent} first")
+    replaced = _check_target(target, overwrite=overwrite)
+    files = _serialize(predictor)
+    files[MANIFEST] = _manifest_bytes(predictor, files)
+    write_folder(target, files, replaced=replaced)
+
+
+def load(folder: str | Path) -> SetPredictor:
+    """Read a predictor back.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As `save` left it.
+
+    Returns
+    -------
+    SetPredictor
+        Predicts bit for bit as the saved one.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, foreign, damaged, a link, or does not fit the others; the message
+        names it.
+    """
+    root = Path(folder)
+    manifest, files = _read(root)
+    return _assemble(manifest, Parts(root, files))
+
+
+def verify_artifact(folder: str | Path) -> dict[str, Any]:
+    """Check every file of an artifact against its manifest, without building the model.
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    ArtifactError
+        As `load`, for everything that checksums can tell.
+    """
+    return _read(Path(folder))[0]
+
+
+def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
+    """Read the rows that a model was calibrated on, and nothing else of it.
+
+    Returns
+    -------
+    CalibrationRows or None
+        None for an artifact from before they were kept.
+
+    Raises
+    ------
+    ArtifactError
+        As `load`, for everything that checksums can tell, and for the rows.
+    """
+    root = Path(folder)
+    manifest, files = _read(root)
+    if f"{_ROWS_PART}.json" not in files:
+        return None
+    return Parts(root, files).build(_ROWS_PART, partial(_rows, len(manifest["label_names"])))
+
+
+def content_versions(predictor: SetPredictor) -> tuple[str, str]:
+    """Return the digests of the model without its set calibrator, and of the set calibrator.
+
+    Returns
+    -------
+    tuple of two str
+        12 hexadecimal digits each; equal content gives equal digests.
+    """
+    return _versions({name: sha256(content) for name, content in _serialize(predictor).items()})
+
+
+# Writing
+
+
+def _serialize(predictor: SetPredictor) -> dict[str, bytes]:
+    """Return the content of every file but the manifest."""
+    return serialize(_parts(predictor))
+
+
+def _parts(predictor: SetPredictor) -> dict[str, Part]:
+    calibrator = predictor.calibrator
+    kinds = [name for name, kind in _SET_CALIBRATORS.items() if type(calibrator) is kind]
+    sources = [name for name, kind in _SOURCES.items() if type(predictor.source) is kind]
+    if not kinds or not sources:
+        raise ArtifactError("this predictor has a calibrator or a source that has no file format")
+    model: dict[str, Any] = {
+        "kind": predictor.kind,
+        "label_names": list(predictor.label_names),
+        "by_confidence": predictor.reranker.by_confidence,
+        "has_voters": predictor.voters is not None,
+        "has_stack": predictor.stack is not None,
+        "has_decider": predictor.decider is not None,
+    }
+    parts = {
+        "base": _base_part(predictor.base),
+        "label_calibrator": Part(*predictor.label_calibrator.get_state()),
+        "source": _source_part(predictor.source, sources[0]),
+        "set_features": Part(*predictor.features.get_state()),
+    }
+    arrays, settings = calibrator.get_state()
+    parts[_CALIBRATOR_PART] = Part(arrays, {"kind": kinds[0], **settings})
+    if predictor.voters is not None:
+        parts["voters"] = Part(*predictor.voters.get_state())
+    if predictor.stack is not None:
+        parts["label_stack"] = Part(*predictor.stack.get_state())
+    if predictor.decider is not None:
+        parts["decider"] = _decider_part(predictor.decider)
+    if predictor.calibration_rows is not None:
+        parts[_ROWS_PART] = Part(*predictor.calibration_rows.get_state())
+    if predictor.vectorizer is None:
+        model["feature_names"] = list(predictor.feature_names)
+    else:
+        parts["vectorizer"] = Part(*predictor.vectorizer.get_state())
+    parts["model"] = Part({"seen": predictor.seen.astype(np.uint8)}, model)
+    return parts
+
+
+def _base_part(base: BinaryRelevance) -> Part:
+    arrays, settings = base.get_state()
+    # Threads belong to the machine: the same model fitted on another one has the same version.
+    return Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
+
+
+def _source_part(source: CandidateSource, kind: str) -> Part:
+    arrays, settings = source.get_state()
+    return Part(arrays, {"kind": kind, **settings})
+
+
+def _decider_part(decider: Decider) -> Part:
+    arrays, settings = decider.get_state()
+    kind = "support" if isinstance(decider, SupportDecider) else "candidates"
+    return Part(arrays, {"kind": kind, **settings})
+
+
+def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> bytes:
+    listed = listing(files)
+    version, calibrator_version = _versions(
+        {name: str(one["sha256"]) for name, one in listed.items()}
+    )
+    document = {
+        **{key: predictor.manifest[key] for key in _INFORMATION if key in predictor.manifest},
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "kind": predictor.kind,
+        "label_names": list(predictor.label_names),
+        "version": version,
+        "calibrator_version": calibrator_version,
+        "files": listed,
+    }
+    return sealed(document)
+
+
+def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
+    of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
+
+    # The rows that it was calibrated on decide nothing.
+    of_rows = {name for name in digests if name.startswith(f"{_ROWS_PART}.")}
+
+    def combined(names: set[str]) -> str:
+        return digest_of({name: digests[name] for name in names})
+
+    return combined(set(digests) - of_calibrator - of_rows), combined(of_calibrator)
+
+
+def _check_target(target: Path, *, overwrite: bool) -> bool:
+    """Return whether an artifact stands where the new one shall go."""
+    if not os.path.lexists(target):
+        return False
+    if target.is_symlink() or not target.is_dir():
+        raise ArtifactError(f"{target}: is a file or a link; choose another folder")
+    if not any(target.iterdir()):
+        return False
+    if not overwrite:
+        raise ArtifactError(f"{target}: is not empty; choose another folder")
+    try:
+        read_manifest(target, FORMAT, FORMAT_VERSION)
+    except ArtifactError as fault:
+        raise ArtifactError(
+            f"{target}: is neither empty nor an artifact; choose another folder"
+        ) from fault
+    return True
+
+
+# Reading
+
+
+def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the manifest and the content of every file, all checked."""
+    manifest = read_manifest(root, FORMAT, FORMAT_VERSION)
+    files = read_files(root, manifest)
+    digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
+    if _versions(digests) != (manifest.get("version"), manifest.get("calibrator_version")):
+        raise ArtifactError(f"{root / MANIFEST}: its versions are not those of its files")
+    return manifest, files
+
+
+class _Outline(NamedTuple):
+    """What the parts must agree on."""
+
+    kind: Kind
+    label_names: tuple[str, ...]
+    feature_names: tuple[str, ...] | None
+    seen: NDArray[np.uint8]
+    by_confidence: bool
+    has_voters: bool
+    has_stack: bool
+    has_decider: bool
+
+
+def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
+    outline = parts.build("model", partial(_outline, manifest))
+    vectorizer: TextVectorizer | None = None
+    feature_names = outline.feature_names
+    if feature_names is None:
+        vectorizer = parts.build("vectorizer", TextVectorizer.from_state)
+        feature_names = tuple(vectorizer.get_feature_names_out())
+    n_labels, n_features = len(outline.label_names), len(feature_names)
+    features = parts.build("set_features", SetFeatures.from_state)
+    label_calibrator = parts.build("label_calibrator", LabelCalibrator.from_state)
+    counted = {n_labels, features.n_labels_, label_calibrator.n_labels_}
+    if len(counted) > 1 or len(outline.seen) != n_features:
+        raise ArtifactError(f"{parts.root}: its parts count different labels or features")
+    voters: SetVoters | None = None
+    if outline.has_voters:
+        voters = parts.build("voters", partial(_voters, n_features, n_labels))
+    stack: LabelStack | None = None
+    if outline.has_stack:
+        stack = parts.build("label_stack", partial(_stack, voters, n_labels))
+    source = parts.build("source", partial(_source, n_features, n_labels))
+    decider: Decider | None = None
+    if outline.has_decider:
+        decider = parts.build("decider", partial(_decider, voters, source, n_labels))
+    predictor = SetPredictor(
+        kind=outline.kind,
+        label_names=outline.label_names,
+        feature_names=feature_names,
+        vectorizer=vectorizer,
+        seen=outline.seen.astype(bool),
+        base=parts.build("base", partial(_base, n_features, n_labels)),
+        label_calibrator=label_calibrator,
+        source=source,
+        reranker=SetReranker(
+            features,
+            parts.build(_CALIBRATOR_PART, partial(_set_calibrator, features)),
+            by_confidence=outline.by_confidence,
+        ),
+        voters=voters,
+        stack=stack,
+        decider=decider,
+        calibration_rows=(
+            parts.build(_ROWS_PART, partial(_rows, n_labels)) if parts.has(_ROWS_PART) else None
+        ),
+        manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
+    )
+    parts.finish()
+    # Cached properties, known already: computing them would write every part to memory again.
+    vars(predictor)["version"] = manifest["version"]
+    vars(predictor)["calibrator_version"] = manifest["calibrator_version"]
+    return predictor
+
+
+def _outline(manifest: Mapping[str, Any], arrays: Arrays, settings: dict[str, Any]) -> _Outline:
+    if settings["kind"] not in {"text", "vectors"} or settings["kind"] != manifest["kind"]:
+        raise ValueError(f"kind {settings['kind']!r} is not the manifest's")
+    if settings["label_names"] != manifest["label_names"]:
+        raise ValueError("its labels are not the manifest's")
+    names = None if settings["kind"] == "text" else tuple(map(str, settings["feature_names"]))
+    return _Outline(
+        settings["kind"],
+        tuple(map(str, settings["label_names"])),
+        names,
+        checked_array(arrays, "seen", np.uint8, (None,)),
+        bool(settings["by_confidence"]),
+        bool(settings["has_voters"]),
+        bool(settings["has_stack"]),
+        bool(settings.get("has_decider", False)),  # older artifacts have none
+    )
+
+
+def _source(
+    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> CandidateSource:
+    source = _SOURCES[settings["kind"]].from_state(arrays, settings)
+    if isinstance(source, MixtureCandidates):
+        shape = (source.mixture_.n_features_in_, source.mixture_.support_.shape[1])
+        if shape != (n_features, n_labels):
+            raise ValueError(f"its mixture has {shape} features and labels")
+    return source
+
+
+def _voters(n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> SetVoters:
+    voters = SetVoters.from_state(arrays, settings)
+    if voters.sets_.n_labels != n_labels:
+        raise ValueError(f"its label sets count {voters.sets_.n_labels} labels")
+    if any(voter.n_features != n_features for voter in voters.voters_):
+        raise ValueError("a voter counts other features than the model")
+    return voters
+
+
+def _stack(
+    voters: SetVoters | None, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> LabelStack:
+    stack = LabelStack.from_state(arrays, settings)
+    names = () if voters is None else voters.names
+    if not names or stack.shape != (len(names), n_labels):
+        raise ValueError(f"it stands on {stack.shape[0]} voters and {stack.shape[1]} labels")
+    return stack
+
+
+def _decider(
+    voters: SetVoters | None,
+    source: CandidateSource,
+    n_labels: int,
+    arrays: Arrays,
+    settings: dict[str, Any],
+) -> Decider:
+    if settings["kind"] == "support":
+        return SupportDecider.from_state(arrays, settings, source)
+    if settings["kind"] != "candidates":
+        raise ValueError(f"kind {settings['kind']!r} is unknown")
+    decider = SetDecider.from_state(arrays, settings, n_labels)
+    names = () if voters is None else voters.names
+    if decider.voter is not None and decider.voter not in names:
+        raise ValueError(f"it listens to {decider.voter!r}, which is no voter of this model")
+    return decider
+
+
+def _set_calibrator(
+    features: SetFeatures, arrays: Arrays, settings: dict[str, Any]
+) -> SetCalibrator:
+    calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
+    expected = (len(features.names), features.n_labels_)
+    if isinstance(calibrator, BoostedSets | RobustLogisticSets) and calibrator.shape_ != expected:
+        raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
+    return calibrator
+
+
+def _rows(n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> CalibrationRows:
+    rows = CalibrationRows.from_state(arrays, settings)
+    if rows.sets.n_labels != n_labels:
+        raise ValueError(f"its rows count {rows.sets.n_labels} labels")
+    return rows
+
+
+def _base(
+    n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
+) -> BinaryRelevance:
+    """Rebuild binary relevance from arrays that compiled code may score with."""
+    indptr = checked_array(arrays, "coef_indptr", np.int64, (n_features + 1,))
+    labels = checked_array(arrays, "coef_indices", np.int32, (None,))
+    checked_array(arrays, "coef_values", np.float32, labels.shape)
+    checked_array(arrays, "intercept", np.float64, (n_labels,))
+    checked_array(arrays, "scale", np.float64, (n_features,))
+    check_labels("coef_indices", indptr, labels, n_labels)
+    return BinaryRelevance.from_state(arrays, settings)

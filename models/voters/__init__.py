@@ -1,0 +1,1 @@
+"""Neighbours and regressions that vote for label sets."""

@@ -1,0 +1,228 @@
+"""The label sets of the most similar training documents."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.storage.state import checked_array
+from setwise.models.voters.block_ridge import HoldOut
+from setwise.models.voters.similarity import (
+    TILE,
+    Postings,
+    SparseRows,
+    UnitRows,
+    fill_similarities,
+    index_rows,
+    restore_postings,
+)
+
+_NO_FOLDS = np.empty(0, dtype=np.int64)
+
+
+class Neighbourhood(NamedTuple):
+    """Indexed training documents and their label sets, as compiled code takes them."""
+
+    postings: Postings
+    set_of: NDArray[np.int32]  # (n,) number of the seen set, -1 for none
+    folds: NDArray[np.int64]  # (n,) fold of each document; (0,) where there are none
+    n_neighbours: int
+    n_sets: int
+
+
+class NeighbourVotes(BaseEstimator):
+    r"""Each of the nearest training documents votes for its own label set.
+
+    A neighbour at cosine :math:`c` weighs :math:`c^2`; the weights of all neighbours sum to one.
+    Neighbours are found exactly, through the features they share with the document.
+
+    Parameters
+    ----------
+    n_neighbours : int, default 30
+    max_documents : int, default 16384
+        Beyond, a random draw of the training documents stands for all: it bounds the time of one
+        search and the memory.
+    random_state : int, default 0
+        Draws them.
+
+    Attributes
+    ----------
+    space_ : UnitRows
+    neighbourhood_ : Neighbourhood
+    """
+
+    space_: UnitRows
+    neighbourhood_: Neighbourhood
+
+    def __init__(
+        self, n_neighbours: int = 30, *, max_documents: int = 16_384, random_state: int = 0
+    ) -> None:
+        self.n_neighbours = n_neighbours
+        self.max_documents = max_documents
+        self.random_state = random_state
+
+    def fit_folds(
+        self,
+        X: csr_array,
+        set_of: NDArray[np.int32],
+        n_sets: int,
+        folds: NDArray[np.int64],
+    ) -> HoldOut:
+        """Index all rows, and return what the rows outside a fold say of its rows.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_documents, n_features)
+        set_of : int32 ndarray of shape (n_documents,)
+            Number of each document's label set, -1 for one that has no number.
+        n_sets : int
+        folds : int64 ndarray of shape (n_documents,)
+
+        Returns
+        -------
+        callable
+            Maps numbers of rows of one fold to the weights of all sets, (n_rows, n_sets), float32.
+            The weighting of features knows no labels and is that of all rows.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range.
+        """
+        if self.n_neighbours < 1 or self.max_documents < 1:
+            raise ValueError("n_neighbours and max_documents must be at least 1")
+        self.space_ = UnitRows().fit(X)
+        rows = self.space_.transform(X)
+        kept = np.arange(rows.shape[0])
+        if len(kept) > self.max_documents:
+            draw = np.random.default_rng(self.random_state).permutation(len(kept))
+            kept = np.sort(draw[: self.max_documents])
+        near = Neighbourhood(
+            index_rows(rows[kept]),
+            set_of[kept].astype(np.int32),
+            _NO_FOLDS,
+            self.n_neighbours,
+            n_sets,
+        )
+        self.neighbourhood_ = near
+        return lambda part: _search(rows[part], near, folds[kept], int(folds[part[0]]))
+
+    def vote(self, X: csr_array) -> NDArray[np.float32]:
+        """Return the weights of all sets for each row of X, shape (n_documents, n_sets)."""
+        if not hasattr(self, "neighbourhood_"):
+            raise NotFittedError("NeighbourVotes must be fitted before it votes")
+        return _search(self.space_.transform(X), self.neighbourhood_, _NO_FOLDS, -1)
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets that can get votes."""
+        return self.neighbourhood_.n_sets
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the documents."""
+        return len(self.space_.centre_)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays, settings = self.space_.get_state()
+        postings, set_of, _, _, n_sets = self.neighbourhood_
+        return {
+            **arrays,
+            **postings.get_state("posting_"),
+            "set_of": set_of,
+        }, {**settings, "parameters": self.get_params(), "n_sets": n_sets}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart."""
+        voter = cls(**settings["parameters"])
+        voter.space_ = UnitRows.from_state(arrays, settings)
+        n_sets = int(settings["n_sets"])
+        set_of = checked_array(arrays, "set_of", np.int32, (None,))
+        postings = restore_postings(arrays, "posting_", len(set_of))
+        if len(postings.indptr) != len(voter.space_.centre_) + 1:
+            raise ValueError("array 'posting_indptr' counts other features than 'centre'")
+        if len(set_of) and not -1 <= set_of.min() <= set_of.max() < n_sets:
+            raise ValueError("array 'set_of' names a label set that is not there")
+        voter.neighbourhood_ = Neighbourhood(
+            postings, set_of, _NO_FOLDS, voter.n_neighbours, n_sets
+        )
+        return voter
+
+
+class NearestVotes(NeighbourVotes):
+    """The very nearest documents vote: a set is likely where all of them carry it.
+
+    Parameters
+    ----------
+    n_neighbours : int, default 3
+    max_documents, random_state : int
+        As for `NeighbourVotes`.
+    """
+
+    def __init__(
+        self, n_neighbours: int = 3, *, max_documents: int = 16_384, random_state: int = 0
+    ) -> None:
+        super().__init__(n_neighbours, max_documents=max_documents, random_state=random_state)
+
+
+def _search(
+    rows: csr_array, near: Neighbourhood, folds: NDArray[np.int64], fold: int
+) -> NDArray[np.float32]:
+    return vote_rows(SparseRows.of(rows), near._replace(folds=folds), fold)
+
+
+@njit(cache=True, nogil=True)
+def _fill_neighbour_votes(
+    similarity: NDArray[np.float32], near: Neighbourhood, fold: int, out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    """Fill ``out`` (n_sets,) with the weights for a row of these similarities."""
+    room = min(near.n_neighbours, len(similarity))
+    place = np.empty(room, dtype=np.int64)
+    held = 0
+    for j in range(len(similarity)):
+        value = similarity[j]
+        if value <= 0.0 or (held == room and value <= similarity[place[held - 1]]):
+            continue
+        if len(near.folds) and near.folds[j] == fold:
+            continue
+        if held < room:
+            held += 1
+        slot = held - 1
+        while slot > 0 and similarity[place[slot - 1]] < value:
+            place[slot] = place[slot - 1]
+            slot -= 1
+        place[slot] = j
+    out[:] = 0.0
+    total = 0.0
+    for slot in range(held):
+        total += np.float64(similarity[place[slot]]) ** 2
+    for slot in range(held):
+        s = near.set_of[place[slot]]
+        if s >= 0:
+            out[s] += np.float64(similarity[place[slot]]) ** 2 / total
+
+
+@njit(cache=True, nogil=True)
+def vote_rows(
+    rows: SparseRows, near: Neighbourhood, fold: int
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the weights of all sets for rows of unit length, by documents outside ``fold``.
+
+    The result is of shape (n_rows, n_sets).
+    """
+    n = len(rows.indptr) - 1
+    out = np.empty((n, near.n_sets), dtype=np.float32)
+    similarity = np.empty((min(n, TILE), len(near.set_of)), dtype=np.float32)
+    for first in range(0, n, TILE):
+        tile = similarity[: min(TILE, n - first)]
+        fill_similarities(near.postings, rows, first, tile)
+        for r in range(len(tile)):
+            _fill_neighbour_votes(tile[r], near, fold, out[first + r])
+    return out

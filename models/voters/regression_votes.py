@@ -1,0 +1,387 @@
+r"""Kernel ridge regression of label sets on documents: each seen set gets a signed weight.
+
+With indicators :math:`t_u` of the label sets, the weight of set :math:`u` is the prediction of the
+regression onto :math:`t_u`. Regressing onto labels besides would add nothing: the indicator of a
+label is the sum of those of the sets that hold it, and the fit is linear in its targets.
+
+`LinearVotes` takes the cosine of two documents for their kernel. Its predictions are linear in the
+document, so that they cost its features times the sets. `SmoothVotes` is the smooth link of [1]_ in
+kernel form: half of its kernel compares documents, the other half their label probabilities.
+
+References
+----------
+.. [1] N. Karampatziakis and P. Mineiro, "Scalable Multilabel Prediction via Randomized Methods",
+   2015, section 3.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
+
+from setwise.models.storage.state import checked_array
+from setwise.models.voters.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
+from setwise.models.voters.rounded import RoundedMatrix, multiply
+from setwise.models.voters.similarity import (
+    Postings,
+    SparseRows,
+    UnitRows,
+    index_rows,
+    restore_postings,
+    similarities,
+    unit_values,
+)
+
+MAX_EXACT = 8192
+"""Documents up to which the whole kernel matrix is inverted, in 256 MB."""
+
+MAX_LANDMARKS = 4096
+MAX_WEIGHTS = 12_000_000
+"""Entries of a weight matrix: 48 MB while fitting; a document's kernel values meet all in 1 ms."""
+
+# Added to the landmarks' own kernel matrix, of unit diagonal: duplicates make it singular.
+_JITTER = 1e-5
+# Labels less likely than this do not describe a document: a sparse row holds few of ten thousand.
+_LEAST_PROBABILITY = 1e-3
+
+
+class LinearVotes(BaseEstimator):
+    """Ridge regression of label sets on weighted features.
+
+    Parameters
+    ----------
+    penalty : float, default 0.7
+        Of the squared weights; documents have unit length.
+
+    Attributes
+    ----------
+    space_ : UnitRows
+    columns_ : int32 ndarray of shape (n_features,)
+        Row of `weights_` that belongs to each feature, -1 for features left out: with many sets
+        only the most frequent features fit the bound on memory.
+    weights_ : float32 ndarray of shape (n_columns, n_sets)
+    """
+
+    space_: UnitRows
+    columns_: NDArray[np.int32]
+    weights_: NDArray[np.float32]
+
+    def __init__(self, penalty: float = 0.7) -> None:
+        self.penalty = penalty
+
+    def fit_folds(
+        self,
+        X: csr_array,
+        set_of: NDArray[np.int32],
+        n_sets: int,
+        folds: NDArray[np.int64],
+    ) -> HoldOut:
+        """Fit on all rows, and return what fits without a fold say of its rows.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_documents, n_features)
+        set_of : int32 ndarray of shape (n_documents,)
+            Number of each document's label set, -1 for one that has no number.
+        n_sets : int
+        folds : int64 ndarray of shape (n_documents,)
+
+        Returns
+        -------
+        callable
+            Maps numbers of rows of one fold to the weights of all sets, (n_rows, n_sets), float32.
+        """
+        self.space_ = UnitRows().fit(X)
+        every = self.space_.transform(X)
+        n = every.shape[0]
+        room = MAX_WEIGHTS // max(n_sets, 1)
+        self.columns_ = _most_frequent(every, room if n <= MAX_EXACT else min(room, MAX_LANDMARKS))
+        rows = every[:, np.flatnonzero(self.columns_ >= 0)]
+        if n <= MAX_EXACT:
+            kernel = similarities(index_rows(rows), n, rows)
+            exact = ExactRidge(kernel, self.penalty, set_of, n_sets)
+            self.weights_ = np.ascontiguousarray(rows.T @ exact.coef)
+            return exact.hold_out
+        ridge = FeatureRidge(
+            lambda part: np.asarray(rows[part].toarray()), self.penalty, set_of, n_sets, folds
+        )
+        self.weights_ = ridge.coef
+        return ridge.hold_out
+
+    def vote(self, X: csr_array) -> NDArray[np.float32]:
+        """Return the weights of all sets for each row of X, shape (n_documents, n_sets)."""
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("LinearVotes must be fitted before it votes")
+        rows = SparseRows.of(self.space_.transform(X))
+        return vote_linear(rows, self.columns_, self.weights_)
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets that can get votes."""
+        return int(self.weights_.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the documents."""
+        return len(self.space_.centre_)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays, settings = self.space_.get_state()
+        arrays |= {"columns": self.columns_, "weights": self.weights_}
+        return arrays, {**settings, "parameters": self.get_params()}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart."""
+        voter = cls(**settings["parameters"])
+        voter.space_ = UnitRows.from_state(arrays, settings)
+        voter.columns_ = checked_array(arrays, "columns", np.int32, voter.space_.centre_.shape)
+        voter.weights_ = checked_array(arrays, "weights", np.float32, (None, None))
+        if len(voter.columns_) and not voter.columns_.max() < len(voter.weights_):
+            raise ValueError("array 'columns' names a row of weights that is not there")
+        return voter
+
+
+class SmoothVotes(BaseEstimator):
+    r"""Kernel ridge regression of label sets on documents and their label probabilities.
+
+    The kernel of two documents with cosine :math:`c`, whose square roots of label probabilities
+    have the cosine :math:`q`, is
+    :math:`\tfrac12 e^{\gamma_d (c - 1)} + \tfrac12 e^{\gamma_p (q - 1)}`. The latter lets the
+    regression learn which probabilities occur together with which sets.
+
+    Parameters
+    ----------
+    penalty : float, default 0.5
+    document_width, probability_width : float, default 2 and 3
+        :math:`\gamma_d` and :math:`\gamma_p`.
+    random_state : int, default 0
+        Draws landmarks where the documents are too many for a full kernel matrix.
+
+    Attributes
+    ----------
+    space_ : UnitRows
+    documents_, probabilities_ : Postings
+        The landmarks in either space.
+    weights_ : RoundedMatrix of shape (n_landmarks, n_sets)
+    """
+
+    space_: UnitRows
+    documents_: Postings
+    probabilities_: Postings
+    weights_: RoundedMatrix
+    n_landmarks_: int
+
+    def __init__(
+        self,
+        penalty: float = 0.5,
+        *,
+        document_width: float = 2.0,
+        probability_width: float = 3.0,
+        random_state: int = 0,
+    ) -> None:
+        self.penalty = penalty
+        self.document_width = document_width
+        self.probability_width = probability_width
+        self.random_state = random_state
+
+    def fit_folds(
+        self,
+        X: csr_array,
+        marginals: NDArray[np.float64],
+        set_of: NDArray[np.int32],
+        n_sets: int,
+        folds: NDArray[np.int64],
+    ) -> HoldOut:
+        """Fit on all rows, and return what fits without a fold say of its rows.
+
+        Parameters
+        ----------
+        X, set_of, n_sets, folds
+            As for `LinearVotes.fit_folds`.
+        marginals : float64 ndarray of shape (n_documents, n_labels)
+            Out-of-fold label probabilities: those of new documents come from models that do not
+            know them either.
+
+        Returns
+        -------
+        callable
+            As for `LinearVotes.fit_folds`.
+        """
+        self.space_ = UnitRows().fit(X)
+        rows, beliefs = self.space_.transform(X), _belief_rows(marginals)
+        n = rows.shape[0]
+        exact = n <= MAX_EXACT and n * n_sets <= MAX_WEIGHTS
+        m = n if exact else min(n, MAX_LANDMARKS, MAX_WEIGHTS // max(n_sets, 1))
+        marks = np.sort(np.random.default_rng(self.random_state).permutation(n)[:m])
+        self.documents_ = index_rows(rows[marks])
+        self.probabilities_ = index_rows(beliefs[marks])
+        self.n_landmarks_ = m
+        if exact:
+            whole = ExactRidge(self._kernel(rows, beliefs), self.penalty, set_of, n_sets)
+            self.weights_ = RoundedMatrix.of(whole.coef)
+            return whole.hold_out
+        among = self._kernel(rows[marks], beliefs[marks]).astype(np.float64)
+        among[np.diag_indices_from(among)] += _JITTER
+        with threadpool_limits(1, user_api="blas"):
+            root = scipy.linalg.cholesky(among, lower=True).astype(np.float32)
+
+            def whitened(part: Rows) -> NDArray[np.float32]:
+                """Return features whose dot products are the kernel, as the landmarks see it."""
+                kernel = self._kernel(rows[part], beliefs[part])
+                return np.asarray(scipy.linalg.solve_triangular(root, kernel.T, lower=True).T)
+
+            ridge = FeatureRidge(whitened, self.penalty, set_of, n_sets, folds)
+            weights = scipy.linalg.solve_triangular(root, ridge.coef, lower=True, trans="T")
+            self.weights_ = RoundedMatrix.of(np.asarray(weights, dtype=np.float32))
+        return ridge.hold_out
+
+    def _kernel(self, rows: csr_array, beliefs: csr_array) -> NDArray[np.float32]:
+        """Return kernel values with the landmarks, shape (n_rows, n_landmarks)."""
+        kernel = similarities(self.documents_, self.n_landmarks_, rows)
+        blend(
+            kernel,
+            similarities(self.probabilities_, self.n_landmarks_, beliefs),
+            np.float32(self.document_width),
+            np.float32(self.probability_width),
+        )
+        return kernel
+
+    def vote(self, X: csr_array, marginals: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Return the weights of all sets for each document, shape (n_documents, n_sets).
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_documents, n_features)
+        marginals : float64 ndarray of shape (n_documents, n_labels)
+        """
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("SmoothVotes must be fitted before it votes")
+        kernel = self._kernel(self.space_.transform(X), _belief_rows(marginals))
+        return multiply(kernel, self.weights_)
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets that can get votes."""
+        return int(self.weights_.values.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the documents."""
+        return len(self.space_.centre_)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays, settings = self.space_.get_state()
+        for name, postings in (
+            ("document", self.documents_),
+            ("probability", self.probabilities_),
+        ):
+            arrays |= {f"{name}_{field}": part for field, part in postings._asdict().items()}
+        arrays |= {"weights": self.weights_.values, "factors": self.weights_.factors}
+        return arrays, {**settings, "parameters": self.get_params()}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart."""
+        voter = cls(**settings["parameters"])
+        voter.space_ = UnitRows.from_state(arrays, settings)
+        weights = checked_array(arrays, "weights", np.int16, (None, None))
+        voter.n_landmarks_ = len(weights)
+        factors = checked_array(arrays, "factors", np.float32, (voter.n_landmarks_,))
+        voter.weights_ = RoundedMatrix(weights, factors)
+        voter.documents_ = restore_postings(arrays, "document_", voter.n_landmarks_)
+        voter.probabilities_ = restore_postings(arrays, "probability_", voter.n_landmarks_)
+        if len(voter.documents_.indptr) != len(voter.space_.centre_) + 1:
+            raise ValueError("array 'document_indptr' counts other features than 'centre'")
+        return voter
+
+
+def _belief_rows(marginals: NDArray[np.float64]) -> csr_array:
+    return belief_rows(np.ascontiguousarray(marginals)).to_matrix(marginals.shape[1])
+
+
+def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
+    """Return the number of each of the ``room`` most frequent columns, -1 for the others.
+
+    Columns that no row has are left out as well.
+    """
+    present = np.bincount(rows.indices[rows.data != 0.0], minlength=rows.shape[1])
+    kept = np.sort(np.argsort(-present, kind="stable")[: max(room, 1)])
+    kept = kept[present[kept] > 0]
+    numbers = np.full(rows.shape[1], -1, dtype=np.int32)
+    numbers[kept] = np.arange(len(kept), dtype=np.int32)
+    return numbers
+
+
+@njit(cache=True, nogil=True)
+def belief_rows(marginals: NDArray[np.float64]) -> SparseRows:  # pragma: no cover - compiled
+    """Return the square roots of label probabilities as sparse rows of unit length."""
+    n, n_labels = marginals.shape
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    for i in range(n):
+        indptr[i + 1] = indptr[i] + np.count_nonzero(marginals[i] >= _LEAST_PROBABILITY)
+    labels = np.empty(indptr[n], dtype=np.int32)
+    roots = np.empty(indptr[n], dtype=np.float32)
+    end = 0
+    for i in range(n):
+        for label in range(n_labels):
+            if marginals[i, label] >= _LEAST_PROBABILITY:
+                labels[end] = label
+                roots[end] = np.sqrt(marginals[i, label])
+                end += 1
+    return SparseRows(indptr, labels, unit_values(indptr, roots))
+
+
+@njit(cache=True, nogil=True)
+def fill_linear_votes(
+    rows: SparseRows,
+    i: int,
+    columns: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:  # pragma: no cover - compiled
+    """Fill ``out`` (n_sets,) with the weights of all sets for row ``i``, of unit length."""
+    out[:] = 0.0
+    for k in range(rows.indptr[i], rows.indptr[i + 1]):
+        column = columns[rows.features[k]]
+        if column >= 0:
+            x = rows.values[k]
+            row = weights[column]
+            for s in range(len(row)):
+                out[s] += x * row[s]
+
+
+@njit(cache=True, nogil=True)
+def vote_linear(
+    rows: SparseRows, columns: NDArray[np.int32], weights: NDArray[np.float32]
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the weights of all sets for rows of unit length, shape (n_rows, n_sets)."""
+    out = np.empty((len(rows.indptr) - 1, weights.shape[1]), dtype=np.float32)
+    for i in range(len(out)):
+        fill_linear_votes(rows, i, columns, weights, out[i])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def blend(
+    documents: NDArray[np.float32],
+    probabilities: NDArray[np.float32],
+    document_width: np.float32,
+    probability_width: np.float32,
+) -> None:  # pragma: no cover - compiled
+    """Turn two matrices of cosines into the kernel, in the place of the first."""
+    half, one = np.float32(0.5), np.float32(1.0)
+    for i in range(documents.shape[0]):
+        for j in range(documents.shape[1]):
+            documents[i, j] = half * np.exp(document_width * (documents[i, j] - one)) + half * (
+                np.exp(probability_width * (probabilities[i, j] - one))
+            )

@@ -1,0 +1,286 @@
+"""Cosine similarity between sparse documents, by inverted index."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.labels.scaling import FeatureWeighting, as_rows
+from setwise.models.storage.state import check_ragged, checked_array
+
+# Centring fills a matrix. Where fewer entries than this are non-zero, it stays sparse instead.
+_DENSE_SHARE = 0.5
+# Features that more documents than this share have are kept as whole columns: at most four times
+# the memory of their entries, and in texts a few megabytes.
+_FREQUENT_SHARE = 0.125
+TILE = 32
+"""Rows that one reading of the whole columns serves."""
+# Documents whose part of all columns stays in a core's cache for the rows of a tile.
+_PART = 1024
+
+
+class UnitRows(BaseEstimator):
+    """Documents as vectors of unit length, so that a dot product is a cosine.
+
+    Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are centred
+    as well: without it every cosine between rows of positive numbers would be close to 1.
+
+    Attributes
+    ----------
+    weighting_ : FeatureWeighting
+    centre_ : float64 ndarray of shape (n_features,)
+        Subtracted from the weighted features; all zero for terms.
+
+    Examples
+    --------
+    >>> UnitRows().fit_transform(np.array([[3.0, 0.0, 0.0, 0.0, 4.0]])).toarray().round(2)
+    array([[0.6, 0. , 0. , 0. , 0.8]], dtype=float32)
+    """
+
+    weighting_: FeatureWeighting
+    centre_: NDArray[np.float64]
+
+    def fit(self, X: csr_array) -> Self:
+        """Learn weights and centre from the rows of X (n_documents, n_features)."""
+        rows = as_rows(X)
+        self.weighting_ = FeatureWeighting().fit(rows)
+        self.centre_ = np.zeros(rows.shape[1])
+        dense = rows.nnz > _DENSE_SHARE * rows.shape[0] * rows.shape[1]
+        if self.weighting_.scheme_ == "deviation" and dense:
+            self.centre_ = np.asarray(self.weighting_.transform(rows).mean(axis=0), dtype=float)
+        return self
+
+    def transform(self, X: csr_array) -> csr_array:
+        """Return the rows of X weighted, centred and scaled to unit length, float32.
+
+        A row without a non-zero feature stays zero.
+        """
+        if not hasattr(self, "centre_"):
+            raise NotFittedError("UnitRows must be fitted before it transforms")
+        rows = self.weighting_.transform(X)
+        if self.centre_.any():
+            rows = centre_rows(SparseRows.of(rows), self.centre_).to_matrix(rows.shape[1])
+        return unit_rows(rows)
+
+    def fit_transform(self, X: csr_array) -> csr_array:
+        """Fit, and transform the same rows."""
+        return self.fit(X).transform(X)
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays = {"scale": self.weighting_.scale_, "centre": self.centre_}
+        return arrays, {"scheme": self.weighting_.scheme_}
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild what `get_state` took apart."""
+        space = cls()
+        space.weighting_ = FeatureWeighting.from_state(arrays["scale"], settings["scheme"], "auto")
+        space.centre_ = np.asarray(arrays["centre"], dtype=np.float64)
+        if space.centre_.shape != space.weighting_.scale_.shape:
+            raise ValueError("a centre and factors of different numbers of features do not fit")
+        return space
+
+
+def unit_rows(rows: csr_array) -> csr_array:
+    """Return the rows of a float32 matrix scaled to unit length; rows of zeros stay so."""
+    values = unit_values(rows.indptr, rows.data)
+    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+
+class SparseRows(NamedTuple):
+    """Rows of a sparse matrix, as compiled code takes them."""
+
+    indptr: NDArray[np.int64]  # (n + 1,)
+    features: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, rows: csr_array) -> Self:
+        """Return the rows of a matrix with sorted indices."""
+        return cls(
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float32),
+        )
+
+    def to_matrix(self, n_features: int) -> csr_array:
+        """Return the rows as a csr_array (n, n_features) with int32 indices."""
+        shape = (len(self.indptr) - 1, n_features)
+        return csr_array((self.values, self.features, self.indptr.astype(np.int32)), shape=shape)
+
+
+class Postings(NamedTuple):
+    """Rows by feature: which documents have it, and how much; made by `of`.
+
+    The few features that most products are made of stand in whole columns as well: adding those up
+    takes half the time, because compiled code reads them in order and several at once.
+    """
+
+    indptr: NDArray[np.int64]  # (n_features + 1,)
+    rows: NDArray[np.int32]
+    values: NDArray[np.float32]
+    column_of: NDArray[np.int32]  # (n_features,) row of `columns`, -1 for rarer features
+    columns: NDArray[np.float32]  # (n_frequent, n_documents)
+
+    @classmethod
+    def of(
+        cls,
+        indptr: NDArray[np.int64],
+        rows: NDArray[np.int32],
+        values: NDArray[np.float32],
+        n: int,
+    ) -> Self:
+        """Index the ``n`` documents that have each feature."""
+        counts = np.diff(indptr)
+        frequent = np.flatnonzero(counts > _FREQUENT_SHARE * n)
+        column_of = np.full(len(counts), -1, dtype=np.int32)
+        column_of[frequent] = np.arange(len(frequent), dtype=np.int32)
+        columns = np.zeros((len(frequent), n), dtype=np.float32)
+        for column, feature in zip(columns, frequent, strict=True):
+            span = slice(indptr[feature], indptr[feature + 1])
+            column[rows[span]] = values[span]
+        return cls(indptr, rows, values, column_of, columns)
+
+    def get_state(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """Return the arrays that `restore_postings` needs."""
+        return {
+            f"{prefix}indptr": self.indptr,
+            f"{prefix}rows": self.rows,
+            f"{prefix}values": self.values,
+        }
+
+
+def index_rows(rows: csr_array) -> Postings:
+    """Turn rows (n_documents, n_features) into postings."""
+    columns = rows.tocsc()
+    return Postings.of(
+        columns.indptr.astype(np.int64),
+        columns.indices.astype(np.int32),
+        columns.data.astype(np.float32),
+        rows.shape[0],
+    )
+
+
+def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
+    """Check the arrays of postings of ``n`` documents and put them together.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit each other.
+    """
+    rows = checked_array(arrays, f"{prefix}rows", np.int32, (None,))
+    indptr = checked_array(arrays, f"{prefix}indptr", np.int64, (None,))
+    check_ragged(f"{prefix}indptr", indptr, len(rows))
+    if len(rows) and not 0 <= rows.min() <= rows.max() < n:
+        raise ValueError(f"array '{prefix}rows' names a document that is not there")
+    values = checked_array(arrays, f"{prefix}values", np.float32, rows.shape)
+    return Postings.of(indptr, rows, values, n)
+
+
+def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.float32]:
+    """Return the dot product of every row with each of the ``n`` indexed documents, dense."""
+    out = np.empty((rows.shape[0], n), dtype=np.float32)
+    fill_all_similarities(postings, SparseRows.of(rows), out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fill_similarities(
+    postings: Postings, rows: SparseRows, first: int, out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    """Set ``out`` (m, n) to the dot products of ``m`` rows from ``first`` on with all documents.
+
+    A row's products are the same whatever rows stand beside it.
+    """
+    m, n = out.shape
+    start = rows.indptr[first]
+    room = rows.indptr[first + m] - start + 3 * m  # a row's columns are filled up to fours
+    column = np.zeros(room, dtype=np.int64)
+    factor = np.zeros(room, dtype=np.float32)
+    held = np.zeros(m, dtype=np.int64)
+    for r in range(m):
+        own = out[r]
+        own[:] = 0.0
+        place = rows.indptr[first + r] - start + 3 * r
+        for k in range(rows.indptr[first + r], rows.indptr[first + r + 1]):
+            x, feature = rows.values[k], rows.features[k]
+            if postings.column_of[feature] >= 0:
+                column[place + held[r]] = postings.column_of[feature]
+                factor[place + held[r]] = x
+                held[r] += 1
+                continue
+            for p in range(postings.indptr[feature], postings.indptr[feature + 1]):
+                own[postings.rows[p]] += x * postings.values[p]
+    for begin in range(0, n, _PART):
+        end = min(begin + _PART, n)
+        for r in range(m):
+            own = out[r, begin:end]
+            place = rows.indptr[first + r] - start + 3 * r
+            # Four columns at once read and write the sums a quarter as often; the last may count 0.
+            for g in range(place, place + held[r], 4):
+                a = postings.columns[column[g], begin:end]
+                b = postings.columns[column[g + 1], begin:end]
+                c = postings.columns[column[g + 2], begin:end]
+                d = postings.columns[column[g + 3], begin:end]
+                for j in range(end - begin):
+                    total = own[j] + factor[g] * a[j] + factor[g + 1] * b[j]
+                    own[j] = total + factor[g + 2] * c[j] + factor[g + 3] * d[j]
+
+
+@njit(cache=True, nogil=True)
+def fill_all_similarities(
+    postings: Postings, rows: SparseRows, out: NDArray[np.float32]
+) -> None:  # pragma: no cover - compiled
+    """Set ``out`` (n_rows, n) to the dot products of all rows with all indexed documents."""
+    for first in range(0, len(out), TILE):
+        fill_similarities(postings, rows, first, out[first : first + TILE])
+
+
+@njit(cache=True, nogil=True)
+def centre_rows(
+    rows: SparseRows, centre: NDArray[np.float64]
+) -> SparseRows:  # pragma: no cover - compiled
+    """Subtract ``centre`` (n_features,) from every row; zeros of the result are not stored."""
+    n, d = len(rows.indptr) - 1, len(centre)
+    indptr = np.zeros(n + 1, dtype=np.int64)
+    features = np.empty(n * d, dtype=np.int32)
+    values = np.empty(n * d, dtype=np.float32)
+    end = 0
+    for i in range(n):
+        k, last = rows.indptr[i], rows.indptr[i + 1]
+        for j in range(d):
+            x = 0.0
+            if k < last and rows.features[k] == j:
+                x = np.float64(rows.values[k])
+                k += 1
+            value = np.float32(x - centre[j])
+            if value != 0.0:
+                features[end] = j
+                values[end] = value
+                end += 1
+        indptr[i + 1] = end
+    return SparseRows(indptr, features[:end].copy(), values[:end].copy())
+
+
+@njit(cache=True, nogil=True)
+def unit_values(
+    indptr: NDArray[np.integer], values: NDArray[np.float32]
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the values of sparse rows scaled to unit length."""
+    out = np.zeros_like(values)
+    for i in range(len(indptr) - 1):
+        squares = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            squares += np.float64(values[k]) ** 2
+        if squares > 0.0:
+            length = np.sqrt(squares)
+            for k in range(indptr[i], indptr[i + 1]):
+                out[k] = values[k] / length
+    return out

@@ -1,0 +1,156 @@
+"""The voters of a model, fitted together on one list of seen label sets."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.sets.candidates import RaggedSets
+from setwise.models.sets.evidence import Evidence
+from setwise.models.storage.state import check_ragged, checked_array, part_of
+from setwise.models.voters.block_ridge import HoldOut, Rows
+from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
+from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
+from setwise.models.voters.votes import SeenSets, SetVotes, find_seen_sets
+
+Voter = NeighbourVotes | LinearVotes | SmoothVotes
+
+VOTERS: Final[dict[str, type[Voter]]] = {
+    "neighbours": NeighbourVotes,
+    "nearest": NearestVotes,
+    "linear": LinearVotes,
+    "smooth": SmoothVotes,
+}
+
+
+class SetVoters(BaseEstimator):
+    """Voters that share their label sets.
+
+    Parameters
+    ----------
+    names : tuple of str, default ("neighbours", "linear")
+        Keys of `VOTERS`, in the order of their votes.
+    max_sets : int, default 4096
+        Label sets that can get votes, the most frequent ones.
+
+    Attributes
+    ----------
+    sets_ : SeenSets
+    voters_ : tuple of voters
+    """
+
+    sets_: SeenSets
+    voters_: tuple[Voter, ...]
+
+    def __init__(
+        self, names: tuple[str, ...] = ("neighbours", "linear"), *, max_sets: int = 4096
+    ) -> None:
+        self.names = names
+        self.max_sets = max_sets
+
+    def fit_folds(
+        self, evidence: Evidence, Y: csr_array, folds: NDArray[np.int64]
+    ) -> Callable[[Rows], SetVotes]:
+        """Fit on all documents, and return what fits without a fold say of its documents.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            Of the training documents, with out-of-fold marginals.
+        Y : csr_array of shape (n_documents, n_labels)
+        folds : int64 ndarray of shape (n_documents,)
+
+        Returns
+        -------
+        callable
+            Maps numbers of documents of one fold to the votes on them. A set that only this fold
+            holds gets none.
+
+        Raises
+        ------
+        ValueError
+            If a voter is unknown.
+        """
+        unknown = [name for name in self.names if name not in VOTERS]
+        if unknown:
+            raise ValueError(f"unknown voter {unknown[0]!r}; there are {', '.join(VOTERS)}")
+        sets, set_of = find_seen_sets(Y, self.max_sets)
+        self.sets_ = sets
+        self.voters_ = tuple(VOTERS[name]() for name in self.names)
+        held_out = [self._fit(voter, evidence, set_of, folds) for voter in self.voters_]
+        listed = set_of >= 0
+        total = np.bincount(set_of[listed], minlength=sets.n_sets)
+
+        def vote(rows: Rows) -> SetVotes:
+            own = set_of[listed & (folds == folds[rows[0]])]
+            met = total > np.bincount(own, minlength=sets.n_sets)
+            weights = np.stack([hold_out(rows) for hold_out in held_out])
+            # Rounding leaves traces of the fold's own sets: they would tell what to predict.
+            weights[:, :, ~met] = 0.0
+            return SetVotes(sets, self.names, weights)
+
+        return vote
+
+    def _fit(
+        self,
+        voter: Voter,
+        evidence: Evidence,
+        set_of: NDArray[np.int32],
+        folds: NDArray[np.int64],
+    ) -> HoldOut:
+        n_sets = self.sets_.n_sets
+        if isinstance(voter, SmoothVotes):
+            return voter.fit_folds(evidence.X, evidence.marginals, set_of, n_sets, folds)
+        return voter.fit_folds(evidence.X, set_of, n_sets, folds)
+
+    def vote(self, evidence: Evidence) -> SetVotes:
+        """Return the votes on new documents."""
+        if not hasattr(self, "voters_"):
+            raise NotFittedError("SetVoters must be fitted before they vote")
+        weights = [
+            voter.vote(evidence.X, evidence.marginals)
+            if isinstance(voter, SmoothVotes)
+            else voter.vote(evidence.X)
+            for voter in self.voters_
+        ]
+        return SetVotes(self.sets_, self.names, np.stack(weights))
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays, prefixed by voter, and JSON settings for `from_state`."""
+        arrays: dict[str, NDArray[Any]] = {
+            "set_indptr": self.sets_.indptr,
+            "set_labels": self.sets_.labels,
+        }
+        settings: dict[str, Any] = {
+            "names": list(self.names),
+            "max_sets": self.max_sets,
+            "n_labels": self.sets_.n_labels,
+            "voters": {},
+        }
+        for name, voter in zip(self.names, self.voters_, strict=True):
+            own_arrays, own_settings = voter.get_state()
+            arrays |= {f"{name}.{key}": value for key, value in own_arrays.items()}
+            settings["voters"][name] = own_settings
+        return arrays, settings
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted voters."""
+        voters = cls(tuple(settings["names"]), max_sets=int(settings["max_sets"]))
+        indptr = checked_array(arrays, "set_indptr", np.int64, (None,))
+        labels = checked_array(arrays, "set_labels", np.int32, (None,))
+        check_ragged("set_indptr", indptr, len(labels))
+        voters.sets_ = SeenSets.of(RaggedSets(indptr, labels), int(settings["n_labels"]))
+        restored = []
+        for name in voters.names:
+            own = part_of(arrays, f"{name}.")
+            voter = VOTERS[name].from_state(own, settings["voters"][name])
+            if voter.n_sets != voters.sets_.n_sets:
+                raise ValueError(f"voter {name!r} counts other label sets than the model")
+            restored.append(voter)
+        voters.voters_ = tuple(restored)
+        return voters

@@ -1,0 +1,380 @@
+"""Who gets in and what was done: people, keys, the audit trail."""
+
+from datetime import datetime
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, SecretStr
+
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
+from setwise.service.domain import accounts
+from setwise.service.domain import audit_trail as history
+from setwise.service.domain import callers as people
+from setwise.service.domain.callers import Permission, Role
+from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
+from setwise.service.services.people_ports import EventFilter
+
+router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
+
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_PERSON: Example = {
+    "id": _ID,
+    "login": "ann",
+    "name": "Ann Lee",
+    "role": "reviewer",
+    "created_at": "2026-11-21T09:00:00Z",
+    "disabled_at": None,
+}
+_KEY: Example = {
+    "id": _ID,
+    "name": "billing",
+    "role": "client",
+    "prefix": "sw_client_x7Qa",
+    "scopes": ["predict"],
+    "per_minute": 600,
+    "created_at": "2026-11-21T09:00:00Z",
+    "expires_at": "2027-11-21T09:00:00Z",
+    "revoked_at": None,
+}
+_EVENT: Example = {
+    "id": _ID,
+    "at": "2026-11-21T09:00:00Z",
+    "actor": {"id": _ID, "name": "Ann Lee"},
+    "action": "review.completed",
+    "subject": _ID,
+    "address": "192.0.2.7",
+    "request_id": _ID,
+    "detail": {"version": 3, "agreed": True},
+}
+
+
+# Bodies are strict, and JSON has neither enumerations nor times.
+_Role = Annotated[Role, Field(strict=False)]
+_Scope = Annotated[Permission, Field(strict=False)]
+_Instant = Annotated[AwareDatetime, Field(strict=False)]
+_Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
+
+
+class Person(AnswerBody):
+    """Somebody who signs in."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_PERSON]})
+
+    id: str
+    login: str
+    name: str
+    role: Role
+    created_at: datetime
+    disabled_at: datetime | None = Field(description="Since when they may not sign in.")
+
+    @classmethod
+    def of(cls, person: accounts.Person) -> Self:
+        """Describe a person, without their password."""
+        return cls.model_validate({name: getattr(person, name) for name in cls.model_fields})
+
+
+class PersonPage(AnswerBody):
+    """Everybody, by login name."""
+
+    items: list[Person]
+    next_cursor: None = None
+    limit: int
+
+
+class PersonRequest(RequestBody):
+    """A new account."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "login": "ann",
+                    "name": "Ann Lee",
+                    "role": "reviewer",
+                    "password": "a sentence that only Ann knows",
+                }
+            ]
+        }
+    )
+
+    login: str = Field(max_length=200)
+    name: str = Field(max_length=200)
+    role: _Role = Field(description="Not `client`, which is for keys.")
+    password: _Password = Field(description="At least 12 characters.")
+
+
+class PersonChange(RequestBody):
+    """What to change about somebody; what is missing stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"role": "lead"}]})
+
+    name: str | None = Field(None, max_length=200)
+    role: _Role | None = None
+    disabled: bool | None = None
+    password: _Password | None = None
+
+
+class Key(AnswerBody):
+    """An API key, without its secret."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_KEY]})
+
+    id: str
+    name: str
+    role: Role
+    prefix: str = Field(description="How its secret begins.")
+    scopes: list[Permission] | None = Field(
+        description="All that it may do of what its role may; null for everything."
+    )
+    per_minute: int | None = Field(description="Requests a minute; null for as many as is usual.")
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    @classmethod
+    def of(cls, key: people.ApiKey) -> Self:
+        """Describe a key."""
+        fields = {name: getattr(key, name) for name in cls.model_fields}
+        return cls.model_validate(fields | {"scopes": key.scopes and sorted(key.scopes)})
+
+
+class NewKey(AnswerBody):
+    """A key that was just made, with its secret, which is shown this once."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"details": _KEY, "key": "sw_client_x7Qa…"}]}
+    )
+
+    details: Key
+    key: str = Field(description="The secret; send it as `Authorization: Bearer KEY`.")
+
+
+class KeyPage(AnswerBody):
+    """All keys, newest first."""
+
+    items: list[Key]
+    next_cursor: None = None
+    limit: int
+
+
+class KeyRequest(RequestBody):
+    """A new key."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "billing",
+                    "role": "client",
+                    "scopes": ["predict"],
+                    "expires_at": "2027-11-21T09:00:00Z",
+                }
+            ]
+        }
+    )
+
+    name: str = Field(max_length=200)
+    role: _Role
+    scopes: list[_Scope] | None = Field(None, max_length=20)
+    expires_at: _Instant | None = None
+    per_minute: int | None = Field(None, ge=0, le=1_000_000)
+
+
+class Actor(AnswerBody):
+    """Who did it: a person, a key, `system` for the service itself, `anonymous`."""
+
+    id: str
+    name: str
+
+
+class AuditEvent(AnswerBody):
+    """One thing that was done."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
+
+    id: str
+    at: datetime
+    actor: Actor
+    action: str
+    subject: str = Field(description="Id or version of what it was done to.")
+    address: str | None = Field(description="Network address that the request came from.")
+    request_id: str | None
+    detail: dict[str, JsonValue]
+
+    @classmethod
+    def of(cls, event: history.Event) -> Self:
+        """Describe an event."""
+        return cls(
+            id=event.id,
+            at=event.at,
+            actor=Actor(id=event.actor_id, name=event.actor_name),
+            action=event.action,
+            subject=event.subject,
+            address=event.address,
+            request_id=event.request_id,
+            detail=dict(event.detail),
+        )
+
+
+class AuditPage(AnswerBody):
+    """One page of the audit trail, newest first."""
+
+    items: list[AuditEvent]
+    next_cursor: str | None
+    limit: int
+
+
+class AuditQuery(Paged):
+    """Which events to list."""
+
+    actor_id: str | None = Field(None, max_length=100)
+    action: str | None = Field(
+        None, max_length=100, description="Such as `review.completed`, or `review.` for all."
+    )
+    subject: str | None = Field(None, max_length=200)
+    since: AwareDatetime | None = None
+    before: AwareDatetime | None = None
+
+
+class ErasureRequest(RequestBody):
+    """A document that somebody wants forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"document_id": "note-17"}]})
+
+    document_id: str = Field(max_length=200, description="The id that its sender gave it.")
+
+
+class Erasure(AnswerBody):
+    """What was forgotten."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"predictions": 2}]})
+
+    predictions: int = Field(description="Predictions of the document, whoever posted it.")
+
+
+@router.post(
+    "/erasures",
+    response_model=Erasure,
+)
+def erase_document(
+    caller: CallerOf, body: ErasureRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Forget a document: its text, features, metadata, comments and id; the numbers stay."""
+    count = verbs.erase_document(caller, body.document_id, request_id=request_id)
+    return answer(Erasure(predictions=count))
+
+
+@router.get("/people", response_model=PersonPage)
+def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List everybody who can or could sign in, all in one page."""
+    found = [Person.of(person) for person in verbs.list_people(caller)]
+    return answer(PersonPage(items=found, limit=len(found)))
+
+
+@router.post(
+    "/people",
+    status_code=201,
+    response_model=Person,
+    responses=documented(LoginTaken),
+)
+def create_person(
+    caller: CallerOf, body: PersonRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Let somebody sign in."""
+    person = verbs.create_person(
+        caller,
+        login=body.login,
+        name=body.name,
+        role=body.role,
+        password=body.password.get_secret_value(),
+        request_id=request_id,
+    )
+    return answer(Person.of(person), status=201)
+
+
+@router.patch(
+    "/people/{person_id}",
+    response_model=Person,
+    responses=documented(PersonNotFound, LastAdmin),
+)
+def change_person(
+    caller: CallerOf, person_id: str, body: PersonChange, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Change somebody's name, role or password, or shut them out.
+
+    A new role, a new password and being disabled end their sessions at once.
+    """
+    if body.password is not None:
+        verbs.set_password(
+            caller, person_id, body.password.get_secret_value(), request_id=request_id
+        )
+    person = verbs.change_person(
+        caller,
+        person_id,
+        name=body.name,
+        role=body.role,
+        disabled=body.disabled,
+        request_id=request_id,
+    )
+    return answer(Person.of(person))
+
+
+@router.get("/keys", response_model=KeyPage)
+def list_keys(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List API keys without their secrets, newest first, all in one page."""
+    found = [Key.of(key) for key in verbs.list_keys(caller)]
+    return answer(KeyPage(items=found, limit=len(found)))
+
+
+@router.post(
+    "/keys",
+    status_code=201,
+    response_model=NewKey,
+)
+def create_key(
+    caller: CallerOf, body: KeyRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Make an API key and show its secret, once."""
+    key, secret = verbs.create_key(
+        caller,
+        body.name,
+        body.role,
+        scopes=None if body.scopes is None else frozenset(body.scopes),
+        expires_at=body.expires_at,
+        per_minute=body.per_minute,
+        request_id=request_id,
+    )
+    return answer(NewKey(details=Key.of(key), key=secret), status=201)
+
+
+@router.post(
+    "/keys/{key_id}/revoke",
+    response_model=Key,
+    responses=documented(KeyNotFound, LastAdmin),
+)
+def revoke_key(caller: CallerOf, key_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+    """Take an API key out of use, for good; every process notices within seconds."""
+    return answer(Key.of(verbs.revoke_key(caller, key_id, request_id=request_id)))
+
+
+@router.get("/audit", response_model=AuditPage)
+def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
+    """List what was done, newest first: who, what, from where, to which thing and version."""
+    scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.verbs.list_events(
+        caller,
+        EventFilter(wanted.actor_id, wanted.action, wanted.subject, wanted.since, wanted.before),
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
+    )
+    return answer(
+        AuditPage(
+            items=[AuditEvent.of(event) for event in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )

@@ -1,0 +1,84 @@
+"""How many requests a key may send: a token bucket for each (as in RFC 2697's metering).
+
+A bucket holds as many tokens as its key may send in a minute, and fills at that pace. Each process
+counts for itself, so a key that uses three processes may send three times as much; counting
+together would cost a round trip on every request.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+from setwise.service.domain.errors import TooManyRequests
+
+WINDOW_S = 60
+
+POLICY_HEADER, LIMIT_HEADER = b"ratelimit-policy", b"ratelimit"
+"""Of draft-ietf-httpapi-ratelimit-headers-10: the rule, and what is left of it."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class KeyLimits:
+    """Counts the requests of each key.
+
+    Parameters
+    ----------
+    per_minute : int
+        Of a key that has no limit of its own; 0 for none.
+    """
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}  # of valid keys only, so their number is small
+        self._lock = Lock()
+
+    def take(self, key_id: str, own: int | None) -> Headers:
+        """Count one request; returns the headers that tell the client of its limit.
+
+        Parameters
+        ----------
+        own : int or None
+            Requests a minute that this key may send; 0 for any number, None for the usual one.
+
+        Raises
+        ------
+        TooManyRequests
+            If the key has to wait.
+        """
+        limit = self._per_minute if own is None else own
+        if not limit:
+            return []
+        with self._lock:
+            now = self._clock()
+            bucket = self._buckets.get(key_id)
+            if bucket is None:
+                bucket = self._buckets[key_id] = _Bucket(limit, now)
+            pace = limit / WINDOW_S
+            bucket.tokens = min(limit, bucket.tokens + (now - bucket.at) * pace)
+            bucket.at = now
+            if bucket.tokens < 1:
+                wait = (1 - bucket.tokens) / pace
+                raise TooManyRequests(
+                    f"This key may send {limit} requests a minute; wait {math.ceil(wait)} seconds.",
+                    retry_after_s=wait,
+                )
+            bucket.tokens -= 1
+            left = bucket.tokens
+        return _headers(limit, int(left), math.ceil((limit - left) / pace))
+
+
+def _headers(limit: int, remaining: int, reset_s: int) -> Headers:
+    return [
+        (POLICY_HEADER, b'"key";q=%d;w=%d' % (limit, WINDOW_S)),
+        (LIMIT_HEADER, b'"key";r=%d;t=%d' % (remaining, reset_s)),
+    ]

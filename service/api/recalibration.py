@@ -1,0 +1,273 @@
+"""Calibrators learnt from reviews: ask for one, read what it is worth, let it serve."""
+
+from datetime import datetime
+from typing import Annotated, Literal, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.jobs import Job
+from setwise.service.api.openapi import documented
+from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
+from setwise.service.domain import recalibration as calibration
+from setwise.service.domain.errors import (
+    CalibrationDamaged,
+    CalibrationNotFound,
+    CalibrationOfAnotherModel,
+    ModelUnavailable,
+    NothingToRollBack,
+    StaleVersion,
+)
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.recalibration import Activate, Noise
+from setwise.service.services.calibrations import ServingCalibrator
+from setwise.service.services.recalibration import Options
+
+router = APIRouter(
+    prefix="/v1/admin/calibrations", tags=["administration"], route_class=StrictRoute
+)
+
+_SWITCH = (CalibrationDamaged, CalibrationOfAnotherModel, ModelUnavailable, StaleVersion)
+_NOTICE = (
+    "No certificate holds for this calibrator yet, so nothing is sent by itself until its audits "
+    "prove a threshold: POST /v1/admin/certifications."
+)
+_EXAMPLE: Example = {
+    "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+    "model_id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a01",
+    "model_version": "3f9c0b7a1d2e",
+    "calibrator_version": "5ce1b0a94d77",
+    "replaces": "90ab12cd34ef",
+    "noise": "none",
+    "active": False,
+    "report": {
+        "rows": {
+            "used": 1840,
+            "agreed": 1391,
+            "contradicted": 449,
+            "by_source": {"audit": 212, "review": 1628},
+            "excluded": {"drawn to certify: what proves the threshold teaches nothing": 96},
+        },
+        "before": {"brier": {"value": 0.171, "low": 0.158, "high": 0.184}},
+        "after": {"brier": {"value": 0.149, "low": 0.138, "high": 0.160}},
+        "automation": {
+            "target": 0.95,
+            "before": {"threshold": 0.97, "coverage": 0.21, "accuracy": 0.951},
+            "after": {"threshold": 0.94, "coverage": 0.33, "accuracy": 0.95},
+        },
+        "comparison": {"better": True, "n": 1840, "gain": 0.022, "p_value": 0.0001},
+        "routes": {"documents": 5000, "to_auto": {"count": 41}, "to_review": {"count": 187}},
+        "sending": _NOTICE,
+    },
+    "requested_by": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a99",
+    "created_at": "2026-11-21T09:00:00Z",
+}
+
+
+class ErrorRates(RequestBody):
+    """How often reviewers err, all alike."""
+
+    alpha: float = Field(description="Share of right predictions that a reviewer contradicts.")
+    beta: float = Field(description="Share of wrong predictions that a reviewer agrees with.")
+
+
+class CalibrationRequest(RequestBody):
+    """What a new calibrator is to be learnt with."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"noise": "none", "activate": "if-better"}]}
+    )
+
+    noise: Literal["none", "known", "estimated"] = Field(
+        default="none",
+        description=(
+            "`none` takes reviewers at their word; `known` corrects for error rates that are set, "
+            "`estimated` for those found from answers that a lead decided."
+        ),
+    )
+    activate: Literal["never", "if-better"] = Field(
+        default="never",
+        description="`if-better` lets it serve at once if a paired test on unseen rows says so.",
+    )
+    rates: ErrorRates | None = Field(
+        default=None,
+        description="With `known`: the same rates for everybody in place of those of groups.",
+    )
+
+    def as_options(self) -> Options:
+        """Return the options."""
+        rates = self.rates
+        return Options(
+            Noise(self.noise),
+            Activate(self.activate),
+            None if rates is None else calibration.Rates(rates.alpha, rates.beta),
+        )
+
+
+class Calibration(AnswerBody):
+    """A calibrator learnt from reviews, compared with the one that served then."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    model_id: str
+    model_version: str
+    calibrator_version: str = Field(description="Predictions carry it while it serves.")
+    replaces: str = Field(description="Version of the calibrator that it was compared with.")
+    noise: Noise
+    active: bool = Field(description="It serves whenever its model does.")
+    report: dict[str, JsonValue] = Field(
+        description=(
+            "`rows` learnt from and left out by reason; `before` and `after` on rows that the "
+            "calibrator did not see: Brier score, alignment error, sharpness, reliability curve; "
+            "`automation` at the target; the paired `comparison`; `routes` that would change; what "
+            "becomes of `sending` should it serve."
+        )
+    )
+    requested_by: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, made: calibration.Calibration) -> Self:
+        """Describe a calibrator."""
+        own = {name: value for name, value in vars(made).items() if name != "location"}
+        version = own.pop("version")
+        return cls.model_validate(
+            {**own, "calibrator_version": version, "report": dict(made.report)}
+        )
+
+
+class CalibrationPage(AnswerBody):
+    """One page of calibrators, newest first."""
+
+    items: list[Calibration]
+    next_cursor: str | None
+    limit: int
+
+
+class ServingCalibration(AnswerBody):
+    """The calibrator that serves now, and what that means for sending."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model_id": _EXAMPLE["model_id"],
+                    "model_version": _EXAMPLE["model_version"],
+                    "calibrator_version": _EXAMPLE["calibrator_version"],
+                    "calibration": {**_EXAMPLE, "active": True},
+                    "threshold": None,
+                    "threshold_mode": "certified",
+                    "notice": _NOTICE,
+                }
+            ]
+        }
+    )
+
+    model_id: str
+    model_version: str
+    calibrator_version: str
+    calibration: Calibration | None = Field(description="null is the model's own calibrator.")
+    threshold: Probability | None = Field(
+        description="Least confidence of this calibrator's that is sent; null if nothing is."
+    )
+    threshold_mode: ThresholdMode
+    notice: str = Field(description="Whether anything is sent by itself, and what to do if not.")
+
+    @classmethod
+    def of(cls, serving: ServingCalibrator) -> Self:
+        """Describe what serves."""
+        made = serving.calibration
+        return cls(
+            model_id=serving.model.id,
+            model_version=serving.model.version,
+            calibrator_version=serving.version,
+            calibration=None if made is None else Calibration.of(made),
+            threshold=serving.threshold,
+            threshold_mode=serving.policy.threshold_mode,
+            notice=serving.notice,
+        )
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=Job,
+    responses=documented(ModelUnavailable),
+)
+def request_calibration(
+    caller: CallerOf, body: CalibrationRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Learn in the background, from what was reviewed, how sure the active model should be.
+
+    Audits drawn to certify are left out: what proves a threshold must not teach the calibrator. The
+    model itself stays as it is, and so does the label set that it announces. One recalibration runs
+    at a time: asked again meanwhile, this answers with the one that runs. The job's result names
+    the calibrator; the job fails, with what to do, where too little was reviewed
+    (`not-enough-reviews`) or nobody knows how often reviewers err (`rates-unknown`).
+    """
+    job = verbs.request_calibration(caller, body.as_options(), request_id=request_id)
+    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
+
+
+@router.get("", response_model=CalibrationPage)
+def list_calibrations(
+    caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
+) -> Response:
+    """List the calibrators that were learnt, of all models, newest first."""
+    page = edge.verbs.list_calibrations(
+        caller, after=edge.cursors.read(wanted.cursor, "calibrations"), limit=wanted.limit
+    )
+    return answer(
+        CalibrationPage(
+            items=[Calibration.of(one) for one in page.items],
+            next_cursor=edge.cursors.write(page.next_after, "calibrations"),
+            limit=wanted.limit,
+        )
+    )
+
+
+@router.post(
+    "/rollback",
+    response_model=ServingCalibration,
+    responses=documented(*_SWITCH, NothingToRollBack),
+)
+def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+    """Let the calibrator serve again that served before the present one.
+
+    That may be the model's own. If a certificate holds for it, its threshold is in force at once.
+    """
+    return answer(ServingCalibration.of(verbs.roll_back_calibration(caller, request_id=request_id)))
+
+
+@router.get(
+    "/{calibration_id}",
+    response_model=Calibration,
+    responses=documented(CalibrationNotFound),
+)
+def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Response:
+    """Read one calibrator with its report."""
+    return answer(Calibration.of(verbs.get_calibration(caller, calibration_id)))
+
+
+@router.post(
+    "/{calibration_id}/activate",
+    response_model=ServingCalibration,
+    responses=documented(*_SWITCH, CalibrationNotFound),
+)
+def activate_calibration(
+    caller: CallerOf, calibration_id: str, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Let a calibrator serve with its model, which must be the active one.
+
+    It is loaded first and serves in this process when the answer comes; the others follow within
+    seconds. Certificates hold for one calibrator only: in mode `certified` nothing is sent by
+    itself until a threshold is proved for this one, as `notice` says.
+    """
+    return answer(
+        ServingCalibration.of(
+            verbs.activate_calibration(caller, calibration_id, request_id=request_id)
+        )
+    )

@@ -1,0 +1,232 @@
+"""The HTTP application: routes, middleware and error handlers put together, and its server."""
+
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from setwise.service import process
+from setwise.service.api import (
+    accounts as access,
+)
+from setwise.service.api import (
+    annotators,
+    batches,
+    breaker,
+    derivations,
+    exports,
+    express,
+    health,
+    jobs,
+    outcomes,
+    predictions,
+    problems,
+    reference,
+    reports,
+    reviews,
+    webhooks,
+)
+from setwise.service.api import (
+    certification as certifications,
+)
+from setwise.service.api import (
+    files as uploads,
+)
+from setwise.service.api import (
+    models as candidates,
+)
+from setwise.service.api import (
+    policy as admin,
+)
+from setwise.service.api import (
+    recalibration as calibrations,
+)
+from setwise.service.api.bodies import BodyLimit
+from setwise.service.api.dependencies import Edge
+from setwise.service.api.headers import SecurityHeaders
+from setwise.service.api.openapi import describe
+from setwise.service.pages.start import pages
+from setwise.service.settings import shown
+from setwise.service.telemetry import RequestTelemetry, configure_logging
+from setwise.service.tracing import RequestSpans
+
+if TYPE_CHECKING:
+    from setwise.service.wiring import Application
+
+LONGEST_FAREWELL_S = 30
+"""How long requests under way may take to finish once the server is told to stop."""
+
+LONGEST_IDLE_S = 125
+"""How long an idle connection stays open. Proxies and clients keep theirs for two minutes at most
+by default; a server that closed first would do so now and then under a request on its way."""
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+class _Service(FastAPI):
+    """An application with a door of its own for the call that comes most."""
+
+    front: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await (self.front or self.long_way)(scope, receive, send)
+
+    async def long_way(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request through every middleware."""
+        await super().__call__(scope, receive, send)
+
+
+def create_app(
+    edge: Edge | None = None,
+    *,
+    lifespan: Lifespan | None = None,
+    dashboard: APIRouter | None = None,
+) -> FastAPI:
+    """Return the application.
+
+    Parameters
+    ----------
+    edge : Edge or None
+        What the routes call; without it the application only describes itself.
+    lifespan : callable or None
+        Runs around the time that the application serves.
+    dashboard : APIRouter or None
+        Pages for people.
+    """
+    app = _Service(
+        title="Setwise",
+        version=version("setwise"),
+        lifespan=lifespan,
+        docs_url=None,  # their scripts come from elsewhere; `reference` needs none
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
+        webhooks=webhooks.outgoing,
+    )
+    problems.install(app)
+    app.include_router(candidates.uploads)
+    for module in (
+        predictions,
+        batches,
+        outcomes,
+        derivations,
+        reviews,
+        webhooks,
+        admin,
+        candidates,
+        uploads,
+        exports,
+        certifications,
+        breaker,
+        annotators,
+        calibrations,
+        jobs,
+        reports,
+        access,
+        health,
+        reference,
+    ):
+        app.include_router(module.router)
+    if dashboard is not None:
+        app.include_router(dashboard, include_in_schema=False)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]  # FastAPI's documented hook
+    if edge is not None:
+        app.state.edge = edge
+        # The last one added is the outermost.
+        app.add_middleware(express.Refusals)
+        app.add_middleware(
+            BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING, candidates.ARCHIVES}
+        )
+        app.add_middleware(problems.UnexpectedErrors)
+        app.add_middleware(SecurityHeaders, https=edge.https)
+        app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
+        app.front = express.Express(app.long_way, edge)
+        if edge.spans is not None:
+            app.front = RequestSpans(app.front, spans=edge.spans.request)
+    return app
+
+
+def serving(application: "Application") -> FastAPI:
+    """Return the application that serves a whole, finished service."""
+    return create_app(
+        application.edge,
+        lifespan=application.running,
+        dashboard=pages(
+            application.verbs,
+            application.edge.sessions,
+            provider=application.edge.provider,
+            settings=shown(application.settings),
+        ),
+    )
+
+
+def serve(
+    application: "Application",
+    *,
+    host: str,
+    port: int,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until the process is told to stop; requests under way are finished first.
+
+    Parameters
+    ----------
+    port : int
+        0 takes any free one.
+    started : callable or None
+        Called with the address once connections are accepted.
+
+    Raises
+    ------
+    OSError
+        If the address cannot be listened on.
+    """
+    process.share_memory_pools()
+    settings = application.settings
+    configure_logging(settings.log_level, settings.log_format)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Bound here, so that a port in use is one line for the user and not a log entry.
+    with socket.create_server((host, port), family=family, backlog=2048) as listener:
+        config = uvicorn.Config(
+            serving(application),
+            log_config=None,
+            access_log=False,  # RequestTelemetry writes better ones
+            server_header=False,
+            # Whoever else sends X-Forwarded-For only pretends to be a proxy.
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
+            timeout_graceful_shutdown=LONGEST_FAREWELL_S,
+            timeout_keep_alive=LONGEST_IDLE_S,
+        )
+        name = f"[{host}]" if family is socket.AF_INET6 else host
+        address = f"http://{name}:{listener.getsockname()[1]}"
+        _Server(config, lambda: started(address) if started else None).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is up."""
+
+    def __init__(self, config: uvicorn.Config, started_up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started_up = started_up
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            process.settle()
+            self._started_up()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; being told so by SIGTERM is no failure, so the process will end with status 0."""
+        if sig == signal.SIGTERM:
+            self.should_exit = True  # uvicorn would raise the signal again once it has stopped
+        else:
+            super().handle_exit(sig, frame)

@@ -1,1 +1,0 @@
-"""Persistence with SQLAlchemy."""

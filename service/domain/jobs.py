@@ -1,0 +1,204 @@
+"""Durable background jobs: a lease, a fencing token, a retry rule."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from setwise.service.domain.errors import JobFinished, JobUnfinished
+
+
+class JobState(StrEnum):
+    """Where a job is in its life."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class RetryRule:
+    """How often, and after how long, a failed job is tried again."""
+
+    attempts: int = 5
+    first_delay: timedelta = timedelta(seconds=5)
+    factor: float = 4.0
+    longest_delay: timedelta = timedelta(hours=6)
+
+    def delay_after(self, attempt: int) -> timedelta | None:
+        """Return the wait after failed attempt number ``attempt`` (from 1), None to give up.
+
+        >>> RetryRule().delay_after(2)
+        datetime.timedelta(seconds=20)
+        """
+        if attempt >= self.attempts:
+            return None
+        try:
+            return min(self.first_delay * self.factor ** (attempt - 1), self.longest_delay)
+        except OverflowError:  # beyond any calendar
+            return self.longest_delay
+
+
+@dataclass(frozen=True)
+class Job:
+    """Work that outlives the process which asked for it.
+
+    Attributes
+    ----------
+    key : str or None
+        At most one job with the same key is queued or running.
+    token : int
+        Grows with each claim; a worker that lost its lease writes with a stale token and is
+        refused.
+    attempt : int
+        Claims so far.
+    owner_id : str or None
+        Who asked for it and may look at it; None for the service itself.
+    request_key : str or None
+        The owner's own name for the request, so that a repetition makes no second job.
+    checkpoint : mapping or None
+        How far the work is, in terms that another worker can go on from.
+    """
+
+    id: str
+    kind: str
+    key: str | None
+    due_at: datetime
+    created_at: datetime
+    payload: Mapping[str, object] = field(default_factory=dict)
+    state: JobState = JobState.QUEUED
+    progress: float = 0.0
+    message: str = ""
+    attempt: int = 0
+    token: int = 0
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+    result: Mapping[str, object] | None = None
+    error: str | None = None
+    owner_id: str | None = None
+    request_key: str | None = None
+    checkpoint: Mapping[str, object] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more happens to the job by itself."""
+        return self.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
+
+    def claimable(self, now: datetime) -> bool:
+        """Tell whether a worker may take the job: it is due, or its worker has gone silent."""
+        if self.state is JobState.QUEUED:
+            return self.due_at <= now
+        return (
+            self.state is JobState.RUNNING
+            and self.lease_expires_at is not None
+            and self.lease_expires_at <= now
+        )
+
+    def claimed(self, now: datetime, lease: timedelta) -> "Job":
+        """Return the job in the hands of a worker."""
+        return replace(
+            self,
+            state=JobState.RUNNING,
+            attempt=self.attempt + 1,
+            token=self.token + 1,
+            started_at=now,
+            lease_expires_at=now + lease,
+        )
+
+    def continued(
+        self, now: datetime, lease: timedelta, *, progress: float | None, message: str | None
+    ) -> "Job":
+        """Return the job with its lease running from ``now`` again; None keeps what was said."""
+        return replace(
+            self,
+            lease_expires_at=now + lease,
+            progress=self.progress if progress is None else progress,
+            message=self.message if message is None else message,
+        )
+
+    def succeeded(self, result: Mapping[str, object] | None, now: datetime) -> "Job":
+        """Return the job done."""
+        return replace(
+            self,
+            state=JobState.SUCCEEDED,
+            progress=1.0,
+            result=result,
+            error=None,
+            finished_at=now,
+            lease_expires_at=None,
+        )
+
+    def failed(
+        self, error: str, now: datetime, rule: RetryRule, *, hopeless: bool = False
+    ) -> "Job":
+        """Return the job waiting for its next attempt, or given up with ``error``.
+
+        What is ``hopeless`` would only fail in the same way again.
+        """
+        delay = None if hopeless else rule.delay_after(self.attempt)
+        if delay is None:
+            return replace(
+                self, state=JobState.FAILED, error=error, finished_at=now, lease_expires_at=None
+            )
+        return replace(
+            self, state=JobState.QUEUED, error=error, due_at=now + delay, lease_expires_at=None
+        )
+
+    def cancelled(self, now: datetime) -> "Job":
+        """Return the job ended before its time; its worker's next write is refused.
+
+        Raises
+        ------
+        JobFinished
+            If it has ended already.
+        """
+        if self.finished:
+            raise JobFinished(f"The job has {self.state} already.")
+        return replace(self, state=JobState.CANCELLED, finished_at=now, lease_expires_at=None)
+
+    def retried(self, now: datetime) -> "Job":
+        """Return a job that failed or was cancelled queued again; it goes on where it was.
+
+        Raises
+        ------
+        JobFinished
+            If it has succeeded.
+        JobUnfinished
+            If it is queued or running.
+        """
+        if self.state is JobState.SUCCEEDED:
+            raise JobFinished("The job has succeeded; there is nothing to try again.")
+        if not self.finished:
+            raise JobUnfinished(f"The job is {self.state}; it is tried again by itself.")
+        return replace(
+            self, state=JobState.QUEUED, attempt=0, due_at=now, finished_at=None, error=None
+        )
+
+    def returned(self, now: datetime) -> "Job":
+        """Return the job unharmed, by a worker that stops; the attempt does not count."""
+        return replace(
+            self,
+            state=JobState.QUEUED,
+            attempt=self.attempt - 1,
+            due_at=now,
+            lease_expires_at=None,
+        )
+
+    def repeated(self, now: datetime, interval: timedelta) -> "Job":
+        """Return a job that is done for now, waiting for its next turn ``interval`` from ``now``.
+
+        Work that recurs keeps one row; ``started_at`` says when it last ran.
+        """
+        return replace(
+            self,
+            state=JobState.QUEUED,
+            progress=0.0,
+            message="",
+            attempt=0,
+            error=None,
+            due_at=now + interval,
+            lease_expires_at=None,
+        )

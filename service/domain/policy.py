@@ -1,0 +1,298 @@
+"""From a confidence to a decision."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from setwise.service.domain.audits import (
+    NO_AUDIT,
+    NO_AUDITS,
+    AuditMode,
+    AuditPlan,
+    AuditRole,
+    Draws,
+    Selection,
+)
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from setwise.service.domain.rules import Metadata, Rule, first_broken, read_rules
+
+NOTHING: Metadata = MappingProxyType({})
+"""The metadata of a document that has none."""
+
+
+class ThresholdMode(StrEnum):
+    """Where a threshold comes from."""
+
+    CERTIFIED = "certified"
+    FIXED = "fixed"
+
+
+class Route(NamedTuple):
+    """Where a document goes, why, and whether it is checked.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Least confidence that would have been sent; None where nothing would.
+    rule : str or None
+        Name of the rule that held the document back.
+    """
+
+    decision: Decision
+    reason: Reason
+    selection: Selection
+    threshold: float | None
+    rule: str | None
+
+
+_Verdict = tuple[Decision, Reason, str | None]
+"""Where a document would go without any audit, why, and the rule that holds it back."""
+
+# Python takes longer to find a member of an enumeration than to compare two confidences.
+_SENT: _Verdict = Decision.AUTO, Reason.ABOVE_THRESHOLD, None
+_UNSURE: _Verdict = Decision.REVIEW, Reason.BELOW_THRESHOLD, None
+_UNKNOWN: _Verdict = Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
+_NOT_SENDING: _Verdict = Decision.REVIEW, Reason.NO_THRESHOLD, None
+_TRIPPED: _Verdict = Decision.REVIEW, Reason.BREAKER, None
+_HELD: _Verdict = Decision.REVIEW, Reason.AUDIT, None
+_CHECKED: _Verdict = Decision.AUTO, Reason.AUDIT, None
+
+
+@dataclass(frozen=True)
+class RoutingPolicy:
+    """The rule that every prediction is routed by; a change makes a new version.
+
+    Attributes
+    ----------
+    version : str
+        Identifier of this version; stored with each prediction that it decided.
+    target_accuracy : float
+        Share of automatically sent sets that must be right, in (0, 1).
+    risk : float
+        Probability, in (0, 1), that a certificate may be wrong.
+    auto_send : bool
+        Whether anything may be sent without a person.
+    threshold_mode : ThresholdMode
+        A certified threshold stands on evidence; a fixed one on the owner's word.
+    threshold : float or None
+        Least confidence that is sent, in [0, 1]; None while there is none, which sends nothing.
+    confidence_floor : float or None
+        Nothing below it is sent, whatever the threshold, in [0, 1].
+    audits : AuditPlan
+        Which documents are checked besides.
+    rules : tuple of Rule
+        What is never sent, however sure the model is.
+    certificate_id : str or None
+        What proves a certified threshold.
+    certified_for : Scorer or None
+        Whose confidences a certified threshold holds for; those of others it sends nothing of.
+    trip_id : str or None
+        The trip of the breaker that keeps what is confident from being sent; None while none does.
+    """
+
+    version: str
+    target_accuracy: float
+    risk: float
+    auto_send: bool
+    threshold_mode: ThresholdMode
+    threshold: float | None
+    created_at: datetime
+    created_by: str
+    confidence_floor: float | None = None
+    audits: AuditPlan = NO_AUDITS
+    rules: tuple[Rule, ...] = ()
+    certificate_id: str | None = None
+    certified_for: Scorer | None = None
+    trip_id: str | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether anything can be sent without a person."""
+        return self.auto_send and self.threshold is not None and self.trip_id is None
+
+    @property
+    def rests_on_audits(self) -> bool:
+        """Whether what it sends is to be borne out by audits, and not by the owner's word alone."""
+        return self._certified or self.audits.certification_rate > 0.0
+
+    @cached_property
+    def least_confidence(self) -> float | None:
+        """The least confidence that is sent; None while nothing is."""
+        if self.threshold is None or self.confidence_floor is None:
+            return self.threshold
+        return max(self.threshold, self.confidence_floor)
+
+    def least_of(self, scorer: Scorer) -> float | None:
+        """Return the least confidence of a scorer's that is sent; None if nothing of it is."""
+        refused = self._certified and self.certified_for != scorer
+        return None if refused else self.least_confidence
+
+    @cached_property
+    def _certified(self) -> bool:
+        return self.threshold_mode is ThresholdMode.CERTIFIED
+
+    def routes(
+        self, scored: Rows[ScoredSet], draws: Sequence[Draws], metadata: Sequence[Metadata]
+    ) -> Rows[Route]:
+        """Route scored documents.
+
+        The same version, score, draws and metadata always give the same route.
+        """
+        least, verdicts = self._verdicts(scored, metadata)
+        audit_draws = [drawn.audit for drawn in draws]
+        roles = list(map(self._role, verdicts, audit_draws))
+        checked = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
+        rate = self.audits.rate
+        ends = [
+            verdict if role is NO_AUDIT or verdict is not _SENT else checked
+            for verdict, role in zip(verdicts, roles, strict=True)
+        ]
+        return Rows(
+            Route,
+            decision=[decision for decision, _, _ in ends],
+            reason=[reason for _, reason, _ in ends],
+            selection=Rows(
+                Selection,
+                role=roles,
+                draw=audit_draws,
+                inclusion_probability=[rate if one is _SENT else 1.0 for one in verdicts],
+            ),
+            threshold=least,
+            rule=[rule for _, _, rule in ends],
+        )
+
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
+        """Route one scored document as `routes` does."""
+        return self.routes(Rows.of(ScoredSet, [scored]), [draws], [metadata])[0]
+
+    def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
+        """Say where a document would go without any audit, and why."""
+        return self._verdicts(Rows.of(ScoredSet, [scored]), [metadata])[1][0][:2]
+
+    def _verdicts(
+        self, scored: Rows[ScoredSet], metadata: Sequence[Metadata]
+    ) -> tuple[list[float | None], list[_Verdict]]:
+        """Return the least confidence that is sent, and where it would go, of each."""
+        least = [self.least_confidence] * len(scored)
+        if self._certified:
+            scorers = zip(*map(scored.column, Scorer._fields), strict=True)
+            least = [self.least_of(Scorer(*scorer)) for scorer in scorers]
+        broken: list[str | None] = [None] * len(scored)
+        if self.rules:
+            rules = partial(first_broken, self.rules)
+            broken = [
+                None if rule is None else rule.name
+                for rule in map(rules, scored.column("labels"), metadata)
+            ]
+        columns = scored.column("out_of_domain"), broken, scored.column("confidence"), least
+        return least, list(map(self._verdict, *columns))
+
+    def _verdict(
+        self, out_of_domain: bool, rule: str | None, confidence: float, least: float | None
+    ) -> _Verdict:
+        if out_of_domain:
+            return _UNKNOWN
+        if rule is not None:
+            return Decision.REVIEW, Reason.RULE, rule
+        if least is None or not self.auto_send:
+            return _NOT_SENDING
+        if confidence >= least:
+            return _SENT if self.trip_id is None else _TRIPPED
+        return _UNSURE
+
+    def _role(self, verdict: _Verdict, draw: float) -> AuditRole:
+        role = self.audits.role(draw)
+        if role is NO_AUDIT or verdict is _SENT:
+            return role
+        # A person reads it anyway. What is to prove a threshold is read as if it were confident,
+        # so that it counts at every threshold; what no threshold can send proves nothing.
+        _, reason, _ = verdict
+        if role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
+            return NO_AUDIT
+        return role
+
+
+DEFAULT_TARGET_ACCURACY = 0.95
+DEFAULT_RISK = 0.1
+
+FIRST_POLICY_VERSION = "00000000-0000-7000-8000-000000000000"
+"""The policy that a new database starts with."""
+
+
+def first_policy(created_at: datetime) -> RoutingPolicy:
+    """Return the policy before anybody has set one: no threshold, so nothing is sent."""
+    return RoutingPolicy(
+        version=FIRST_POLICY_VERSION,
+        target_accuracy=DEFAULT_TARGET_ACCURACY,
+        risk=DEFAULT_RISK,
+        auto_send=True,
+        threshold_mode=ThresholdMode.CERTIFIED,
+        threshold=None,
+        created_at=created_at,
+        created_by="system",
+    )
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """The whole policy as an administrator wants it; rules as they were declared."""
+
+    target_accuracy: float
+    risk: float
+    auto_send: bool
+    threshold_mode: ThresholdMode
+    threshold: float | None
+    confidence_floor: float | None = None
+    audits: AuditPlan = NO_AUDITS
+    rules: Sequence[object] = ()
+
+    def faults(self) -> Iterator[FieldFault]:
+        """Yield what keeps the change from taking effect."""
+        for pointer, value in (("/target_accuracy", self.target_accuracy), ("/risk", self.risk)):
+            if not 0.0 < value < 1.0:
+                yield FieldFault(pointer, f"is {value}; it must lie between 0 and 1, both excluded")
+        yield from self._threshold_faults()
+        yield from self.audits.faults()
+        if self.confidence_floor is not None and not 0.0 <= self.confidence_floor <= 1.0:
+            yield FieldFault(
+                "/confidence_floor",
+                f"is {self.confidence_floor}; it must lie between 0 and 1, or be null",
+            )
+        yield from read_rules(self.rules)[1]
+
+    def _threshold_faults(self) -> Iterator[FieldFault]:
+        pointer = "/threshold/value"
+        if self.threshold_mode is ThresholdMode.CERTIFIED:
+            if self.threshold is not None:
+                yield FieldFault(
+                    pointer,
+                    "must be null in mode 'certified', where evidence sets it; "
+                    "use mode 'fixed' to set it by hand",
+                )
+        elif self.threshold is None:
+            yield FieldFault(pointer, "is missing; mode 'fixed' needs a number from 0 to 1")
+        elif not 0.0 <= self.threshold <= 1.0:
+            yield FieldFault(pointer, f"is {self.threshold}; it must lie between 0 and 1")
+
+    def as_policy(self, version: str, created_at: datetime, created_by: str) -> RoutingPolicy:
+        """Return the new version that the change asks for."""
+        return RoutingPolicy(
+            version=version,
+            target_accuracy=self.target_accuracy,
+            risk=self.risk,
+            auto_send=self.auto_send,
+            threshold_mode=self.threshold_mode,
+            threshold=self.threshold,
+            created_at=created_at,
+            created_by=created_by,
+            confidence_floor=self.confidence_floor,
+            audits=self.audits,
+            rules=read_rules(self.rules)[0],
+        )

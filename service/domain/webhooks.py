@@ -1,0 +1,566 @@
+"""What is told to other programs, where it goes, and when it is tried again.
+
+A message is written together with what it tells of. For each endpoint that wants it there is one
+delivery, tried until the endpoint accepts it or the schedule ends. Messages of one document reach
+an endpoint in the order in which they were written; a message may arrive twice, under one id.
+"""
+
+import base64
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from setwise.service.domain.breaker import Trip
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.errors import FieldFault
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Document, Prediction, ScoredSet
+from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.text import text_faults
+
+LONGEST_URL = 2_000
+LONGEST_DESCRIPTION = 200
+LONGEST_EXCERPT = 1_000
+"""Characters of an endpoint's answer that the log keeps."""
+
+MOST_SECRETS = 5
+"""Secrets that sign at once; a signature header should stay short."""
+
+ACCEPTED = range(200, 300)
+GONE = 410
+
+
+class MessageType(StrEnum):
+    """What a message tells of; more come with later releases."""
+
+    PREDICTION_AUTO_SENT = "prediction.auto_sent"
+    REVIEW_COMPLETED = "review.completed"
+    DOCUMENT_CORRECTED = "document.corrected"
+    POLICY_TRIPPED = "policy.tripped"
+    WEBHOOK_TEST = "webhook.test"
+
+
+SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEBHOOK_TEST)
+"""A test goes to the one endpoint that is tested, whatever it subscribes to."""
+
+
+class Message(NamedTuple):
+    """Something that happened, as other programs are told of it.
+
+    Attributes
+    ----------
+    id : str
+        The same at every attempt and every endpoint, so that receivers recognise a repetition.
+    client_id : str
+        Whose document it is about.
+    document_key : str
+        Messages with the same key are delivered in order.
+    data : mapping
+        Ids, labels, numbers and versions; never a document's text or metadata.
+    """
+
+    id: str
+    type: MessageType
+    client_id: str
+    document_key: str
+    data: Mapping[str, object]
+    created_at: datetime
+
+
+def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Message]:
+    """Tell of label sets that left without a person."""
+    labels = Rows.of(ScoredSet, made.column("scored")).column("labels")
+    return Rows(
+        Message,
+        id=message_ids,
+        type=[MessageType.PREDICTION_AUTO_SENT] * len(made),
+        client_id=made.column("client_id"),
+        document_key=[*map(_document_key, *map(made.column, ("id", "client_id", "document")))],
+        data=[
+            {**described, "labels": list(own)}
+            for described, own in zip(_all_described(made), labels, strict=True)
+        ],
+        created_at=made.column("created_at"),
+    )
+
+
+def review_completed(prediction: Prediction, annotation: Annotation, message_id: str) -> Message:
+    """Tell of the label set that a person gave."""
+    return Message(
+        id=message_id,
+        type=MessageType.REVIEW_COMPLETED,
+        client_id=prediction.client_id,
+        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
+        data={
+            **_described(prediction),
+            "labels": list(annotation.labels),
+            "agreed": annotation.agreed,
+            "review_id": annotation.task_id,
+            "annotation_id": annotation.id,
+            "completed_at": _instant(annotation.created_at),
+        },
+        created_at=annotation.created_at,
+    )
+
+
+def document_corrected(
+    prediction: Prediction, truth: Outcome | Annotation, before: Sequence[str], message_id: str
+) -> Message:
+    """Tell that the label set told ``before`` is wrong, and which one is right."""
+    found_by = (
+        {"outcome_id": truth.id, "source": truth.source}
+        if isinstance(truth, Outcome)
+        else {"annotation_id": truth.id, "source": truth.kind.value}
+    )
+    return Message(
+        id=message_id,
+        type=MessageType.DOCUMENT_CORRECTED,
+        client_id=prediction.client_id,
+        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
+        data={
+            **_described(prediction),
+            "labels": list(truth.labels),
+            "previous_labels": list(before),
+            **found_by,
+            "corrected_at": _instant(truth.created_at),
+        },
+        created_at=truth.created_at,
+    )
+
+
+def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
+    """Tell that nothing is sent any more, and on what evidence.
+
+    It is about no client's document, so it goes to webhooks only.
+    """
+    return Message(
+        id=message_id,
+        type=MessageType.POLICY_TRIPPED,
+        client_id=SYSTEM.id,
+        document_key="policy",
+        data={
+            "trip_id": trip.id,
+            "cause": trip.cause.value,
+            "policy_version": policy_version,
+            "replaced_policy_version": trip.policy_version,
+            "target_accuracy": trip.target_accuracy,
+            **trip.scorer._asdict(),
+            "evidence": dict(trip.evidence),
+            "tripped_at": _instant(trip.created_at),
+        },
+        created_at=trip.created_at,
+    )
+
+
+def _document_key(prediction_id: str, client_id: str, document: Document) -> str:
+    # Two clients may use one name for two documents.
+    return prediction_id if document.id is None else f"{client_id}/{document.id}"
+
+
+def _described(prediction: Prediction) -> dict[str, object]:
+    return _all_described(Rows.of(Prediction, [prediction]))[0]
+
+
+def _all_described(made: Rows[Prediction]) -> list[dict[str, object]]:
+    scored = Rows.of(ScoredSet, made.column("scored"))
+    columns = {
+        "prediction_id": made.column("id"),
+        "document_id": [document.id for document in made.column("document")],
+        "client_id": made.column("client_id"),
+        "confidence": scored.column("confidence"),
+        "decision": [decision.value for decision in made.column("decision")],
+        "reason": [reason.value for reason in made.column("reason")],
+        "threshold": made.column("threshold"),
+        "model_version": scored.column("model_version"),
+        "calibrator_version": scored.column("calibrator_version"),
+        "policy_version": made.column("policy_version"),
+        "predicted_at": map(_instant, made.column("created_at")),
+    }
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
+
+
+@lru_cache(maxsize=64)  # what is made together has one time
+def _instant(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def payload(message: Message) -> dict[str, object]:
+    """Return the body of a message, as Standard Webhooks shapes it."""
+    return {
+        "type": message.type.value,
+        "timestamp": _instant(message.created_at),
+        "data": dict(message.data),
+    }
+
+
+# Endpoints
+
+
+@dataclass(frozen=True)
+class SigningSecret:
+    """What an endpoint's signatures are made with.
+
+    Attributes
+    ----------
+    value : str
+        ``whsec_`` and the key in base64. It has to be kept as it is: a hash cannot sign.
+    expires_at : datetime or None
+        When a secret that was replaced stops signing; None while it is the present one.
+    """
+
+    value: str = field(repr=False)
+    expires_at: datetime | None = None
+
+    def signs(self, now: datetime) -> bool:
+        """Tell whether signatures are still made with it."""
+        return self.expires_at is None or now < self.expires_at
+
+
+def signing_secret(random: bytes) -> str:
+    """Write a secret as Standard Webhooks does; ``random`` has 24 to 64 bytes.
+
+    >>> signing_secret(b"not random, as you can see")
+    'whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU='
+    """
+    return f"whsec_{base64.b64encode(random).decode()}"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address of another program that takes messages.
+
+    While it is disabled its deliveries wait; once it is enabled again they go out.
+
+    Attributes
+    ----------
+    events : tuple of MessageType
+        What it wants to be told of; empty for everything.
+    disabled_because : str or None
+        None while it is enabled.
+    secrets : tuple of SigningSecret
+        The present one first.
+    version : int
+        Grows with each change.
+    """
+
+    id: str
+    url: str
+    description: str
+    events: tuple[MessageType, ...]
+    secrets: tuple[SigningSecret, ...]
+    version: int
+    created_at: datetime
+    disabled_because: str | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Messages go out."""
+        return self.disabled_because is None
+
+    def wants(self, kind: MessageType) -> bool:
+        """Tell whether messages of ``kind`` are for this endpoint."""
+        return not self.events or kind in self.events
+
+    def signing(self, now: datetime) -> tuple[str, ...]:
+        """Return the secrets that sign now, the present one first."""
+        return tuple(secret.value for secret in self.secrets if secret.signs(now))
+
+    def changed(self, change: "EndpointChange") -> "Endpoint":
+        """Return the endpoint as an administrator wants it."""
+        return replace(
+            self,
+            url=change.url,
+            description=change.description,
+            events=tuple(dict.fromkeys(change.events)),
+            disabled_because=(
+                None if change.enabled else self.disabled_because or "by an administrator"
+            ),
+            version=self.version + 1,
+        )
+
+    def gone(self) -> "Endpoint":
+        """Return the endpoint disabled, because it answered that it is gone."""
+        return replace(self, disabled_because="it answered 410 Gone", version=self.version + 1)
+
+    def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
+        """Return the endpoint with a new secret; the one before signs too for ``grace``."""
+        kept = [
+            replace(old, expires_at=old.expires_at or now + grace)
+            for old in self.secrets
+            if old.signs(now)
+        ]
+        live = [SigningSecret(secret), *(old for old in kept if old.signs(now))]
+        return replace(self, secrets=tuple(live[:MOST_SECRETS]), version=self.version + 1)
+
+
+@dataclass(frozen=True)
+class EndpointChange:
+    """An endpoint as an administrator wants it."""
+
+    url: str
+    description: str = ""
+    events: Sequence[MessageType] = ()
+    enabled: bool = True
+
+    def faults(self, *, allow_private: bool) -> Iterator[FieldFault]:
+        """Yield what keeps the endpoint from being used."""
+        why = url_fault(self.url, allow_private=allow_private)
+        if why:
+            yield FieldFault("/url", why)
+        for place, kind in enumerate(self.events):
+            if kind not in SUBSCRIBABLE:
+                yield FieldFault(f"/events/{place}", f"is {kind}, which every webhook gets")
+        yield from text_faults(
+            self.description, "/description", longest=LONGEST_DESCRIPTION, blank_allowed=True
+        )
+
+
+def url_fault(url: str, *, allow_private: bool) -> str | None:
+    """Say why nothing may be delivered to ``url``, or None as far as the address itself tells.
+
+    Names are looked up, and what they stand for is checked, at each delivery.
+
+    >>> url_fault("https://billing.example/hooks", allow_private=False) is None
+    True
+    >>> url_fault("https://127.0.0.1/hooks", allow_private=False)
+    'leads to 127.0.0.1, which is not a public address (see SETWISE_WEBHOOK_ALLOW_PRIVATE)'
+    """
+    if len(url) > LONGEST_URL or not url.isascii() or any(c <= " " or c == "\x7f" for c in url):
+        return f"must be at most {LONGEST_URL} printable ASCII characters; escape all others"
+    try:
+        parts = urlsplit(url)
+        literal = _literal(parts)
+    except ValueError as error:
+        return f"is not a URL: {error}"
+    why = _form_fault(parts, allow_private=allow_private)
+    if why or literal is None:
+        return why
+    return address_fault(literal, secure=parts.scheme == "https", allow_private=allow_private)
+
+
+def _form_fault(parts: SplitResult, *, allow_private: bool) -> str | None:
+    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
+        return "must begin with https://"
+    if not parts.hostname:
+        return "names no host"
+    if parts.username is not None or parts.password is not None:
+        return "must not carry a user or password; messages are signed"
+    if parts.fragment:
+        return "must not have a fragment (#…)"
+    return None
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def _literal(parts: SplitResult) -> Address | None:
+    _ = parts.port  # raises ValueError for a port that none can be
+    try:
+        return ipaddress.ip_address(parts.hostname or "")
+    except ValueError:
+        return None
+
+
+def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str | None:
+    """Say why nothing may be delivered to an address, or None.
+
+    Parameters
+    ----------
+    secure : bool
+        The connection is encrypted; without that only private addresses are reached.
+    allow_private : bool
+        Private, loopback and link-local addresses may be reached at all.
+    """
+    target = _target(address)
+    if target.is_multicast or target.is_unspecified:
+        return f"leads to {address}, where no program can listen"
+    if target.is_global and not target.is_reserved:
+        return None if secure else "must begin with https:// to reach a public address"
+    if allow_private:
+        return None
+    return f"leads to {address}, which is not a public address (see SETWISE_WEBHOOK_ALLOW_PRIVATE)"
+
+
+def _target(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address stands for in a transition, or itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else address)
+
+
+# Deliveries
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long to wait before each attempt.
+
+    Attributes
+    ----------
+    delays : tuple of timedelta
+        Before the first attempt, the second and so on; after the last one the delivery is dead.
+    jitter : float
+        Share of a delay, in [0, 1], that chance may add, so that what failed together is not tried
+        again together.
+    """
+
+    delays: tuple[timedelta, ...] = (
+        timedelta(0),
+        timedelta(seconds=5),
+        timedelta(minutes=5),
+        timedelta(minutes=30),
+        timedelta(hours=2),
+        timedelta(hours=5),
+        timedelta(hours=10),
+        timedelta(hours=14),
+        timedelta(hours=20),
+        timedelta(hours=24),
+    )
+    jitter: float = 0.1
+
+    def delay_after(self, attempt: int, draw: float) -> timedelta | None:
+        """Return the wait after failed attempt number ``attempt`` (from 1), None to give up.
+
+        Parameters
+        ----------
+        draw : float
+            A random number in [0, 1).
+
+        Examples
+        --------
+        >>> Backoff().delay_after(2, draw=0.5)
+        datetime.timedelta(seconds=315)
+        """
+        if attempt >= len(self.delays):
+            return None
+        return self.delays[attempt] * (1.0 + self.jitter * draw)
+
+    @property
+    def longest(self) -> timedelta:
+        """The longest wait, without what chance adds."""
+        return max(self.delays)
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery is in its life."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one attempt.
+
+    Attributes
+    ----------
+    status : int or None
+        HTTP status; None when no answer came.
+    seconds : float
+        From the first look at the name to the end.
+    excerpt : str
+        Beginning of the answer's body.
+    error : str or None
+        Why no answer came.
+    retry_after : timedelta or None
+        How long the endpoint asked to be left alone.
+    """
+
+    started_at: datetime
+    seconds: float
+    status: int | None = None
+    excerpt: str = ""
+    error: str | None = None
+    retry_after: timedelta | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """The endpoint has the message."""
+        return self.status in ACCEPTED
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One line of the delivery log."""
+
+    id: str
+    delivery_id: str
+    number: int
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One message on its way to one endpoint.
+
+    Attributes
+    ----------
+    attempt : int
+        Attempts since it was queued or replayed; the schedule goes by it.
+    token : int
+        Grows with each claim; what a worker that lost its lease records is dropped.
+    """
+
+    id: str
+    message: Message
+    endpoint_id: str
+    due_at: datetime
+    created_at: datetime
+    state: DeliveryState = DeliveryState.PENDING
+    attempt: int = 0
+    token: int = 0
+    lease_expires_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    def claimed(self, now: datetime, lease: timedelta) -> "Delivery":
+        """Return the delivery in the hands of a worker.
+
+        An attempt counts from here on: one that takes its worker down must end some day too.
+        """
+        return replace(
+            self, attempt=self.attempt + 1, token=self.token + 1, lease_expires_at=now + lease
+        )
+
+    def answered(self, answer: Answer, now: datetime, backoff: Backoff, draw: float) -> "Delivery":
+        """Return the delivery after an attempt: done, waiting for the next one, or given up."""
+        if answer.accepted:
+            return self._finished(DeliveryState.DELIVERED, now)
+        delay = backoff.delay_after(self.attempt, draw)
+        if delay is None:
+            return self._finished(DeliveryState.DEAD, now)
+        asked = min(answer.retry_after or timedelta(0), backoff.longest)
+        return replace(self, due_at=now + max(delay, asked), lease_expires_at=None)
+
+    def cancelled(self, now: datetime) -> "Delivery":
+        """Return the delivery ended, because its endpoint was deleted."""
+        return self._finished(DeliveryState.CANCELLED, now)
+
+    def replayed(self, now: datetime) -> "Delivery":
+        """Return the delivery due at once, with the whole schedule before it again."""
+        return replace(
+            self,
+            state=DeliveryState.PENDING,
+            attempt=0,
+            token=self.token + 1,  # an attempt under way has no say in it any more
+            due_at=now,
+            lease_expires_at=None,
+            finished_at=None,
+        )
+
+    def _finished(self, state: DeliveryState, now: datetime) -> "Delivery":
+        return replace(self, state=state, finished_at=now, lease_expires_at=None)

@@ -1,1 +1,0 @@
-"""Fitted predictors inside a running process."""

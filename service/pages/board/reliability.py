@@ -1,0 +1,122 @@
+"""How honest a calibrator's confidences are, beside those of the one that served before."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from setwise.service.pages.figures.chart import Axis, Frame, chart, percent_ticks, round_ticks
+from setwise.service.pages.figures.marks import Band, Diagonal, Line, Mark
+from setwise.service.pages.figures.numerals import chance, plural
+from setwise.service.pages.figures.table import Column, Figure, Kind, Value
+from setwise.service.services.reliability import Curve
+
+NAME = "reliability"
+_WHEN = ("before", "after")
+
+
+def reliability(report: Mapping[str, object]) -> Figure:
+    """Return the reliability diagram before and after, from a calibration's report."""
+    found = {when: _curve(report.get(when)) for when in _WHEN}
+    curves = {when: curve for when, curve in found.items() if curve is not None}
+    figure = Figure(
+        NAME,
+        "Is confidence honest?",
+        "Nobody can tell yet whether either calibrator means what it says.",
+        [
+            Column("calibrator", Kind.TEXT),
+            *(Column(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
+        ],
+        [row for when, curve in curves.items() for row in _rows(when, curve)],
+        empty=_missing(report),
+        terms=("calibrated", "confidence"),
+        legend=(
+            ("waiting stroke", "before"),
+            ("link stroke", "after"),
+            ("link span", "where honest confidence would lie, after"),
+        ),
+        whole=True,
+    )
+    if not curves:
+        return figure
+    says = f"{_says(curves)} {_rows_say(report, curves)}"
+    frame = Frame(
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
+        Axis(0, 1, percent_ticks(0, 1), "share that is right"),
+        width=760,
+        height=380,
+    )
+    svg = chart(figure.name, figure.title, says, frame, _marks(curves))
+    return replace(figure, says=says, svg=svg)
+
+
+def _curve(half: object) -> Curve | None:
+    """Return the curve in one half of a report; None where it has none.
+
+    >>> _curve({"n": 12, "needed": 200}) is None
+    True
+    """
+    found = half.get("reliability") if isinstance(half, Mapping) else None
+    if not isinstance(half, Mapping) or not isinstance(found, Mapping):
+        return None
+    names = ("confidence", "accuracy", "low", "high")
+    confidence, accuracy, low, high = (tuple(found[name]) for name in names)
+    return Curve(confidence, accuracy, low, high, found["level"], found["p_value"], half["n"])
+
+
+def _honest(curve: Curve) -> bool:
+    """Tell whether a curve strays no further than chance explains."""
+    return curve.p_value >= 1.0 - curve.level
+
+
+def _marks(curves: Mapping[str, Curve]) -> list[Mark]:
+    marks: list[Mark] = [Diagonal()]
+    if (after := curves.get("after")) is not None:
+        marks.append(Band(after.confidence, after.low, after.high, "link"))
+    for when, tone in zip(_WHEN, ("waiting", "link"), strict=True):
+        if (curve := curves.get(when)) is not None:
+            marks.append(Line([*zip(curve.confidence, curve.accuracy, strict=True)], tone))
+    return marks
+
+
+def _rows(when: str, curve: Curve) -> list[list[Value]]:
+    places = zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
+    return [[when, *place] for place in places]
+
+
+def _says(curves: Mapping[str, Curve]) -> str:
+    told = []
+    for when, curve in curves.items():
+        how = (
+            "stays where honest confidence would lie"
+            if _honest(curve)
+            else "strays further from the diagonal than chance explains: below it, sets are less "
+            "often right than their confidence says; above it, more often"
+        )
+        told.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
+    return " ".join(told)
+
+
+def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
+    """Say what the curves are drawn from, and which one had an easier time of it."""
+    rows = max(curve.checked for curve in curves.values())
+    compared = report.get("comparison")
+    unseen = compared.get("n") if isinstance(compared, Mapping) else None
+    told = f"Drawn from {plural(rows, 'row')}, each judged by a fit that has not seen it"
+    if isinstance(unseen, int) and unseen < rows:
+        return (
+            f"{told}; the calibrator before has learnt from {rows - unseen:,} of them, which "
+            "flatters it."
+        )
+    return f"{told}."
+
+
+def _missing(report: Mapping[str, object]) -> str:
+    """Say why there is nothing to draw.
+
+    >>> _missing({"after": {"n": 12, "needed": 200}})
+    'It is drawn from 200 reviewed documents on; there were 12.'
+    """
+    half = report.get("after")
+    n, needed = (half.get(name) if isinstance(half, Mapping) else None for name in ("n", "needed"))
+    if isinstance(n, int) and isinstance(needed, int):
+        return f"It is drawn from {plural(needed, 'reviewed document')} on; there were {n:,}."
+    return "This calibrator was stored without a reliability curve."

@@ -1,0 +1,274 @@
+"""The cockpit: what leads look at to decide whether to trust the machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Response
+
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.errors import NotFound
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.pages.figures import (
+    errors as cockpit_errors,
+)
+from setwise.service.pages.figures import (
+    what_if as cockpit_what_if,
+)
+from setwise.service.pages.figures import (
+    work as cockpit_figures,
+)
+from setwise.service.pages.figures.numerals import (
+    confidence,
+    exactly,
+    percent,
+    plural,
+    span,
+    working_time,
+)
+from setwise.service.pages.figures.table import Figure
+from setwise.service.pages.rendering import SECURITY_HEADERS, Page, page
+from setwise.service.pages.visitors import Visitors
+from setwise.service.services.cockpit import USUAL_DAYS, Cockpit, WhatIf
+from setwise.service.services.over_time import Pace
+from setwise.service.services.verbs import Verbs
+from setwise.service.sign_in.sessions import Visit
+
+HERE = "/cockpit"
+PERIODS = (
+    ("Today", 1, Pace.DAY),
+    ("7 days", 7, Pace.DAY),
+    ("5 weeks", USUAL_DAYS, Pace.DAY),
+    ("3 months", 91, Pace.WEEK),
+    ("1 year", 364, Pace.WEEK),
+)
+
+
+def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
+    """Return the routes of the cockpit."""
+    router = APIRouter(route_class=Page)
+    lead = visitors.who_may(Permission.REPORT)
+
+    @router.get(HERE)
+    def show(
+        visit: Annotated[Visit, Depends(lead)],
+        asked: Annotated[Asked, Depends(_asked)],
+    ) -> Response:
+        """Show every figure for a time, and what another threshold would do."""
+        seen, figures = _read(verbs, visit.caller, asked)
+        values = {
+            "now": seen.at,
+            "seen": seen,
+            "asked": asked,
+            "periods": [
+                (name, asked.address(days=days, pace=pace), asked.covers(days, pace))
+                for name, days, pace in PERIODS
+            ],
+            "tiles": _tiles(seen),
+            "figures": figures,
+            "compared": cockpit_what_if.compared(seen),
+            "curve": cockpit_what_if.for_script(seen),
+            "may_change": visit.caller.may(Permission.ADMINISTER),
+        }
+        return page("cockpit.html", values, visit=visit)
+
+    @router.get(f"{HERE}/{{name}}.{{form}}")
+    def download(
+        name: str,
+        form: str,
+        visit: Annotated[Visit, Depends(lead)],
+        asked: Annotated[Asked, Depends(_asked)],
+    ) -> Response:
+        """Give the numbers of one figure as CSV or JSON."""
+        _, figures = _read(verbs, visit.caller, asked)
+        found = figures.get(name)
+        if found is None or form not in {"csv", "json"}:
+            raise NotFound("The cockpit has no such numbers.")
+        headers = {
+            **SECURITY_HEADERS,
+            "Cache-Control": "no-store",
+            "Content-Disposition": f'attachment; filename="setwise-{name}.{form}"',
+        }
+        if form == "csv":
+            return Response(found.as_csv(), media_type="text/csv", headers=headers)
+        return Response(found.as_json(), media_type="application/json", headers=headers)
+
+    return router
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the address asks for."""
+
+    days: int
+    pace: Pace
+    threshold: float | None
+    target: float | None
+
+    def covers(self, days: int, pace: Pace) -> bool:
+        """Tell whether it is this time that is asked for."""
+        return (days, pace) == (self.days, self.pace)
+
+    def address(self, below: str = "", *, days: int | None = None, pace: Pace | None = None) -> str:
+        """Return the address of the same, or of another time, or of something below."""
+        wanted: dict[str, object] = {"days": days or self.days, "pace": pace or self.pace}
+        if self.threshold is not None:
+            wanted["threshold"] = self.threshold
+        if self.target is not None:
+            wanted["target"] = self.target
+        return f"{HERE}{below}?{urlencode(wanted)}"
+
+
+def _asked(
+    days: int = USUAL_DAYS,
+    pace: Pace = Pace.DAY,
+    threshold: float | None = None,
+    target: float | None = None,
+) -> Asked:
+    return Asked(days, pace, threshold, target)
+
+
+FIGURES: tuple[Callable[[Cockpit], Figure], ...] = (
+    cockpit_figures.volume,
+    cockpit_figures.accuracy,
+    cockpit_figures.backlog,
+    cockpit_what_if.what_if,
+    cockpit_figures.reliability,
+    cockpit_figures.histogram,
+    cockpit_errors.labels,
+    cockpit_errors.pairs,
+    cockpit_errors.sources,
+    cockpit_errors.sizes,
+)
+
+
+def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str, Figure]]:
+    seen = verbs.read_cockpit(
+        caller,
+        days=asked.days,
+        pace=asked.pace,
+        what_if=WhatIf(asked.threshold, asked.target),
+    )
+    figures = [make(seen) for make in FIGURES]
+    figures.append(cockpit_errors.breaker(verbs.get_breaker(caller)))
+    figures.append(cockpit_errors.noise(verbs.list_groups(caller)))
+    return seen, {figure.name: figure for figure in figures}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number that is read first.
+
+    Attributes
+    ----------
+    slug : str
+        Class that colours it.
+    term : str
+        Word of the glossary that explains its name, if any does.
+    """
+
+    name: str
+    number: str
+    beside: str
+    meaning: str
+    slug: str
+    term: str = ""
+
+
+def _tiles(seen: Cockpit) -> list[Tile]:
+    accuracy, queue = seen.accuracy, seen.queue
+    met = accuracy.value is None or accuracy.value >= seen.policy.target_accuracy
+    share = cockpit_figures.ratio(seen.sent, seen.documents)
+    return [
+        Tile(
+            "Sent automatically",
+            percent(share, 0) if seen.documents else "none",
+            f"{seen.sent:,} of {seen.documents:,}" if seen.documents else "",
+            "of the documents of this time" if seen.documents else "no document came in",
+            "sent",
+            "coverage",
+        ),
+        Tile(
+            "Accuracy of what was sent",
+            percent(accuracy.value),
+            "",
+            f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
+            + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
+            if accuracy.value is not None
+            else "no audit has been read yet",
+            "" if accuracy.value is None else "good" if met else "bad",
+            "set accuracy",
+        ),
+        _certificate_tile(seen),
+        Tile(
+            "Queue",
+            f"{queue.waiting:,}",
+            f"oldest {span(queue.oldest_s)}" if queue.waiting else "",
+            _queue_end(seen),
+            "waiting",
+        ),
+        Tile(
+            "Reviewing time saved",
+            "unknown" if seen.hours_saved is None else working_time(3600 * seen.hours_saved),
+            "" if seen.seconds is None else f"{span(seen.seconds)} a document",
+            "what reading all that was sent would have taken"
+            if seen.seconds is not None
+            else "known once somebody has reviewed a document",
+            "completed",
+        ),
+    ]
+
+
+def _queue_end(seen: Cockpit) -> str:
+    if not seen.queue.waiting:
+        return "nothing waits for a person"
+    if not seen.queue.arriving and not seen.queue.completing:
+        return "its pace shows after the first full day"
+    empty = seen.queue.empty_in_days
+    if empty is None:
+        return "does not shrink at the pace of the last days"
+    return f"empty in about {plural(max(1, round(empty)), 'day')} at the pace of the last days"
+
+
+def _certificate_tile(seen: Cockpit) -> Tile:
+    state = seen.certificate
+    target = exactly(seen.policy.target_accuracy)
+    name, term = "Certificate", "certified"
+    if state.certified and state.since is not None and state.threshold is not None:
+        return Tile(
+            name,
+            "proved",
+            f"since {state.since:%-d %b}",
+            f"at least {target} of what is sent at {confidence(state.threshold)} is right; "
+            + (_next_attempt(seen) or f"stands on {plural(state.audits, 'audit')}"),
+            "good",
+            term,
+        )
+    by_hand = seen.policy.threshold_mode is ThresholdMode.FIXED
+    number = "by hand" if by_hand else "not yet"
+    newest = state.newest
+    proof = "somebody has set the threshold; no audits have proved it" if by_hand else ""
+    if newest is not None and newest.threshold is not None:
+        proof = f"audits prove a threshold of {confidence(newest.threshold)}"
+    return Tile(
+        name,
+        number,
+        f"{plural(state.audits, 'audit')} read",
+        "; ".join(filter(None, (proof, _next_attempt(seen)))),
+        "warn",
+        term,
+    )
+
+
+def _next_attempt(seen: Cockpit) -> str:
+    state = seen.certificate
+    parts = []
+    if state.next_attempt_in:
+        parts.append(f"next attempt in {plural(state.next_attempt_in, 'audit')}")
+    elif state.next_attempt_in == 0:
+        parts.append("the next attempt is due")
+    if state.audits_needed is not None and state.audits_needed > state.audits:
+        missing = state.audits_needed - state.audits
+        parts.append(f"about {plural(missing, 'audit')} more would probably prove a threshold")
+    return "; ".join(parts)

@@ -1,0 +1,410 @@
+"""The cockpit's figures on what goes wrong: labels, sources, sizes; and on what watches."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from setwise.service.domain.breaker import Position
+from setwise.service.pages.figures.chart import Axis, Frame, count_ticks, percent_ticks, round_ticks
+from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rule
+from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
+from setwise.service.pages.figures.table import Column, Figure, Kind
+from setwise.service.pages.figures.work import HALF, SHARE, TEXT, drawn
+from setwise.service.services.breaker import BreakerState
+from setwise.service.services.cockpit import Cockpit
+from setwise.service.services.mistakes import GroupErrors
+from setwise.service.services.noise import GroupReport
+
+_ROW = 24
+"""Height of a row of a lying chart, in units of the picture."""
+
+_PAIR_ROW = 38
+"""The same where the name stands above its bar."""
+
+_LONGEST_NAME, _LONGEST_PAIR = 32, 80
+
+_UNCHECKED = "No document of this time has been checked yet."
+
+
+def labels(seen: Cockpit) -> Figure:
+    """Return the labels with most errors."""
+    found = seen.mistakes
+    figure = Figure(
+        "labels",
+        "Labels with most errors",
+        _labels_says(seen),
+        [Column("label", TEXT), *map(Column, ("missed", "added", "documents_with_it"))],
+        [[one.label, one.missed, one.added, one.present] for one in found.labels],
+        empty=_no_errors(seen),
+        legend=(("waiting", "missed"), ("skipped", "added wrongly")),
+    )
+    if not found.labels:
+        return figure
+    most = max(one.missed + one.added for one in found.labels)
+    n = len(found.labels)
+    rows = Rows(
+        [_cut(one.label) for one in found.labels],
+        [((one.missed, "waiting"), (one.added, "skipped")) for one in found.labels],
+        [
+            f"{one.label}: missed {one.missed}, added wrongly {one.added}, of "
+            f"{plural(one.present, 'document')} with it"
+            for one in found.labels
+        ],
+    )
+    frame = Frame(
+        Axis(0, most, count_ticks(most), "checked documents"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room([one.label for one in found.labels]),
+    )
+    return drawn(figure, frame, [rows])
+
+
+def _labels_says(seen: Cockpit) -> str:
+    found = seen.mistakes
+    if not found.checked:
+        return _UNCHECKED
+    if not found.labels:
+        return "No label went wrong among the checked documents."
+    first = found.labels[0]
+    return (
+        f"Among the documents checked last ({found.checked:,}), {found.wrong:,} had a wrong set. "
+        f"“{first.label}” went wrong most often: missed {plural(first.missed, 'time')}, added "
+        f"{plural(first.added, 'time')}."
+    )
+
+
+def pairs(seen: Cockpit) -> Figure:
+    """Return which label was given in place of which."""
+    found = seen.mistakes.pairs
+    figure = Figure(
+        "pairs",
+        "Labels taken for each other",
+        _UNCHECKED
+        if not seen.mistakes.checked
+        else "No label was given in place of another one."
+        if not found
+        else f"“{found[0].predicted}” stood where “{found[0].right}” was right in "
+        f"{plural(found[0].documents, 'document')}; pairs that go wrong often may need clearer "
+        "guidance, or more examples.",
+        [Column("predicted", TEXT), Column("right_instead", TEXT), Column("documents")],
+        [[one.predicted, one.right, one.documents] for one in found],
+        empty=_no_errors(seen),
+        legend=(("skipped", "documents where the first stood for the second"),),
+    )
+    if not found:
+        return figure
+    names = [f"{one.predicted} → {one.right}" for one in found]
+    most, n = max(one.documents for one in found), len(found)
+    rows = Rows(
+        [_cut(name, _LONGEST_PAIR) for name in names],
+        [((one.documents, "skipped"),) for one in found],
+        [
+            f"{name}: {plural(one.documents, 'document')}"
+            for name, one in zip(names, found, strict=True)
+        ],
+        above=True,
+    )
+    frame = Frame(
+        Axis(0, most, count_ticks(most), "checked documents"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _PAIR_ROW + 62,
+        left=8,
+    )
+    return drawn(figure, frame, [rows])
+
+
+def sources(seen: Cockpit) -> Figure:
+    """Return how right the machine is by client and by what documents carry along."""
+    found = seen.mistakes.sources
+    return _groups(
+        Figure(
+            "sources",
+            "Where documents come from",
+            _groups_says(found, _source),
+            _GROUP_COLUMNS,
+            _group_rows(found),
+            empty=_no_errors(seen),
+            terms=("set accuracy", "exact bounds"),
+            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+        ),
+        found,
+        _source,
+    )
+
+
+def sizes(seen: Cockpit) -> Figure:
+    """Return how right the machine is by how many labels it gives."""
+    found = seen.mistakes.sizes
+    return _groups(
+        Figure(
+            "sizes",
+            "How many labels the set has",
+            _groups_says(found, _size),
+            _GROUP_COLUMNS,
+            _group_rows(found),
+            empty=_no_errors(seen),
+            terms=("set accuracy", "exact bounds"),
+            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+        ),
+        found,
+        _size,
+    )
+
+
+_GROUP_COLUMNS = [
+    Column("value", TEXT),
+    Column("field", TEXT),
+    *map(Column, ("checked", "right")),
+    *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
+]
+
+
+def _group_rows(found: Sequence[GroupErrors]) -> list[list[str | int | float | None]]:
+    return [
+        [
+            one.value,
+            one.field,
+            one.accuracy.checked,
+            one.accuracy.right,
+            one.accuracy.value,
+            one.accuracy.low,
+            one.accuracy.high,
+        ]
+        for one in found
+    ]
+
+
+def _source(one: GroupErrors) -> str:
+    return f"{one.field}: {one.value}"
+
+
+def _size(one: GroupErrors) -> str:
+    return plural(int(one.value), "label")
+
+
+def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]) -> str:
+    known = [one for one in found if one.accuracy.value is not None]
+    if not known:
+        return _UNCHECKED
+    if len(known) == 1:
+        share = known[0].accuracy
+        return (
+            f"All that was checked is “{name_of(known[0])}”: {percent(share.value)} of its sets "
+            f"are right (between {percent(share.low)} and {percent(share.high)})."
+        )
+    worst = min(known, key=lambda one: one.accuracy.value or 0.0)
+    best = max(known, key=lambda one: one.accuracy.low or 0.0)
+    share = worst.accuracy
+    apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
+    return (
+        f"Fewest sets are right at “{name_of(worst)}”: {percent(share.value)} (between "
+        f"{percent(share.low)} and {percent(share.high)}). "
+        + (
+            f"These bounds lie below those of “{name_of(best)}”, so it is worth a look; a rule of "
+            "the policy can hold such documents back."
+            if apart
+            else "The bounds overlap: chance alone may explain the differences."
+        )
+    )
+
+
+def _groups(
+    figure: Figure, found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], str]
+) -> Figure:
+    known = [one for one in found if one.accuracy.value is not None]
+    if not known:
+        return figure
+    names = [name_of(one) for one in known]
+    n = len(known)
+    marks: list[Mark] = [
+        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        Intervals(
+            [
+                (
+                    place + 0.5,
+                    one.accuracy.value or 0.0,
+                    one.accuracy.low or 0.0,
+                    1.0 if one.accuracy.high is None else one.accuracy.high,
+                )
+                for place, one in enumerate(known)
+            ],
+            "completed",
+            [
+                f"{name}: {percent(one.accuracy.value)}, between {percent(one.accuracy.low)} and "
+                f"{percent(one.accuracy.high)}; {one.accuracy.right} of "
+                f"{one.accuracy.checked} right"
+                for name, one in zip(names, known, strict=True)
+            ],
+            lying=True,
+        ),
+    ]
+    frame = Frame(
+        Axis(0, 1, percent_ticks(0, 1), "share of sets that is right"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room(names),
+    )
+    return drawn(figure, frame, marks)
+
+
+def breaker(state: BreakerState) -> Figure:
+    """Return what the breaker watches: how much speaks against the target."""
+    watch = state.watch
+    figure = Figure(
+        "breaker",
+        "Breaker",
+        _breaker_says(state),
+        [Column("audit"), Column("right", TEXT), Column("evidence", Kind.NUMBER)],
+        [
+            [place + 1, {True: "yes", False: "no", None: "not finished"}[audit.right], value]
+            for place, (audit, value) in enumerate(zip(watch.audits, watch.path, strict=True))
+        ],
+        empty="No audit of what is sent has come in yet; the breaker watches them all.",
+        terms=("breaker", "audit"),
+        legend=(("completed stroke", "evidence against the target"), ("bad stroke", "alarm")),
+    )
+    if not watch.path:
+        return figure
+    # Evidence multiplies; what lies below 0.01 is as good as none.
+    heights = [math.log10(max(value, 0.01)) for value in watch.path]
+    alarm = math.log10(watch.run_length)
+    n = len(heights)
+    frame = Frame(
+        Axis(0, n, round_ticks(0, n), "audits, in the order of the documents"),
+        Axis(
+            -2,
+            alarm + 0.4,
+            [(power, on_axis(10.0**power)) for power in range(-2, math.floor(alarm) + 1)],
+            "evidence against the target",
+        ),
+        width=HALF,
+        left=64,
+    )
+    marks: list[Mark] = [
+        Rule(alarm, "bad", f"alarm at {plain(watch.run_length)}", level=True),
+        Line([(place + 1, height) for place, height in enumerate(heights)], "completed"),
+    ]
+    return drawn(figure, frame, marks)
+
+
+def _breaker_says(state: BreakerState) -> str:
+    watch = state.watch
+    counts = watch.counts()
+    if not counts["audits"] and watch.position is not Position.TRIPPED:
+        return (
+            "Nothing is sent automatically, so there is nothing to watch."
+            if watch.position is Position.IDLE
+            else "Sending goes on. No audit has come in since the breaker was last reset."
+        )
+    seen = (
+        f"Audits since the last reset: {counts['right']:,} right, {counts['wrong']:,} wrong, "
+        f"{counts['unfinished']:,} not finished."
+    )
+    match watch.position:
+        case Position.TRIPPED:
+            cause = state.trip.cause.value if state.trip else "drift"
+            return (
+                f"Automatic sending is stopped ({cause}). {seen} An administrator can start it "
+                "again once new audits bear the target out."
+            )
+        case Position.IDLE:
+            return f"Nothing is sent automatically, so there is nothing to watch. {seen}"
+        case Position.WATCHING:
+            return (
+                f"Sending goes on. {seen} The probability of a false alarm among them is at most "
+                f"{percent(state.false_alarm_bound)}."
+            )
+
+
+def noise(groups: Sequence[GroupReport]) -> Figure:
+    """Return how often the answers of each group are wrong, as far as leads have decided."""
+    rates = [
+        (report.group.name, name, meaning, rate)
+        for report in groups
+        if report.estimate is not None
+        for name, meaning, rate in (
+            ("alpha", "right rejected", report.estimate.alpha),
+            ("beta", "wrong accepted", report.estimate.beta),
+        )
+    ]
+    figure = Figure(
+        "noise",
+        "How often answers are wrong",
+        _noise_says(groups),
+        [
+            Column("group", TEXT),
+            Column("rate", TEXT),
+            *(Column(name, SHARE) for name in ("estimate", "low", "high")),
+            Column("decided_by_leads"),
+        ],
+        [[group, name, one.estimate, one.low, one.high, one.n] for group, name, _, one in rates],
+        empty=(
+            "No lead has decided on an audit yet. Audits, and the share of them that is read "
+            "again, are set in the policy."
+        ),
+        terms=("noise", "adjudication"),
+        legend=(("leased", "estimate, with its interval"),),
+    )
+    if not rates:
+        return figure
+    names = [f"{group}: {meaning}" for group, _, meaning, _ in rates]
+    n = len(rates)
+    marks: list[Mark] = [
+        Rows([_cut(name) for name in names], [()] * n, [""] * n),
+        Intervals(
+            [(k + 0.5, one.estimate, one.low, one.high) for k, (*_, one) in enumerate(rates)],
+            "leased",
+            [
+                f"{name}: {percent(one.estimate)}, between {percent(one.low)} and "
+                f"{percent(one.high)}, from {plural(one.n, 'decision')}"
+                for name, (*_, one) in zip(names, rates, strict=True)
+            ],
+            lying=True,
+        ),
+    ]
+    most = min(1.0, 1.1 * max(one.high for *_, one in rates))
+    frame = Frame(
+        Axis(0, most, percent_ticks(0, most), "share of answers"),
+        Axis(n, 0, ()),
+        width=HALF,
+        height=n * _ROW + 62,
+        left=_room(names),
+    )
+    return drawn(figure, frame, marks)
+
+
+def _noise_says(groups: Sequence[GroupReport]) -> str:
+    known = [one for one in groups if one.estimate is not None]
+    if not known:
+        return "How often people answer wrongly is not known yet."
+    # Groups of which too little is known share the answers of all of them.
+    pooled = {one.estimate.pooled: one.estimate for one in known if one.estimate}
+    decided = sum(one.alpha.n + one.beta.n for one in pooled.values())
+    blocked = [one.group.name for one in known if any(each.blocking for each in one.findings)]
+    return (
+        f"From {plural(decided, 'blind answer')} on which leads have decided. Rates are of groups, "
+        "never of one person: they say how far answers may be trusted when confidence is learnt "
+        "from them. "
+        + (
+            f"Nothing is learnt from {', '.join(blocked)} yet, as too little is known of them."
+            if blocked
+            else "Enough is known of every group to learn from its answers."
+        )
+    )
+
+
+def _no_errors(seen: Cockpit) -> str:
+    if not seen.mistakes.checked:
+        return "Nobody has checked a document during this time; reviews and audits fill this in."
+    return f"No error among {plural(seen.mistakes.checked, 'checked document')}."
+
+
+def _cut(name: str, longest: int = _LONGEST_NAME) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def _room(names: Sequence[str]) -> int:
+    return 16 + round(6.4 * max(len(_cut(name)) for name in names))

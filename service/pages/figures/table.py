@@ -1,0 +1,139 @@
+"""Figures: a chart, what it means in a sentence, and its numbers to read and to take away."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from markupsafe import Markup
+
+from setwise.service.pages.figures.numerals import confidence, percent, plain, working_time
+
+Value = str | int | float | None
+
+
+class Kind(Enum):
+    """How the numbers of a column are written."""
+
+    TEXT = "text"
+    COUNT = "count"
+    SHARE = "share"
+    NUMBER = "number"
+    CONFIDENCE = "confidence"
+    HOURS = "hours"
+
+    def write(self, value: Value) -> str:
+        """Return a value as people read it.
+
+        >>> Kind.SHARE.write(0.9534), Kind.COUNT.write(12345), Kind.NUMBER.write(2.0)
+        ('95.3 %', '12,345', '2')
+        >>> Kind.CONFIDENCE.write(0.9996), Kind.HOURS.write(0.2)
+        ('0.9996', '12 minutes')
+        """
+        if value is None:
+            return "–"  # noqa: RUF001 -- the dash that tables use for nothing
+        if isinstance(value, str):
+            return value
+        return _WRITTEN[self](value) if self in _WRITTEN else f"{value:,}"
+
+
+_WRITTEN: dict[Kind, Callable[[float], str]] = {
+    Kind.SHARE: percent,
+    Kind.NUMBER: plain,
+    Kind.CONFIDENCE: confidence,
+    Kind.HOURS: lambda hours: working_time(3600 * hours),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a figure's table.
+
+    Attributes
+    ----------
+    name : str
+        As downloads name it.
+    title : str
+        As people read it; made from ``name`` unless given.
+    """
+
+    name: str
+    kind: Kind = Kind.COUNT
+    title: str = ""
+
+    @property
+    def head(self) -> str:
+        """What stands above the column.
+
+        >>> Column("decided_by_leads").head
+        'Decided by leads'
+        """
+        return self.title or self.name.replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a page.
+
+    Attributes
+    ----------
+    name : str
+        Distinct on its page, and in the addresses of its downloads.
+    says : str
+        What the chart means.
+    svg : Markup or None
+        None where there is nothing to draw yet; ``empty`` says why, and what to do.
+    terms : sequence of str
+        Words of the glossary to explain beside the title.
+    legend : sequence of (str, str)
+        Classes and words.
+    whole : bool
+        It takes the whole width.
+    end_first : bool
+        Where the chart has too little room, its end is shown first: the newest days, or what is
+        surest.
+    """
+
+    name: str
+    title: str
+    says: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+    svg: Markup | None = None
+    empty: str = ""
+    terms: Sequence[str] = ()
+    legend: Sequence[tuple[str, str]] = field(default=())
+    whole: bool = False
+    end_first: bool = False
+
+    def written(self) -> list[list[str]]:
+        """Return the rows of the table as people read them."""
+        return [
+            [column.kind.write(value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    def as_csv(self) -> str:
+        """Return the table as CSV (RFC 4180), numbers in full.
+
+        What a spreadsheet would take for a formula gets an apostrophe before it.
+        """
+        out = io.StringIO()
+        writer = csv.writer(out)
+        writer.writerow([column.name for column in self.columns])
+        for row in self.rows:
+            writer.writerow(["" if value is None else _harmless(value) for value in row])
+        return out.getvalue()
+
+    def as_json(self) -> str:
+        """Return the table as a JSON array of objects."""
+        names = [column.name for column in self.columns]
+        found = [dict(zip(names, row, strict=True)) for row in self.rows]
+        return json.dumps(found, ensure_ascii=False, indent=1)
+
+
+def _harmless(value: Value) -> Value:
+    risky = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if risky else value

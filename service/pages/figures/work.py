@@ -1,0 +1,395 @@
+"""The cockpit's figures on the work: what came in, was right, waits, and how sure it was.
+
+Each takes the numbers and gives a figure, even where there is nothing to draw yet.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from setwise.service.pages.figures.chart import (
+    Axis,
+    Frame,
+    Tick,
+    chart,
+    count_ticks,
+    percent_ticks,
+    round_ticks,
+)
+from setwise.service.pages.figures.marks import (
+    Band,
+    Bar,
+    Bars,
+    Diagonal,
+    Intervals,
+    Line,
+    Mark,
+    Rule,
+)
+from setwise.service.pages.figures.numerals import (
+    chance,
+    confidence,
+    exactly,
+    percent,
+    plain,
+    plural,
+    span,
+)
+from setwise.service.pages.figures.table import Column, Figure, Kind, Value
+from setwise.service.services.cockpit import Cockpit
+from setwise.service.services.over_time import Pace, Row
+from setwise.service.services.reliability import LEAST_CHECKED
+
+SHARE, TEXT = Kind.SHARE, Kind.TEXT
+ROUTES = (
+    ("sent", "sent automatically"),
+    ("audited", "held for an audit"),
+    ("waiting", "to a reviewer"),
+)
+WIDE, HALF = 920, 560
+FORECAST_DAYS = 7
+
+
+def volume(seen: Cockpit) -> Figure:
+    """Return how many documents went which way, by day or week."""
+    figure = Figure(
+        "volume",
+        "Documents",
+        _volume_says(seen),
+        [
+            Column(seen.pace.value, TEXT),
+            *map(Column, ("sent", "audited", "reviewed")),
+            Column("share_sent", SHARE),
+        ],
+        [
+            [_iso(row), row.sent, row.audited, row.reviewed, ratio(row.sent, row.documents)]
+            for row in seen.rows
+        ],
+        empty="No document came in during this time. Post one, or choose a longer time.",
+        terms=("coverage", "audit"),
+        legend=ROUTES,
+        whole=True,
+        end_first=True,
+    )
+    if not seen.documents:
+        return figure
+    most = max(row.documents for row in seen.rows)
+    bars = [
+        Bar(
+            place,
+            place + 1,
+            ((row.sent, "sent"), (row.audited, "audited"), (row.reviewed, "waiting")),
+            f"{_name(row, seen.pace)}: {row.sent:,} sent, {row.audited:,} audited, "
+            f"{row.reviewed:,} to reviewers",
+        )
+        for place, row in enumerate(seen.rows)
+    ]
+    frame = Frame(
+        Axis(0, len(seen.rows), _dates(seen.rows)),
+        Axis(0, most, count_ticks(most), f"documents a {seen.pace}"),
+        width=WIDE,
+        height=200,
+    )
+    return drawn(figure, frame, [Bars(bars)])
+
+
+def _volume_says(seen: Cockpit) -> str:
+    if not seen.documents:
+        return "Nothing to count yet."
+    audited = sum(row.audited for row in seen.rows)
+    reviewed = seen.documents - seen.sent - audited
+    return (
+        f"{plural(seen.documents, 'document')} came in: {seen.sent:,} sent without a person "
+        f"({percent(ratio(seen.sent, seen.documents))}), {reviewed:,} left to reviewers, and "
+        f"{audited:,} sure enough to be sent but held for an audit."
+    )
+
+
+def accuracy(seen: Cockpit) -> Figure:
+    """Return how right the confident sets were, by weeks."""
+    known = [
+        (place, row, row.accuracy.value, row.accuracy.low or 0.0, row.accuracy.high or 0.0)
+        for place, row in enumerate(seen.weeks)
+        if row.accuracy.value is not None
+    ]
+    figure = Figure(
+        "accuracy",
+        "Accuracy of what was sent",
+        _accuracy_says(seen),
+        [
+            Column("week", TEXT),
+            *map(Column, ("checked", "right")),
+            *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
+        ],
+        [
+            [_iso(row), row.accuracy.checked, row.accuracy.right, *_bounds(row)]
+            for row in seen.weeks
+        ],
+        empty=_accuracy_empty(seen),
+        terms=("set accuracy", "audit", "exact bounds"),
+        legend=(("sent", "accuracy, with exact bounds"), ("warn stroke", "target")),
+        end_first=True,
+    )
+    if not known:
+        return figure
+    target = seen.policy.target_accuracy
+    floor = max(0.0, min(*(low for *_, low, _ in known), target) - 0.05)
+    marks: list[Mark] = [
+        Intervals(
+            [(place + 0.5, value, low, high) for place, _, value, low, high in known],
+            "sent",
+            [
+                f"{_name(row, Pace.WEEK)}: {percent(value)}, between {percent(low)} and "
+                f"{percent(high)}; {row.accuracy.right} of {row.accuracy.checked} right"
+                for _, row, value, low, high in known
+            ],
+        ),
+        # On top, where its label can be read.
+        Rule(target, "warn", f"target {exactly(target)}", level=True),
+    ]
+    frame = Frame(
+        Axis(0, len(seen.weeks), _dates(seen.weeks), "week from"),
+        Axis(floor, 1.0, percent_ticks(floor, 1.0)),
+        width=HALF,
+    )
+    return drawn(figure, frame, marks)
+
+
+def _accuracy_empty(seen: Cockpit) -> str:
+    audits = seen.policy.audits
+    if audits.certification_rate or audits.training_rate:
+        return (
+            "Nobody has checked a set that was confident enough to be sent. Audits are drawn; "
+            "their answers appear here as soon as somebody has read one."
+        )
+    return (
+        "Nobody has checked a set that was confident enough to be sent. Ask the administrator to "
+        "draw audits in the policy; a certification rate of 5 % is a good start."
+    )
+
+
+def _accuracy_says(seen: Cockpit) -> str:
+    share, risk = seen.accuracy, seen.policy.risk
+    if share.value is None:
+        return (
+            "Nothing was sent during this time."
+            if not seen.sent
+            else "What was sent has not been checked, so nobody knows how right it was."
+        )
+    basis = (
+        f"By {plural(share.checked, 'audit')} drawn by lot, each counted for the documents that it "
+        "stands for"
+        if seen.drawn
+        else f"By {plural(share.checked, 'reported outcome')}, which nobody drew by lot"
+    )
+    return (
+        f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
+        f"right; the truth lies above {percent(share.low)} and below {percent(share.high)}, each "
+        f"with {exactly(1 - risk)} confidence. What nobody checked counts as neither."
+    )
+
+
+def backlog(seen: Cockpit) -> Figure:
+    """Return how many tasks waited, and how it will go on."""
+    figure = Figure(
+        "queue",
+        "Queue",
+        _queue_says(seen),
+        [Column(seen.pace.value, TEXT), *map(Column, ("arrived", "completed", "waiting"))],
+        [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
+        empty="Nothing has waited for a person during this time.",
+        legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "if it goes on so")),
+        end_first=True,
+    )
+    if not any(row.backlog or row.arrived for row in seen.rows):
+        return figure
+    n, last = len(seen.rows), seen.rows[-1].backlog
+    step = (seen.queue.arriving - seen.queue.completing) * seen.pace.days
+    ahead = max(1, FORECAST_DAYS // seen.pace.days)
+    future = [(n - 0.5 + k, max(0.0, last + k * step)) for k in range(ahead + 1)]
+    points = [(place + 0.5, float(row.backlog)) for place, row in enumerate(seen.rows)]
+    most = max(height for _, height in [*points, *future]) or 1.0
+    marks: list[Mark] = [
+        Band([x for x, _ in points], [0.0] * n, [height for _, height in points], "waiting"),
+        Line(points, "waiting"),
+        Line(future, "quiet dashed"),
+        Rule(n - 0.5, "quiet", "now"),
+    ]
+    frame = Frame(
+        Axis(0, n + ahead, _dates(seen.rows)),
+        Axis(0, most, count_ticks(most), "tasks waiting"),
+        width=HALF,
+    )
+    return drawn(figure, frame, marks)
+
+
+def _queue_says(seen: Cockpit) -> str:
+    queue = seen.queue
+    if not queue.waiting:
+        return "Nothing waits for a person."
+    waits = plural(queue.waiting, "task waits", "tasks wait")
+    waits = f"{waits}, the oldest for {span(queue.oldest_s)}."
+    if not queue.arriving and not queue.completing:
+        return (
+            f"{waits} In the {queue.over} days before today nothing came up and nothing was done, "
+            "so nobody can tell how it will go on."
+        )
+    pace = (
+        f"In the {queue.over} days before today, {plain(queue.arriving)} a day came up and "
+        f"{plain(queue.completing)} a day were done"
+    )
+    empty = queue.empty_in_days
+    end = (
+        "so it grows, or stays, unless more people review."
+        if empty is None
+        else f"so it is empty in about {plural(max(1, round(empty)), 'day')}."
+    )
+    return f"{waits} {pace}, {end}"
+
+
+def reliability(seen: Cockpit) -> Figure:
+    """Return how well confidence agrees with being right."""
+    curve = seen.reliability
+    figure = Figure(
+        "reliability",
+        "Is confidence honest?",
+        "Too few documents have been checked to tell whether confidence means what it says.",
+        [Column(name, SHARE) for name in ("confidence", "accuracy", "low", "high")],
+        [],
+        empty=(
+            f"{plural(seen.checked, 'document')} checked so far; the curve is drawn from "
+            f"{LEAST_CHECKED} on. Reviews, audits and reported outcomes all count."
+        ),
+        terms=("calibrated", "confidence"),
+        legend=(
+            ("link stroke", "accuracy at each confidence"),
+            ("link span", "where honest confidence would lie"),
+        ),
+    )
+    if curve is None:
+        return figure
+    agrees = curve.p_value >= 1.0 - curve.level
+    says = (
+        f"The curve is drawn from {plural(curve.checked, 'checked document')}. "
+        + (
+            "It stays where honest confidence would lie: 90 % confident means nine in ten right."
+            if agrees
+            else "It leaves the band further than chance explains: where it runs below the "
+            "diagonal, documents are less often right than their confidence says. Recalibrating "
+            "helps."
+        )
+        + f" (p {chance(curve.p_value)})"
+    )
+    rows: list[list[Value]] = [
+        [*row] for row in zip(curve.confidence, curve.accuracy, curve.low, curve.high, strict=True)
+    ]
+    shares = percent_ticks(0, 1)
+    frame = Frame(
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
+        Axis(0, 1, shares, "share that is right"),
+        width=HALF,
+        height=340,
+    )
+    marks: list[Mark] = [
+        Diagonal(),
+        Band(curve.confidence, curve.low, curve.high, "link"),
+        Line([*zip(curve.confidence, curve.accuracy, strict=True)], "link"),
+    ]
+    return drawn(replace(figure, says=says, rows=rows), frame, marks)
+
+
+def histogram(seen: Cockpit) -> Figure:
+    """Return how many documents had which confidence, and where they went."""
+    figure = Figure(
+        "confidence",
+        "How sure the machine was",
+        _histogram_says(seen),
+        [
+            Column("from", Kind.CONFIDENCE, "Confidence from"),
+            Column("to", Kind.CONFIDENCE, "up to"),
+            *map(Column, ("sent", "audited", "reviewed")),
+        ],
+        [[one.low, one.high, one.sent, one.audited, one.reviewed] for one in seen.histogram],
+        empty="No document came in during this time.",
+        terms=("confidence", "threshold"),
+        legend=ROUTES,
+        end_first=True,
+    )
+    if not seen.documents:
+        return figure
+    most = max(one.sent + one.audited + one.reviewed for one in seen.histogram)
+    bars = [
+        Bar(
+            one.low,
+            one.high,
+            ((one.sent, "sent"), (one.audited, "audited"), (one.reviewed, "waiting")),
+            f"confidence {one.low:g} to {one.high:g}: {one.sent:,} sent, {one.audited:,} audited, "
+            f"{one.reviewed:,} to reviewers",
+        )
+        for one in seen.histogram
+    ]
+    marks: list[Mark] = [Bars(bars, gap=0.08)]
+    if seen.now.threshold is not None:
+        marks.append(
+            Rule(seen.now.threshold, "link", f"threshold {confidence(seen.now.threshold)}")
+        )
+    frame = Frame(
+        Axis(0, 1, round_ticks(0, 1), "confidence"),
+        # The label of the threshold stands above the bars.
+        Axis(0, 1.1 * most, count_ticks(most), "documents"),
+        width=HALF,
+        height=340,
+    )
+    return drawn(figure, frame, marks)
+
+
+def _histogram_says(seen: Cockpit) -> str:
+    if not seen.documents:
+        return "Nothing to count yet."
+    sure = sum(
+        one.sent + one.audited + one.reviewed for one in seen.histogram if one.low >= 0.9 - 1e-9
+    )
+    unsure = sum(
+        one.sent + one.audited + one.reviewed for one in seen.histogram if one.high <= 0.5 + 1e-9
+    )
+    says = (
+        f"The machine was at least 90 % sure of {percent(ratio(sure, seen.documents), 0)} of the "
+        f"documents and less than 50 % sure of {percent(ratio(unsure, seen.documents), 0)}"
+    )
+    return f"{says}: these are the ones that people are for." if unsure else f"{says}."
+
+
+# What the figures share
+
+
+def drawn(
+    figure: Figure, frame: Frame, marks: Sequence[Mark], *, on_right: Sequence[Mark] = ()
+) -> Figure:
+    """Return the figure with its chart."""
+    svg = chart(figure.name, figure.title, figure.says, frame, marks, on_right=on_right)
+    return replace(figure, svg=svg)
+
+
+def ratio(part: int, whole: int) -> float | None:
+    """Return a share; None of nothing."""
+    return part / whole if whole else None
+
+
+def _bounds(row: Row) -> list[float | None]:
+    return [row.accuracy.value, row.accuracy.low, row.accuracy.high]
+
+
+def _iso(row: Row) -> str:
+    return row.start.isoformat()
+
+
+def _name(row: Row, pace: Pace) -> str:
+    return _short(row.start) if pace is Pace.DAY else f"week from {_short(row.start)}"
+
+
+def _short(day: date) -> str:
+    return f"{day.day} {day:%b}"
+
+
+def _dates(rows: Sequence[Row]) -> list[Tick]:
+    return [(place + 0.5, _short(row.start)) for place, row in enumerate(rows)]

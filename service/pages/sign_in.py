@@ -1,0 +1,144 @@
+"""Signing in and out, and the page on which people change their password."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request, Response
+
+from setwise.service.domain.errors import (
+    InvalidRequest,
+    ServiceError,
+    TooManyRequests,
+    Unauthenticated,
+    WrongPassword,
+)
+from setwise.service.pages.rendering import Page, go, page
+from setwise.service.pages.visitors import LOGIN, Visitors, local
+from setwise.service.services.verbs import Verbs
+from setwise.service.sign_in.sessions import SessionCookies, Visit, address_of
+
+
+def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRouter:
+    """Return the routes of the pages at the door."""
+    router = APIRouter(route_class=Page)
+    cookies = visitors.cookies
+
+    @router.get(LOGIN)
+    def ask(request: Request, next: str = "/") -> Response:  # noqa: A002 -- its name in addresses
+        """Ask who is there, unless it is known."""
+        try:
+            cookies.visit(request)
+        except Unauthenticated:
+            return _form(cookies, request, back=local(next), external=external)
+        return go(local(next))
+
+    @router.post(LOGIN)
+    def sign_in(
+        request: Request,
+        login: Annotated[str, Form()] = "",
+        password: Annotated[str, Form()] = "",
+        back: Annotated[str, Form()] = "/",
+        csrf: Annotated[str, Form()] = "",
+    ) -> Response:
+        """Begin a session, or say why not."""
+        cookies.check_form(request, csrf)
+        try:
+            _, token = verbs.sign_in(
+                login, password, address=address_of(request), request_id=request_id_of(request)
+            )
+        except (WrongPassword, TooManyRequests) as error:
+            return _form(
+                cookies, request, back=local(back), login=login, error=error, external=external
+            )
+        answer = go(local(back))
+        cookies.begin(request, answer, token)
+        return answer
+
+    @router.post("/logout")
+    def sign_out(
+        request: Request, visit: Annotated[Visit, Depends(visitors.who_sends())]
+    ) -> Response:
+        """End the session."""
+        verbs.sign_out(visit.token, address=visit.caller.address, request_id=request_id_of(request))
+        answer = go(LOGIN)
+        cookies.end(request, answer)
+        return answer
+
+    return router
+
+
+def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
+    """Return the routes on which people see to their own account."""
+    router = APIRouter(route_class=Page)
+
+    @router.get("/account")
+    def account(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
+        """Show who is signed in, and take another password."""
+        return page("account.html", {"error": None, "done": False}, visit=visit)
+
+    @router.post("/account/password")
+    def change_password(
+        request: Request,
+        visit: Annotated[Visit, Depends(visitors.who_sends())],
+        old: Annotated[str, Form()] = "",
+        new: Annotated[str, Form()] = "",
+        again: Annotated[str, Form()] = "",
+    ) -> Response:
+        """Take another password; the person's other sessions end."""
+        wrong = None if new == again else "The two new passwords differ; nothing was changed."
+        if wrong is None:
+            try:
+                verbs.change_own_password(
+                    visit.caller, visit.session, old, new, request_id=request_id_of(request)
+                )
+            except (WrongPassword, InvalidRequest) as error:
+                wrong = _words(error)
+        status = HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY
+        return page(
+            "account.html", {"error": wrong, "done": wrong is None}, visit=visit, status=status
+        )
+
+    return router
+
+
+def _form(
+    cookies: SessionCookies,
+    request: Request,
+    *,
+    back: str,
+    login: str = "",
+    error: ServiceError | None = None,
+    external: bool = False,
+) -> Response:
+    status = HTTPStatus.OK
+    bound = Response()
+    token = cookies.form_token(request, bound)
+    if error is not None:
+        late = isinstance(error, TooManyRequests)
+        status = HTTPStatus.TOO_MANY_REQUESTS if late else HTTPStatus.FORBIDDEN
+    answer = page(
+        "login.html",
+        {
+            "csrf": token,
+            "back": back,
+            "login": login,
+            "error": error and error.detail,
+            "external": external,
+        },
+        status=status,
+    )
+    answer.headers["Set-Cookie"] = bound.headers["Set-Cookie"]
+    if isinstance(error, TooManyRequests):
+        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return answer
+
+
+def _words(error: ServiceError) -> str:
+    faults = error.faults if isinstance(error, InvalidRequest) else ()
+    return " ".join([error.detail, *(f"It {fault.detail}." for fault in faults)])
+
+
+def request_id_of(request: Request) -> str | None:
+    """Return the id under which a request is logged."""
+    request_id: str | None = request.scope.get("state", {}).get("request_id")
+    return request_id

@@ -1,0 +1,157 @@
+"""Pages for people, made on the server. They work without JavaScript and load nothing foreign."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from setwise.service.domain.callers import SYSTEM, Caller
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.predictions import Reason
+from setwise.service.pages.board.sections import board
+from setwise.service.pages.cockpit import cockpit
+from setwise.service.pages.desk import desk
+from setwise.service.pages.external import external_doors
+from setwise.service.pages.first_steps import missing, possible
+from setwise.service.pages.rendering import SECURITY_HEADERS, Page, assets, page
+from setwise.service.pages.sign_in import accounts, doors
+from setwise.service.pages.visitors import Visitors
+from setwise.service.services.report import Counts
+from setwise.service.services.verbs import Verbs
+from setwise.service.settings import ShownSetting
+from setwise.service.sign_in.oidc import OpenIdConnect
+from setwise.service.sign_in.sessions import SessionCookies, Visit
+
+WHY = {
+    Reason.ABOVE_THRESHOLD: "confident enough to be sent",
+    Reason.BELOW_THRESHOLD: "less confident than the threshold",
+    Reason.NO_THRESHOLD: "no threshold in force, so nothing is sent",
+    Reason.OUT_OF_DOMAIN: "no word or feature that the model knows",
+    Reason.AUDIT: "confident, but drawn for a check",
+    Reason.BREAKER: "confident, but the breaker has tripped",
+    Reason.RULE: "held back by a rule of the policy",
+}
+
+Clock = Callable[[], datetime]
+
+
+def pages(
+    verbs: Verbs,
+    cookies: SessionCookies,
+    *,
+    provider: OpenIdConnect | None = None,
+    settings: Sequence[ShownSetting] = (),
+    now: Clock = lambda: datetime.now(UTC),
+) -> APIRouter:
+    """Return the routes of the pages.
+
+    Parameters
+    ----------
+    verbs : Verbs
+        What the pages show comes from the same verbs as the API.
+    cookies : SessionCookies
+        Knows who is signed in.
+    provider : OpenIdConnect or None
+        Identity provider with which people sign in.
+    settings : sequence of ShownSetting
+        Those of this server, for the board.
+    now : callable
+        Gives the time that a page is made, in UTC.
+    """
+    visitors = Visitors(cookies)
+    router = APIRouter(route_class=Page)
+    router.include_router(doors(verbs, visitors, external=provider is not None))
+    router.include_router(accounts(verbs, visitors))
+    router.include_router(cockpit(verbs, visitors))
+    router.include_router(board(verbs, visitors, settings))
+    router.include_router(desk(verbs, visitors, now))
+    if provider is not None:
+        router.include_router(external_doors(verbs, visitors, provider))
+
+    @router.get("/")
+    def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
+        """Say what has been done with the documents that came in, and what waits."""
+        return page("start.html", {"now": now(), **_overview(verbs, visit.caller)}, visit=visit)
+
+    @router.get("/static/{name}")
+    def asset(name: str) -> Response:
+        """Give a style sheet or an image of the pages."""
+        found = assets().get(name)
+        if found is None:
+            return page("missing.html", {"now": now()}, status=HTTPStatus.NOT_FOUND)
+        # The address carries a digest of the content, so a copy never goes stale.
+        caching = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(
+            found.content, media_type=found.media_type, headers=SECURITY_HEADERS | caching
+        )
+
+    return router
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the documents, or of the review tasks, as the start page shows them."""
+
+    name: str
+    slug: str
+    count: int
+    meaning: str
+
+
+def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
+    # As the service itself: whoever works here may know how much work there is, and its rule.
+    counts = verbs.summary(SYSTEM)
+    policy = verbs.get_policy(SYSTEM)
+    models = verbs.list_models(SYSTEM)
+    return {
+        "counts": counts,
+        "ways": _ways(counts),
+        "tasks": _tasks(counts),
+        "reasons": [(WHY[reason], n) for reason, n in counts.reasons.items() if n],
+        "model": next((model for model in models if model.active), None),
+        "n_models": len(models),
+        "policy": policy,
+        "rule": _rule(policy),
+        "missing": list(missing(caller, counts, policy, models)),
+        "possible": list(possible(caller, counts)),
+    }
+
+
+def _ways(counts: Counts) -> list[Part]:
+    """Divide the documents."""
+    held = counts.predictions - counts.auto_sent
+    return [
+        Part("Sent automatically", "sent", counts.auto_sent, "left without a person"),
+        Part("To a person", "waiting", held, "left, or will leave, as somebody decides"),
+    ]
+
+
+def _tasks(counts: Counts) -> list[Part]:
+    """Divide the review tasks: a document has several where it is checked or disputed."""
+    parts = [
+        Part("Waiting", "waiting", counts.waiting, "in the queue for a reviewer"),
+        Part("Being reviewed", "leased", counts.leased, "on a reviewer's desk right now"),
+        Part("Reviewed", "completed", counts.completed, "settled by a person"),
+    ]
+    if counts.skipped:
+        parts.append(Part("Passed on", "skipped", counts.skipped, "skipped twice, wait for a lead"))
+    return parts
+
+
+def _rule(policy: RoutingPolicy) -> str:
+    """Say in a sentence how documents are routed now."""
+    if not policy.auto_send:
+        return "Automatic sending is switched off: every document waits for a person."
+    if policy.threshold is None:
+        return "No threshold is in force yet: every document waits for a person."
+    if policy.trip_id is not None:
+        return "The breaker has tripped: every document waits for a person."
+    origin = (
+        "set by hand, not certified"
+        if policy.threshold_mode is ThresholdMode.FIXED
+        else "certified by audits"
+    )
+    return f"A label set is sent when its confidence is at least {policy.threshold:g} ({origin})."

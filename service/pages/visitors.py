@@ -1,0 +1,133 @@
+"""Who is at the browser: the door of every page, and the pages at the door.
+
+A router of pages is made with ``APIRouter(route_class=Page)`` and takes its visitor from a
+`Visitors`::
+
+    def desk(verbs: Verbs, visitors: Visitors) -> APIRouter:
+        router = APIRouter(route_class=Page)
+
+        @router.get("/desk")
+        def show(visit: Annotated[Visit, Depends(visitors.who_may(Permission.REVIEW))]) -> Response:
+            task = verbs.claim_review(visit.caller)
+            return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
+
+        @router.post("/desk/skip")
+        def skip(visit: Annotated[Visit, Depends(visitors.who_sends(Permission.REVIEW))]) -> …:
+            …
+
+`Visitors.who_may` is for what only reads: without a session a browser is taken to ``/login?next=…``
+and back afterwards. `Visitors.who_sends` is for what changes something: it refuses, besides, a
+request that no page of ours sent, so a form carries ``<input type="hidden" name="csrf" value="{{
+csrf }}">`` and a script sends the header ``X-CSRF-Token`` with the value that the page has in
+``<meta name="csrf-token">``. The calls under ``/v1`` take the same cookie and header.
+Refusals become pages, or problems for scripts; `Page` sees to that.
+"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Form, Header, Request
+
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.errors import Unauthenticated
+from setwise.service.sign_in.sessions import SAFE_METHODS, SessionCookies, Visit
+
+LOGIN = "/login"
+
+
+class SignInFirst(Exception):
+    """A person asks for a page without being signed in.
+
+    Parameters
+    ----------
+    back : str
+        The address that they asked for.
+    """
+
+    def __init__(self, back: str) -> None:
+        super().__init__(back)
+        self.back = back
+
+
+class Visitors:
+    """Hands the visitor of a page to its route, or turns them away.
+
+    Parameters
+    ----------
+    cookies : SessionCookies
+        Knows who is signed in.
+    """
+
+    def __init__(self, cookies: SessionCookies) -> None:
+        self.cookies = cookies
+
+    def who_may(self, *needed: Permission) -> Callable[[Request], Visit]:
+        """Return a dependency: a visitor with every permission in ``needed``.
+
+        It raises `SignInFirst` or `setwise.service.domain.errors.Forbidden`.
+        """
+
+        def visitor(request: Request) -> Visit:
+            return self._let_in(request, needed)
+
+        return visitor
+
+    def who_sends(self, *needed: Permission) -> Callable[..., Visit]:
+        """Return a dependency as `who_may` does, for requests that change something.
+
+        It raises `setwise.service.domain.errors.ForgedRequest` besides.
+        """
+
+        def visitor(
+            request: Request,
+            csrf: Annotated[str, Form()] = "",
+            x_csrf_token: Annotated[str, Header()] = "",
+        ) -> Visit:
+            visit = self._let_in(request, needed)
+            self.cookies.check(request, visit, x_csrf_token or csrf)
+            return visit
+
+        return visitor
+
+    def whose_script_sends(self, *needed: Permission) -> Callable[..., Visit]:
+        """Return a dependency as `who_sends` does, for JSON: the token is in the header alone."""
+
+        def visitor(request: Request, x_csrf_token: Annotated[str, Header()] = "") -> Visit:
+            visit = self._let_in(request, needed)
+            self.cookies.check(request, visit, x_csrf_token)
+            return visit
+
+        return visitor
+
+    def _let_in(self, request: Request, needed: tuple[Permission, ...]) -> Visit:
+        try:
+            visit = self.cookies.visit(request)
+        except Unauthenticated as error:
+            raise SignInFirst(_asked_for(request)) from error
+        request.state.visit = visit
+        for permission in needed:
+            visit.caller.require(permission)
+        return visit
+
+
+def visitor_of(request: Request) -> Visit | None:
+    """Return who was let in, even where they were refused something; None for nobody."""
+    visit: Visit | None = getattr(request.state, "visit", None)
+    return visit
+
+
+def _asked_for(request: Request) -> str:
+    if request.method not in SAFE_METHODS:
+        return "/"  # what was sent cannot be sent again by going there
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{request.url.path}{query}"
+
+
+def local(address: str) -> str:
+    r"""Return an address on this site to go to; whatever leads elsewhere becomes the start page.
+
+    >>> [local(a) for a in ("/desk?x=1", "//evil.example", "/\\evil.example", "https://e.example")]
+    ['/desk?x=1', '/', '/', '/']
+    """
+    inside = address.startswith("/") and not address.startswith(("//", "/\\"))
+    return address if inside and address.isprintable() else "/"

@@ -1,0 +1,303 @@
+"""Keeps model artifacts under the digest of their content, in a folder or an object store."""
+
+# ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost take seconds to import, and most commands
+# that put the service together load no model
+
+import lzma
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from setwise.service.domain.errors import (
+    CalibrationDamaged,
+    FieldFault,
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+)
+from setwise.service.domain.models import ModelVersion
+
+if TYPE_CHECKING:
+    from setwise.models.calibration.calibration_rows import CalibrationRows
+    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.recalibrations import KeptRecalibration
+
+MANIFEST = "manifest.json"
+"""Uploaded last: an artifact without it is not one, so half an upload is never mistaken."""
+
+
+Check = Callable[[Path], object]
+"""Reads a folder; raises for what is not sound."""
+
+CALIBRATORS = "calibrators"
+"""Folder of calibrators that were learnt from reviews, beside the models' own folders."""
+
+MOST_FILES = 1_000
+LARGEST_ARTIFACT = 20_000_000_000
+"""Bytes that a ZIP file may unfold to."""
+
+
+class FolderOrObjectStore:
+    """An `ArtifactStore` on any file system that fsspec knows.
+
+    Parameters
+    ----------
+    url : str
+        Folder, or fsspec address such as ``s3://bucket/models``.
+    cache : Path
+        Folder for local copies of what a remote store keeps.
+    new_id, now : callable
+        Where ids and times come from.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        cache: Path,
+        new_id: Callable[[], str],
+        now: Callable[[], datetime],
+    ) -> None:
+        # Any: fsspec ships no types.
+        self._files: Any
+        self._files, self._root = url_to_fs(url)
+        self._local = Path(self._root) if isinstance(self._files, LocalFileSystem) else cache
+        self._remote = not isinstance(self._files, LocalFileSystem)
+        self._new_id = new_id
+        self._now = now
+
+    def add(self, source: str) -> ModelVersion:
+        """Verify the artifact folder ``source``, keep a copy and describe it.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is not a sound artifact.
+        """
+        _verified(source)  # before anything is copied: the wrong folder may be a large one
+        incoming = self._local / f".incoming-{self._new_id()}"
+        self._local.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copytree(source, incoming)
+            predictor = _verified(incoming)  # what is kept is what was checked
+            location = f"{predictor.version}-{predictor.calibrator_version}"
+            if self._remote:
+                self._upload(incoming, location)
+            self._keep(incoming, location, _verified)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+        return ModelVersion(
+            id=self._new_id(),
+            version=predictor.version,
+            location=location,
+            summary=_summary(predictor),
+            active=False,
+            created_at=self._now(),
+        )
+
+    def add_archive(self, archive: BinaryIO) -> ModelVersion:
+        """Unpack an artifact folder from a ZIP file, and add it as `add` does.
+
+        Raises
+        ------
+        InvalidRequest
+            If it is no ZIP file, is larger than the store takes, or holds no sound artifact.
+        """
+        folder = self._local / f".unpacked-{self._new_id()}"
+        try:
+            _unpack(archive, folder)
+            manifests = sorted(folder.rglob(MANIFEST), key=lambda path: len(path.parts))
+            return self.add(str(manifests[0].parent if manifests else folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def load(self, location: str) -> "SetPredictor":
+        """Return the model at ``location``, fetched first if the store is remote.
+
+        Raises
+        ------
+        ModelUnavailable
+            If it is not there or not intact.
+        """
+        folder = self._local / location
+        try:
+            if self._remote and not _is_sound(folder, _verified):
+                self._download(location, _verified)
+            return _verified(folder)
+        except (InvalidRequest, OSError) as error:
+            raise ModelUnavailable(f"The model {location} cannot be loaded: {error}") from error
+
+    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+        """Keep a calibrator under the digest of its content; returns its location."""
+        from setwise.models.storage.recalibrations import load_recalibration, save_recalibration
+
+        location = f"{CALIBRATORS}/{kept.model_version}-{kept.version}"
+        incoming = self._local / f".incoming-{self._new_id()}"
+        self._local.mkdir(parents=True, exist_ok=True)
+        try:
+            save_recalibration(kept, incoming)
+            if self._remote:
+                self._upload(incoming, location)
+            self._keep(incoming, location, load_recalibration)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+        return location
+
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return the calibrator at ``location``, fetched first if the store is remote.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If it is not there or not intact.
+        """
+        from setwise.models.storage.recalibrations import load_recalibration
+        from setwise.models.storage.sealed_folder import ArtifactError
+
+        folder = self._local / location
+        try:
+            if self._remote and not _is_sound(folder, load_recalibration):
+                self._download(location, load_recalibration)
+            return load_recalibration(folder)
+        except (ArtifactError, OSError) as error:
+            raise CalibrationDamaged(
+                f"The calibrator {location} cannot be loaded: {error}"
+            ) from error
+
+    def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
+        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+
+        Raises
+        ------
+        ModelDamaged
+            If the artifact is not there or not intact.
+        """
+        from setwise.models.storage.artifacts import read_calibration_rows
+        from setwise.models.storage.sealed_folder import ArtifactError
+
+        folder = self._local / model.location
+        try:
+            if self._remote and not _is_sound(folder, read_calibration_rows):
+                self._download(model.location, _verified)
+            return read_calibration_rows(folder)
+        except (ArtifactError, InvalidRequest, OSError) as error:
+            raise ModelDamaged(f"The model {model.location} cannot be read: {error}") from error
+
+    def _keep(self, incoming: Path, location: str, check: Check) -> None:
+        target = self._local / location
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            incoming.rename(target)
+        except OSError:
+            # Rename refuses a folder that has content. The same digest has the same content,
+            # unless somebody damaged it: then the sound copy takes its place.
+            if not target.is_dir():
+                raise
+            if not _is_sound(target, check):
+                damaged = self._local / f".incoming-{self._new_id()}"
+                target.rename(damaged)
+                incoming.rename(target)
+                shutil.rmtree(damaged, ignore_errors=True)
+
+    def _upload(self, folder: Path, location: str) -> None:
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        files.sort(key=lambda path: path.name == MANIFEST)
+        for path in files:
+            target = f"{self._root}/{location}/{path.relative_to(folder).as_posix()}"
+            self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+            self._files.put_file(str(path), target)
+
+    def _download(self, location: str, check: Check) -> None:
+        incoming = self._local / f".incoming-{self._new_id()}"
+        incoming.mkdir(parents=True)
+        try:
+            for address in self._files.find(f"{self._root}/{location}"):
+                relative = address.rsplit(f"/{location}/", 1)[1]
+                target = incoming / relative
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._files.get_file(address, str(target))
+            check(incoming)  # half of an artifact must not stay in the cache
+            self._keep(incoming, location, check)
+        finally:
+            shutil.rmtree(incoming, ignore_errors=True)
+
+
+_UNREADABLE = (
+    zipfile.BadZipFile,  # damaged, and noticed
+    ValueError,  # its directory points before its beginning
+    RuntimeError,  # encrypted; or packed by a method that Python lacks (NotImplementedError)
+    EOFError,  # cut short
+    zlib.error,  # damaged inside what DEFLATE packed
+    lzma.LZMAError,  # inside what LZMA packed; bzip2 raises an OSError without a number
+    FileExistsError,  # one name is a file's and a folder's
+    NotADirectoryError,
+    IsADirectoryError,
+)
+"""What unpacking raises for a bad archive."""
+
+
+def _unpack(archive: BinaryIO, folder: Path) -> None:
+    """Unpack plain files, and nothing that leads out of ``folder`` or fills the disk."""
+    folder.mkdir(parents=True)
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = [member for member in packed.infolist() if not member.is_dir()]
+            size = sum(member.file_size for member in members)
+            if len(members) > MOST_FILES or size > LARGEST_ARTIFACT:
+                raise _not_an_artifact(f"{len(members)} files of {size} bytes are too much")
+            for member in members:
+                target = (folder / member.filename).resolve()
+                if not target.is_relative_to(folder.resolve()):
+                    raise _not_an_artifact(f"{member.filename!r} leads out of it")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                # Links are written as the plain files that they are in the archive.
+                with packed.open(member) as source, target.open("wb") as file:
+                    shutil.copyfileobj(source, file)
+    except _UNREADABLE as error:
+        raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
+    except OSError as error:
+        if error.errno is not None:  # the disk's fault, not the file's
+            raise
+        raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
+
+
+def _not_an_artifact(why: str) -> InvalidRequest:
+    return InvalidRequest(f"This is not an artifact in a ZIP file: {why}.", [FieldFault("", why)])
+
+
+def _verified(folder: str | Path) -> "SetPredictor":
+    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.sealed_folder import ArtifactError
+
+    try:
+        return SetPredictor.load(folder)
+    except (ArtifactError, OSError) as error:
+        raise InvalidRequest(
+            f"This is not a sound artifact: {error}", [FieldFault("/source", str(error))]
+        ) from error
+
+
+def _is_sound(folder: Path, check: Check) -> bool:
+    try:
+        check(folder)
+    except (InvalidRequest, ValueError, OSError):
+        return False
+    return True
+
+
+def _summary(predictor: "SetPredictor") -> Mapping[str, object]:
+    made = ("method", "training", "metrics")
+    return {
+        "kind": predictor.kind,
+        "n_labels": len(predictor.label_names),
+        "n_features": len(predictor.feature_names),
+        "calibrator_version": predictor.calibrator_version,
+        **{key: predictor.manifest[key] for key in made if key in predictor.manifest},
+    }

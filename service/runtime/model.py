@@ -1,0 +1,401 @@
+"""The model that serves in this process, and how it gives way to another."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import structlog
+
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.errors import (
+    CalibrationDamaged,
+    FieldFault,
+    InvalidRequest,
+    ModelDamaged,
+    ModelUnavailable,
+    ServiceError,
+)
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
+from setwise.service.domain.recalibration import Calibration
+from setwise.service.domain.text import escaped
+from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import Begin, UnitOfWork
+
+if TYPE_CHECKING:
+    from setwise.models.predictor import SetPredictions, SetPredictor
+    from setwise.models.storage.recalibrations import KeptRecalibration
+
+RETRY_AFTER_S = 30.0
+"""How long a model that failed to load is left alone."""
+
+log = structlog.get_logger(__name__)
+
+
+class LoadedPredictor:
+    """A fitted model as the use cases see it."""
+
+    def __init__(
+        self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
+    ) -> None:
+        from setwise.service.runtime.answers import Answers  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        self._predictor = predictor
+        self._calibrator = calibrator
+        self._answers = Answers(predictor.label_names)
+
+    def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
+        """Return the same model behind another calibrator; None is its own.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If the calibrator was learnt for another model.
+        """
+        if calibrator is not None and (calibrator.model_version, calibrator.own_version) != (
+            self._predictor.version,
+            self._predictor.calibrator_version,
+        ):
+            raise CalibrationDamaged(
+                f"The calibrator {calibrator.version} was learnt for model "
+                f"{calibrator.model_version}, not for {self._predictor.version}."
+            )
+        return LoadedPredictor(self._predictor, calibrator)
+
+    @property
+    def own_calibrator_version(self) -> str:
+        """The digest of the calibrator that the model was trained with."""
+        return self._predictor.calibrator_version
+
+    @property
+    def calibrator_version(self) -> str:
+        """The digest of the calibrator that predictions carry."""
+        own = self._predictor.calibrator_version
+        return own if self._calibrator is None else self._calibrator.version
+
+    @property
+    def version(self) -> str:
+        """The digest that predictions carry."""
+        return self._predictor.version
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label that the model can predict."""
+        return self._predictor.label_names
+
+    def score(self, documents: Sequence[Document]) -> Rows[ScoredSet]:
+        """Score documents together.
+
+        Raises
+        ------
+        InvalidRequest
+            If a document is text and the model one of vectors, or the other way round, or if it
+            names features that the model does not know.
+        """
+        predictions = (
+            self._score_texts(documents)
+            if self._predictor.kind == "text"
+            else self._score_features(documents)
+        )
+        own = confidences = predictions.confidence
+        if self._calibrator is not None:
+            confidences = self._calibrator.recalibration.correct(predictions.candidates, own)
+        return self._answers(
+            predictions,
+            confidences,
+            model_version=self.version,
+            calibrator_version=self.calibrator_version,
+        )
+
+    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
+        """Tell of each label set whether a training document has it; True if that is unknown."""
+        from setwise.models.evaluation.explanation import seen_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        return seen_sets(self._predictor, sets)
+
+    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
+        """Return what the document's terms add to each label, weightiest first.
+
+        Raises
+        ------
+        InvalidRequest
+            If the document cannot be scored or a label is none of the model's.
+        """
+        from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
+
+        known = set(self.labels)
+        faults = [
+            FieldFault(f"/labels/{place}", f"{label!r} is not a label of the model")
+            for place, label in enumerate(labels)
+            if label not in known
+        ]
+        if faults:
+            raise InvalidRequest("Nothing can be said of these labels.", faults)
+        content = document.text if document.text is not None else document.features
+        try:
+            row = document_row(self._predictor, content or {})
+        except ValueError as error:
+            raise InvalidRequest(f"The document cannot be explained: {error}.") from error
+        return [
+            tuple(TermWeight(term.name, term.weight) for term in terms)
+            for terms in weigh_terms(self._predictor, row, labels)
+        ]
+
+    def warm_up(self) -> None:
+        """Predict once, so that the first client does not wait for code to be compiled."""
+        first = self._predictor.feature_names[0]
+        document = (
+            Document(text=f"{first} \u00b7")  # not ASCII: such texts take one step more
+            if self._predictor.kind == "text"
+            else Document(features={first: 1.0})
+        )
+        self.score([document])
+
+    def _score_texts(self, documents: Sequence[Document]) -> "SetPredictions":
+        texts = [document.text for document in documents if document.text is not None]
+        if len(texts) < len(documents):
+            detail = "The active model reads text: send text, not features."
+            raise InvalidRequest(detail, [FieldFault("/document/features", detail)])
+        return self._predictor.predict_texts(texts)
+
+    def _score_features(self, documents: Sequence[Document]) -> "SetPredictions":
+        from setwise.models.predictor import UnknownFeatures  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
+        rows = []
+        for document in documents:
+            if document.features is None:
+                detail = "The active model reads vectors: send features, not text."
+                raise InvalidRequest(detail, [FieldFault("/document/text", detail)])
+            rows.append(document.features)
+        try:
+            return self._predictor.predict_features(rows)
+        except UnknownFeatures as error:
+            detail = "is not a feature of the active model"
+            raise InvalidRequest(
+                f"The document has {error}.",
+                [FieldFault(f"/document/features/{escaped(name)}", detail) for name in error.names],
+            ) from error
+
+
+_Id = tuple[str, str | None]
+"""The ids of a model and of the calibrator before it; None is the model's own."""
+
+
+class Loads(Protocol):
+    """Where loaded models come from."""
+
+    def load(self, location: str) -> "SetPredictor":
+        """Return the model; raises `ModelUnavailable`."""
+
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return the calibrator; raises `CalibrationDamaged`."""
+
+
+class _Wanted(NamedTuple):
+    """A model behind one of its calibrators; None is its own."""
+
+    model: ModelVersion
+    calibration: Calibration | None
+
+    @property
+    def id(self) -> _Id:
+        return self.model.id, self.calibration.id if self.calibration else None
+
+
+class ModelRegistry:
+    """Serves one model and follows the database when another is activated.
+
+    A thread looks at the database every ``poll_s`` seconds. It loads and warms up the new model
+    beside the old one, then swaps them in one assignment: requests under way keep the model that
+    they started with. A model that fails to load leaves the old one serving. All that holds for the
+    calibrator of a model as well, for which the model need not be loaded again.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        store: Loads,
+        *,
+        poll_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._begin = begin
+        self._store = store
+        self._poll_s = poll_s
+        self._clock = clock
+        self._serving: tuple[_Id, LoadedPredictor] | None = None
+        self._shadow: tuple[_Id, LoadedPredictor] | None = None
+        self._ready: tuple[_Id, LoadedPredictor] | None = None
+        self._turn = threading.Lock()
+        self._failed: tuple[_Id, float] | None = None
+        self._database_silent = False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def active(self) -> Predictor:
+        """Return the model that serves; raises `ModelUnavailable` when there is none."""
+        serving = self._serving
+        if serving is None:
+            raise ModelUnavailable(
+                "No model is active; add one: setwise model add ARTIFACT --activate."
+            )
+        return serving[1]
+
+    def shadow(self) -> tuple[str, Predictor] | None:
+        """Return the model that scores beside the serving one, and its id; None without one."""
+        shadow = self._shadow
+        return None if shadow is None else (shadow[0][0], shadow[1])
+
+    def load(self, model: ModelVersion) -> Predictor:
+        """Load a model and let it predict once; should it serve next, it need not load again.
+
+        Raises
+        ------
+        ModelDamaged
+            If it cannot be loaded or fails to predict.
+        """
+        with self._begin(read_only=True) as transaction:
+            wanted = _Wanted(model, transaction.calibrations.active(model.id))
+        try:
+            predictor = self._read(wanted, LoadedPredictor(self._store.load(model.location)))
+        except ServiceError as error:
+            raise ModelDamaged(error.detail) from error
+        except Exception as error:
+            log.exception("model.failed", model_id=model.id, version=model.version)
+            raise ModelDamaged(
+                f"Model {model.id} failed to predict: {type(error).__name__}."
+            ) from error
+        self._ready = wanted.id, predictor
+        return predictor
+
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        """Let a model predict once behind a calibrator; should it serve next, it is loaded already.
+
+        Raises
+        ------
+        CalibrationDamaged
+            If the calibrator cannot be loaded, or the model fails to predict behind it.
+        """
+        wanted = _Wanted(model, calibration)
+        try:
+            self._ready = wanted.id, self._loaded(wanted)
+        except CalibrationDamaged:
+            raise
+        except Exception as error:
+            log.exception("calibrator.failed", calibration_id=calibration.id)
+            raise CalibrationDamaged(
+                f"Calibrator {calibration.id} failed to predict: {type(error).__name__}."
+            ) from error
+
+    def follow(self) -> None:
+        """Look once which models should serve and shadow, and let them.
+
+        Faults are logged, not raised.
+        """
+        with self._turn:  # the watcher and those who activate models
+            self._follow()
+
+    def _follow(self) -> None:
+        try:
+            with self._begin(read_only=True) as transaction:
+                wanted = self._wanted(transaction, transaction.models.active())
+                shadow = transaction.comparisons.shadow()
+                candidate = self._wanted(
+                    transaction, transaction.models.get(shadow.model_id) if shadow else None
+                )
+        except ServiceError as error:
+            if not self._database_silent:
+                log.warning("model.unknown", reason=error.detail)
+            self._database_silent = True
+            return
+        self._database_silent = False
+        if wanted is not None and not self._is_settled(wanted):
+            self._serve(wanted)
+        self._follow_shadow(candidate)
+
+    @staticmethod
+    def _wanted(transaction: UnitOfWork, model: ModelVersion | None) -> _Wanted | None:
+        if model is None:
+            return None
+        return _Wanted(model, transaction.calibrations.active(model.id))
+
+    def _follow_shadow(self, wanted: _Wanted | None) -> None:
+        present = self._shadow[0] if self._shadow else None
+        if wanted is None or wanted.model.active:
+            self._shadow = None
+        elif present != wanted.id and not self._is_settled(wanted):
+            try:
+                self._shadow = wanted.id, self._loaded(wanted)
+            except Exception as error:
+                self._shadow = None
+                self._failed = wanted.id, self._clock() + RETRY_AFTER_S
+                log.exception("shadow.failed", model_id=wanted.model.id, reason=str(error))
+
+    def _loaded(self, wanted: _Wanted) -> LoadedPredictor:
+        loaded = [kept for kept in (self._ready, self._shadow, self._serving) if kept is not None]
+        for known, predictor in loaded:
+            if known == wanted.id:
+                return predictor
+        for (model_id, _), predictor in loaded:
+            if model_id == wanted.model.id:
+                return self._read(wanted, predictor)
+        return self._read(wanted, LoadedPredictor(self._store.load(wanted.model.location)))
+
+    def _read(self, wanted: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
+        """Return a loaded model behind the calibrator that is wanted, ready to predict."""
+        calibration = wanted.calibration
+        found = predictor.calibrated(
+            self._store.load_calibrator(calibration.location) if calibration else None
+        )
+        found.warm_up()
+        return found
+
+    def _serve(self, wanted: _Wanted) -> None:
+        try:
+            started = self._clock()
+            predictor = self._loaded(wanted)
+        except Exception as error:
+            self._failed = wanted.id, self._clock() + RETRY_AFTER_S
+            log.exception(
+                "model.failed",
+                model_id=wanted.model.id,
+                version=wanted.model.version,
+                calibration_id=wanted.id[1],
+                reason=str(error),
+                still_serving=self._serving[1].version if self._serving else None,
+            )
+            return
+        self._serving, self._failed, self._ready = (wanted.id, predictor), None, None
+        log.info(
+            "model.serving",
+            model_id=wanted.model.id,
+            version=wanted.model.version,
+            calibrator_version=predictor.calibrator_version,
+            seconds=round(self._clock() - started, 3),
+        )
+
+    def _is_settled(self, wanted: _Wanted) -> bool:
+        if self._serving is not None and self._serving[0] == wanted.id:
+            return True
+        return (
+            self._failed is not None
+            and self._failed[0] == wanted.id
+            and self._clock() < self._failed[1]
+        )
+
+    def start(self) -> None:
+        """Follow the database from now on; the present model is loaded before this returns."""
+        self.follow()
+        self._thread = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop following; the model goes on serving."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._poll_s):
+            self.follow()

@@ -1,0 +1,94 @@
+"""Which use case each kind of job runs."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.certification import Certification
+from setwise.service.domain.jobs import Job
+from setwise.service.runtime.worker import Report, Task
+from setwise.service.services.certification import CERTIFICATION
+from setwise.service.services.export import EXPORT
+from setwise.service.services.models import COMPARE
+from setwise.service.services.recalibration import CALIBRATION, Options
+from setwise.service.services.score import SCORING
+from setwise.service.services.verbs import Verbs
+
+EXPIRE_LEASES_EVERY = timedelta(seconds=30)
+"""A claim takes over expired leases by itself; this makes the queue's counts right as well."""
+
+SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
+"""The next decision of the same person settles the one before; this settles the last one."""
+
+CERTIFY_EVERY = timedelta(hours=1)
+"""How often the schedule looks whether the audits may prove a threshold by now."""
+
+WATCH_AUDITS_EVERY = timedelta(minutes=1)
+"""Each finished audit is looked at when it ends; this finds what is sent and never audited."""
+
+SWEEP_FILES_EVERY = timedelta(hours=1)
+PURGE_EVERY = timedelta(hours=1)
+
+
+def tasks(verbs: Verbs) -> dict[str, Task]:
+    """Return what the worker does for each kind of job."""
+
+    def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
+        return {"expired": verbs.expire_leases()}
+
+    def settle_decisions(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"settled": verbs.settle_decisions()}
+
+    def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"swept": verbs.sweep_files()}
+
+    def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        return {"purged": verbs.purge_texts()}
+
+    def certify(job: Job, report: Report) -> Mapping[str, object]:
+        report(0.1, "weighing the audits")
+        return _outcome(verbs.certify(str(job.payload.get("requested_by", SYSTEM.id))))
+
+    def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        made = verbs.certify.if_due()
+        return {} if made is None else _outcome(made)
+
+    def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
+        trip = verbs.watch_audits()
+        return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
+
+    def recalibrate(job: Job, report: Report) -> Mapping[str, object]:
+        made, why = verbs.recalibrate(
+            Options.from_json(job.payload),
+            report,
+            requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
+        )
+        return {
+            "calibration_id": made.id,
+            "calibrator_version": made.version,
+            "active": made.active,
+            "reason": why,
+        }
+
+    return {
+        "watch_audits": Task(watch_audits, every=WATCH_AUDITS_EVERY),
+        "purge_texts": Task(purge_texts, every=PURGE_EVERY),
+        "expire_leases": Task(expire_leases, every=EXPIRE_LEASES_EVERY),
+        "settle_decisions": Task(settle_decisions, every=SETTLE_DECISIONS_EVERY),
+        "sweep_files": Task(sweep_files, every=SWEEP_FILES_EVERY),
+        CERTIFICATION: Task(certify, long=True),
+        "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
+        CALIBRATION: Task(recalibrate, long=True),
+        SCORING: Task(verbs.score_file, long=True),
+        EXPORT: Task(verbs.run_export, long=True),
+        COMPARE: Task(verbs.compare_recent, long=True),
+    }
+
+
+def _outcome(made: Certification) -> Mapping[str, object]:
+    return {
+        "certification_id": made.id,
+        "threshold": made.threshold,
+        "reason": made.reason,
+        "further_audits": made.further_audits,
+    }

@@ -1,0 +1,95 @@
+"""Lets a candidate score live traffic beside the model that serves, and never in its way."""
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import structlog
+
+from setwise.service.domain.errors import ServiceError
+from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.services.model_ports import Predictor
+
+MOST_WAITING = 1_000
+"""Documents in memory; what comes while so many wait is not compared."""
+
+TOGETHER = 64
+
+log = structlog.get_logger(__name__)
+
+Candidate = tuple[str, Predictor]
+"""The id of a model, and the model."""
+
+
+class ShadowScorer:
+    """Takes predictions that are committed, and compares them when there is time.
+
+    Parameters
+    ----------
+    candidate : callable
+        Gives the model that shadows the serving one now, or None.
+    record : callable
+        Stores what the candidate said.
+    """
+
+    def __init__(
+        self,
+        candidate: Callable[[], Candidate | None],
+        record: Callable[[str, Sequence[Prediction], Sequence[ScoredSet]], None],
+    ) -> None:
+        self._candidate = candidate
+        self._record = record
+        self._waiting: queue.Queue[Prediction] = queue.Queue(MOST_WAITING)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.dropped = 0
+
+    def offer(self, predictions: Sequence[Prediction]) -> None:
+        """Note predictions; returns at once, whatever happens to them."""
+        if self._thread is None or self._candidate() is None:
+            return
+        for prediction in predictions:
+            try:
+                self._waiting.put_nowait(prediction)
+            except queue.Full:
+                self.dropped += 1
+
+    def start(self) -> None:
+        """Compare in a thread of this process."""
+        self._thread = threading.Thread(target=self._run, name="shadow", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Compare no more; what waits is forgotten."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            batch = self._next()
+            candidate = self._candidate()
+            if not batch or candidate is None:
+                continue
+            try:
+                self._compare(candidate, batch)
+            except ServiceError as error:
+                log.warning("shadow.failed", model_id=candidate[0], reason=error.detail)
+            except Exception:
+                log.exception("shadow.failed", model_id=candidate[0])
+
+    def _next(self) -> list[Prediction]:
+        batch: list[Prediction] = []
+        with suppress(queue.Empty):
+            batch.append(self._waiting.get(timeout=0.2))
+            while len(batch) < TOGETHER:
+                batch.append(self._waiting.get_nowait())
+        return batch
+
+    def _compare(self, candidate: Candidate, batch: Sequence[Prediction]) -> None:
+        model_id, predictor = candidate
+        others = [one for one in batch if one.scored.model_version != predictor.version]
+        if others:
+            scores = predictor.score([one.document for one in others])
+            self._record(model_id, others, scores)

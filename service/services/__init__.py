@@ -1,0 +1,1 @@
+"""What callers may do: authorise, transact, audit."""

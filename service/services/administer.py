@@ -1,0 +1,387 @@
+"""Policy, models and keys: what administrators change."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import BinaryIO
+
+from setwise.service.domain.callers import (
+    PREFIX_LENGTH,
+    ApiKey,
+    Caller,
+    Permission,
+    Role,
+    scope_faults,
+    secret_for,
+)
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.errors import (
+    FieldFault,
+    InvalidRequest,
+    KeyExpired,
+    KeyNotFound,
+    ModelNotFound,
+    StaleVersion,
+    Unauthenticated,
+)
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.text import text_faults
+from setwise.service.services.accounts import refuse_last_admin
+from setwise.service.services.model_ports import ArtifactStore, ModelLoader
+from setwise.service.services.ports import Begin, Clock, UnitOfWork
+from setwise.service.services.recording import Recorded
+
+LONGEST_KEY_NAME = 100
+MOST_PER_MINUTE = 1_000_000
+
+Digest = Callable[[str], bytes]
+"""What is stored of a secret; see `setwise.service.domain.callers.KeyDigest`."""
+
+
+@dataclass(frozen=True)
+class GetPolicy:
+    """Read the routing policy in force."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> RoutingPolicy:
+        """Return it."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.policies.current()
+
+
+@dataclass(frozen=True)
+class ChangePolicy(Recorded):
+    """Replace the routing policy; predictions made before keep the version that decided them."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        change: PolicyChange,
+        expected_version: str | None,
+        *,
+        request_id: str | None = None,
+    ) -> RoutingPolicy:
+        """Return the new version, which is in force from now on.
+
+        Parameters
+        ----------
+        expected_version : str or None
+            The version that the caller read; None replaces whichever is in force.
+
+        Raises
+        ------
+        InvalidRequest
+            If the change asks for what cannot be.
+        StaleVersion
+            If another version is in force than the caller expected.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults = list(change.faults())
+        if faults:
+            raise InvalidRequest("The policy cannot take effect like this.", faults)
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            old = transaction.policies.current()
+            if expected_version not in {None, old.version}:
+                raise StaleVersion(
+                    f"Version {old.version} is in force, not {expected_version}; "
+                    "read the policy again and repeat the change."
+                )
+            wanted = change.as_policy(self.new_id(), self.now(), caller.id)
+            # To change what is promised is not to say that sending may go on.
+            wanted = replace(wanted, trip_id=old.trip_id)
+            new = certified(transaction, wanted, transaction.certifications.serving())
+            transaction.policies.add(new, replacing=old.version)
+            self._note(
+                transaction,
+                caller,
+                "policy.changed",
+                new.version,
+                request_id,
+                replaced=old.version,
+                target_accuracy=new.target_accuracy,
+                risk=new.risk,
+                auto_send=new.auto_send,
+                threshold_mode=new.threshold_mode.value,
+                threshold=new.threshold,
+                confidence_floor=new.confidence_floor,
+                audits=asdict(new.audits),
+            )
+            transaction.commit()
+        return new
+
+
+def certified(
+    transaction: UnitOfWork, policy: RoutingPolicy, scorer: Scorer | None
+) -> RoutingPolicy:
+    """Return the policy with the newest certificate that proves what it asks for, if any does.
+
+    ``scorer`` is what makes the confidences now; None before anything was predicted.
+    """
+    if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+        return policy
+    trip = transaction.breakers.newest_trip()
+    for proof in transaction.certifications.proved(scorer):
+        if trip is not None and proof.id < trip.id:
+            break  # what was proved before the breaker tripped counts no more
+        threshold = proof.at_least(policy.confidence_floor)
+        if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
+            return replace(
+                policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
+            )
+    return policy
+
+
+@dataclass(frozen=True)
+class AddModel(Recorded):
+    """Register a verified artifact; it does not serve before it is activated."""
+
+    store: ArtifactStore
+
+    def allow(self, caller: Caller) -> None:
+        """Raise `Forbidden` before an upload is taken in that would be refused."""
+        caller.require(Permission.ADMINISTER)
+
+    def __call__(
+        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Return the registered model.
+
+        Parameters
+        ----------
+        source : str or file
+            An artifact folder, or one packed as a ZIP file.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``source`` is no sound artifact.
+        DuplicateModel
+            If the same content is registered already.
+        """
+        caller.require(Permission.ADMINISTER)
+        if isinstance(source, str):
+            added = self.store.add(source)
+        else:
+            added = self.store.add_archive(source)
+        model = replace(added, active=False)
+        with self.begin() as transaction:
+            transaction.models.add(model)
+            self._note(
+                transaction, caller, "model.added", model.id, request_id, version=model.version
+            )
+            transaction.commit()
+        return model
+
+
+@dataclass(frozen=True)
+class ListModels:
+    """List registered models, newest first."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[ModelVersion]:
+        """Return them; one at most is active."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.models.all()
+
+
+@dataclass(frozen=True)
+class ActivateModel(Recorded):
+    """Let a registered model serve in place of the present one."""
+
+    loader: ModelLoader
+
+    def __call__(
+        self, caller: Caller, model_id: str, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Return the model, active and serving in this process; others follow within seconds.
+
+        Raises
+        ------
+        ModelNotFound
+            If there is no such model.
+        ModelDamaged
+            If it cannot be loaded here; nothing has changed then.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            model = transaction.models.get(model_id)
+        if model is None:
+            raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+        self.loader.load(model)
+        activated = self._activate(caller, model_id, request_id)
+        self.loader.follow()
+        return activated
+
+    def _activate(self, caller: Caller, model_id: str, request_id: str | None) -> ModelVersion:
+        with self.begin() as transaction:
+            model = transaction.models.get(model_id)
+            if model is None:
+                raise ModelNotFound(f"No registered model has the id {model_id!r}.")
+            if model.active:
+                return model
+            before = transaction.models.active()
+            transaction.models.activate(model.id, self.now(), self.new_id())
+            self._note(
+                transaction,
+                caller,
+                "model.activated",
+                model.id,
+                request_id,
+                version=model.version,
+                replaced=before.id if before else None,
+            )
+            transaction.commit()
+        return replace(model, active=True)
+
+
+@dataclass(frozen=True)
+class CreateKey(Recorded):
+    """Make an API key; its secret is shown once and cannot be found again.
+
+    Attributes
+    ----------
+    digest : callable
+        Turns the secret into what is stored.
+    random_part : callable
+        Gives at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``.
+    """
+
+    digest: Digest
+    random_part: Callable[[], str]
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        role: Role,
+        *,
+        scopes: frozenset[Permission] | None = None,
+        expires_at: datetime | None = None,
+        per_minute: int | None = None,
+        request_id: str | None = None,
+    ) -> tuple[ApiKey, str]:
+        """Return the stored key and its secret.
+
+        Parameters
+        ----------
+        scopes : frozenset of Permission or None
+            All that the key may do of what ``role`` may; None for everything.
+        expires_at : datetime or None
+            When it stops working by itself.
+        per_minute : int or None
+            Requests that it may send, 0 for any number; None for as many as is usual.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults: list[FieldFault] = [
+            *text_faults(name, "/name", longest=LONGEST_KEY_NAME),
+            *scope_faults(role, scopes, "/scopes"),
+        ]
+        if expires_at is not None and expires_at <= self.now():
+            faults.append(FieldFault("/expires_at", "is past; take a time to come"))
+        if per_minute is not None and not 0 <= per_minute <= MOST_PER_MINUTE:
+            faults.append(FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}"))
+        if faults:
+            raise InvalidRequest("The key cannot be made like this.", faults)
+        secret = secret_for(role, self.random_part())
+        key = ApiKey(
+            id=self.new_id(),
+            name=name,
+            role=role,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=self.digest(secret),
+            created_at=self.now(),
+            scopes=scopes,
+            expires_at=expires_at,
+            per_minute=per_minute,
+        )
+        with self.begin() as transaction:
+            transaction.keys.add(key)
+            self._note(
+                transaction,
+                caller,
+                "key.created",
+                key.id,
+                request_id,
+                name=name,
+                role=role.value,
+                scopes=None if scopes is None else sorted(scopes),
+                expires_at=None if expires_at is None else expires_at.isoformat(),
+            )
+            transaction.commit()
+        return key, secret
+
+
+@dataclass(frozen=True)
+class ListKeys:
+    """List API keys, newest first, without their secrets."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[ApiKey]:
+        """Return them, the revoked ones included."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.keys.all()
+
+
+@dataclass(frozen=True)
+class RevokeKey(Recorded):
+    """Take an API key out of use, for good."""
+
+    def __call__(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
+        """Return the key as revoked; a key that was revoked before stays as it is.
+
+        Raises
+        ------
+        LastAdmin
+            If no other key could administer the service afterwards.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            keys = {key.id: key for key in transaction.keys.all(for_update=True)}
+            key = keys.get(key_id)
+            if key is None:
+                raise KeyNotFound(f"No key has the id {key_id!r}.")
+            if key.revoked:
+                return key
+            now = self.now()
+            if key.administers():
+                refuse_last_admin(transaction, leaving=key.id)
+            transaction.keys.revoke(key.id, now)
+            self._note(transaction, caller, "key.revoked", key.id, request_id, name=key.name)
+            transaction.commit()
+        return replace(key, revoked_at=now)
+
+
+@dataclass(frozen=True)
+class Authenticate:
+    """Find out who calls."""
+
+    begin: Begin
+    digest: Digest
+    now: Clock
+
+    def __call__(self, secret: str) -> Caller:
+        """Return the holder of ``secret``; raises `Unauthenticated` when it opens nothing.
+
+        The lookup is by keyed hash, so its timing tells nothing of any stored secret.
+        """
+        digest = self.digest(secret)
+        with self.begin(read_only=True) as transaction:
+            key = transaction.keys.by_digest(digest)
+        if key is None:
+            raise Unauthenticated("No key has this secret; ask an administrator for one.")
+        if key.revoked:
+            raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
+        if key.expired(self.now()):
+            raise KeyExpired(
+                f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
+                "for a new one."
+            )
+        return key.calling()

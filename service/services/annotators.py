@@ -1,0 +1,279 @@
+"""Read and change who belongs to which group, and what is taken for a group's mistakes."""
+
+from dataclasses import dataclass
+
+from setwise.models.guarantees.noise import AnnotatorNoise, NoiseFinding
+from setwise.service.domain.annotators import (
+    DEFAULT_GROUP,
+    Annotator,
+    Answers,
+    Group,
+    GroupChange,
+    Rates,
+)
+from setwise.service.domain.callers import PERMISSIONS, Caller, Permission
+from setwise.service.domain.errors import (
+    AnnotatorNotFound,
+    FieldFault,
+    GroupNotFound,
+    InvalidRequest,
+    StaleVersion,
+)
+from setwise.service.services.noise import GroupReport, finding_shown, report_noise, share_shown
+from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.services.recording import Recorded
+
+
+@dataclass(frozen=True)
+class AnnotatorReport:
+    """Somebody who answers, and what is known of their mistakes.
+
+    Attributes
+    ----------
+    name : str or None
+        As others see it; None for an account that is there no more.
+    noise : AnnotatorNoise or None
+        Drawn towards the rates of the group; None without gold labels from their present one.
+    finding : NoiseFinding or None
+        What keeps their answers from being learnt from.
+    """
+
+    annotator: Annotator
+    name: str | None
+    answers: Answers
+    noise: AnnotatorNoise | None
+    finding: NoiseFinding | None
+
+    def shown(self) -> dict[str, object]:
+        """Return what is known of the mistakes as plain numbers, strings and mappings."""
+        return {
+            "alpha": None if self.noise is None else share_shown(self.noise.alpha),
+            "beta": None if self.noise is None else share_shown(self.noise.beta),
+            "findings": [] if self.finding is None else [finding_shown(self.finding)],
+        }
+
+
+@dataclass(frozen=True)
+class ListAnnotators:
+    """List those who may review, and those who have."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[AnnotatorReport]:
+        """Return them by name."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            return _annotators(transaction)
+
+
+@dataclass(frozen=True)
+class GetAnnotator:
+    """Read one annotator."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
+        """Return it; raises `AnnotatorNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            return _found(transaction, annotator_id)
+
+
+@dataclass(frozen=True)
+class PlaceAnnotator(Recorded):
+    """Put somebody into a group; answers given before stay with the group at the time."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        annotator_id: str,
+        group_id: str,
+        expected_version: int | None,
+        *,
+        request_id: str | None = None,
+    ) -> AnnotatorReport:
+        """Return the annotator as placed.
+
+        Parameters
+        ----------
+        expected_version : int or None
+            The version that the caller read; None changes whichever there is.
+
+        Raises
+        ------
+        AnnotatorNotFound
+            If nobody who may review, or has reviewed, has this id.
+        InvalidRequest
+            If there is no such group.
+        StaleVersion
+            If somebody else has moved them since.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            before = _found(transaction, annotator_id).annotator
+            _check_version(before.version, expected_version)
+            if transaction.annotators.group(group_id) is None:
+                fault = FieldFault("/group", f"{group_id!r} is no group; make it first")
+                raise InvalidRequest("The annotator cannot be put there.", [fault])
+            if before.group != group_id or before.version == 0:
+                placed = Annotator(annotator_id, group_id, before.version + 1)
+                transaction.annotators.place(placed)
+                self._note(
+                    transaction,
+                    caller,
+                    "annotator.placed",
+                    annotator_id,
+                    request_id,
+                    group=group_id,
+                    replaced=before.group,
+                )
+                transaction.commit()
+            return _found(transaction, annotator_id)
+
+
+@dataclass(frozen=True)
+class ListGroups:
+    """List the groups of annotators."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller) -> list[GroupReport]:
+        """Return them by id, each with its noise rates."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            return [*report_noise(transaction).groups.values()]
+
+
+@dataclass(frozen=True)
+class GetGroup:
+    """Read one group of annotators."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller, group_id: str) -> GroupReport:
+        """Return it with its noise rates; raises `GroupNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            found = report_noise(transaction).groups.get(group_id)
+        if found is None:
+            raise GroupNotFound(f"No group of annotators has the id {group_id!r}.")
+        return found
+
+
+@dataclass(frozen=True)
+class ChangeGroup(Recorded):
+    """Make a group of annotators, or change its name or where its noise rates come from."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        group_id: str,
+        change: GroupChange,
+        expected_version: int | None,
+        *,
+        request_id: str | None = None,
+    ) -> GroupReport:
+        """Return the group as it is now.
+
+        Parameters
+        ----------
+        expected_version : int or None
+            The version that the caller read; None changes whichever there is.
+
+        Raises
+        ------
+        InvalidRequest
+            If the id, the name or the rates cannot be.
+        StaleVersion
+            If somebody else has changed it since.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults = list(change.faults(group_id))
+        if faults:
+            raise InvalidRequest("The group cannot be stored like this.", faults)
+        with self.begin() as transaction:
+            before = transaction.annotators.group(group_id)
+            version = 0 if before is None else before.version
+            _check_version(version, expected_version)
+            group = Group(
+                id=group_id,
+                name=change.name,
+                fixed=change.fixed,
+                version=version + 1,
+                changed_at=self.now(),
+                changed_by=caller.id,
+            )
+            transaction.annotators.save_group(group)
+            self._note(
+                transaction,
+                caller,
+                "group.changed" if before else "group.created",
+                group_id,
+                request_id,
+                name=group.name,
+                **_shown(group.fixed),
+            )
+            transaction.commit()
+            return report_noise(transaction).groups[group_id]
+
+
+def _shown(fixed: Rates | None) -> dict[str, object]:
+    return {"noise": "estimated"} if fixed is None else {"noise": "fixed", **fixed._asdict()}
+
+
+def _check_version(there: int, expected: int | None) -> None:
+    if expected not in {None, there}:
+        raise StaleVersion(f"It is at version {there}, not {expected}: read it again.")
+
+
+def _annotators(transaction: UnitOfWork) -> list[AnnotatorReport]:
+    store, noise = transaction.annotators, report_noise(transaction)
+    placed, answers, names = store.placed(), store.answers(), _names(transaction)
+    reports = []
+    for who in {*names.reviewing, *answers, *placed}:
+        annotator = placed.get(who, Annotator(who, DEFAULT_GROUP, 0))
+        reports.append(
+            AnnotatorReport(
+                annotator=annotator,
+                name=names.all.get(who),
+                answers=answers.get(who, Answers()),
+                noise=noise.annotators.get((who, annotator.group)),
+                finding=noise.stamps.get(who),
+            )
+        )
+    return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
+
+
+def _found(transaction: UnitOfWork, annotator_id: str) -> AnnotatorReport:
+    for report in _annotators(transaction):
+        if report.annotator.id == annotator_id:
+            return report
+    raise AnnotatorNotFound(f"Nobody who may review, or has reviewed, has the id {annotator_id!r}.")
+
+
+@dataclass(frozen=True)
+class _Names:
+    all: dict[str, str]
+    reviewing: frozenset[str]
+
+
+def _names(transaction: UnitOfWork) -> _Names:
+    """Return the names of all accounts and keys, and which of them may review now."""
+    people, keys = transaction.people.all(), transaction.keys.all()
+    return _Names(
+        {**{one.id: one.name for one in people}, **{one.id: one.name for one in keys}},
+        frozenset(
+            [
+                *(
+                    one.id
+                    for one in people
+                    if not one.disabled and Permission.REVIEW in PERMISSIONS[one.role]
+                ),
+                *(
+                    one.id
+                    for one in keys
+                    if not one.revoked and one.calling().may(Permission.REVIEW)
+                ),
+            ]
+        ),
+    )

@@ -1,0 +1,30 @@
+"""Read the audit trail."""
+
+from dataclasses import dataclass
+
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.paging import Page, check_page
+from setwise.service.services.people_ports import EventFilter
+from setwise.service.services.ports import Begin
+
+
+@dataclass(frozen=True)
+class ListEvents:
+    """List what was done, newest first."""
+
+    begin: Begin
+
+    def __call__(
+        self,
+        caller: Caller,
+        wanted: EventFilter | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[Event]:
+        """Return one page of the events that match ``wanted``."""
+        caller.require(Permission.READ_AUDIT_TRAIL)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.audit_trail.page(wanted, after=after, limit=limit)

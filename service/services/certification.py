@@ -1,0 +1,352 @@
+"""Certify: find the threshold that the audits prove, keep the evidence, put it into force."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from setwise.models.guarantees.certificates import Certificate
+from setwise.models.guarantees.thresholds import MissRate, certify_adjudicated, risk_of_attempt
+from setwise.service.domain.audits import Lottery
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.certification import Certification, Gathered, Scorer, gather
+from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
+from setwise.service.domain.jobs import Job
+from setwise.service.domain.paging import Page, check_page
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.services.recording import Recorded
+from setwise.service.services.work_ports import JobFilter
+
+CERTIFICATION = "certification"
+"""The kind of job; one at a time."""
+
+MOST_CONFIDENCES = 200_000
+"""Predictions that lay out the thresholds: the newest."""
+
+MISS_RISK = 0.1
+"""Share of the risk that bounds how many errors auditors miss."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When certification is tried by itself. Each attempt costs risk, the first one half of it.
+
+    Neither may depend on what auditors said: a test on as many audits as look best is no test.
+
+    Attributes
+    ----------
+    room : float
+        Audits of the first attempt, in multiples of the fewest that could prove anything: many lie
+        below the threshold, and some are wrong.
+    growth : float
+        How many times the audits of an attempt that was refused the next one needs.
+    """
+
+    room: float = 12.0
+    growth: float = 1.5
+
+    def first(self, policy: RoutingPolicy) -> int:
+        """Return the number of audits at which to try first."""
+        fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
+        return math.ceil(self.room * math.ceil(fewest))
+
+    def missing(
+        self, policy: RoutingPolicy, before: Certification | None, n_audits: int
+    ) -> int | None:
+        """Return how many more audits the next attempt needs; None if there will be none.
+
+        Parameters
+        ----------
+        before : Certification or None
+            The last attempt.
+        n_audits : int
+            How many there are.
+        """
+        if before is None:
+            return max(0, self.first(policy) - n_audits)
+        if before.covers(policy.target_accuracy, policy.risk):
+            return None
+        return max(0, math.ceil(self.growth * (before.n_audits or 1)) - n_audits)
+
+
+SCHEDULE = Schedule()
+
+
+@dataclass(frozen=True)
+class RequestCertification(Recorded):
+    """Ask for a certification in the background."""
+
+    def __call__(self, caller: Caller, *, request_id: str | None = None) -> Job:
+        """Return the job: the one that waits or runs already, if there is one."""
+        caller.require(Permission.ADMINISTER)
+        now = self.now()
+        job = Job(
+            id=self.new_id(),
+            kind=CERTIFICATION,
+            key=CERTIFICATION,
+            due_at=now,
+            created_at=now,
+            owner_id=caller.id,
+            payload={"requested_by": caller.id},
+        )
+        with self.begin() as transaction:
+            if not transaction.jobs.enqueue(job):
+                # Its key keeps others of its kind out, so the newest one is the unfinished one.
+                wanted = JobFilter(kind=CERTIFICATION)
+                (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
+                return running
+            self._note(transaction, caller, "job.requested", job.id, request_id, kind=CERTIFICATION)
+            transaction.commit()
+        return job
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is to be proved, on what."""
+
+    policy: RoutingPolicy
+    scorer: Scorer
+    attempt: int
+    gathered: Gathered
+    reread_rate: float
+    set_aside: int
+
+
+@dataclass(frozen=True)
+class Certify(Recorded):
+    """Prove a threshold for the model that serves, from adjudicated audits.
+
+    The audits of all attempts for one model are the same ones and more, so the attempts share the
+    policy's risk: however often it is tried, the probability that a certificate is ever wrong
+    stays below it.
+
+    Attributes
+    ----------
+    lottery : Lottery
+        Tells which audits were to be read again.
+    schedule : Schedule
+        When to try unasked.
+    """
+
+    lottery: Lottery
+    schedule: Schedule = SCHEDULE
+
+    def __call__(self, requested_by: str = SYSTEM.id) -> Certification:
+        """Return the outcome, which is stored; a proved threshold is in force.
+
+        Raises
+        ------
+        ModelUnavailable
+            If nothing has been predicted yet.
+        StaleVersion
+            If somebody changed the policy meanwhile; try again.
+        """
+        with self.begin(read_only=True) as transaction:
+            question = self._question(transaction)
+            predicted = _predicted(transaction, question)
+        return self._kept(question, _answer(question, predicted), requested_by)
+
+    def if_due(self) -> Certification | None:
+        """Certify if the policy awaits a certificate and there is enough new evidence."""
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            if policy.threshold_mode is not ThresholdMode.CERTIFIED:
+                return None
+            try:
+                question = self._question(transaction)
+            except ModelUnavailable:
+                return None
+            before = transaction.certifications.newest(question.scorer)
+            trip = transaction.breakers.newest_trip()
+            if before is not None and trip is not None and before.id < trip.id:
+                before = None  # what it proved is not in force any more
+            n_audits = len(question.gathered.audits)
+            if self.schedule.missing(policy, before, n_audits) != 0:
+                return None
+            predicted = _predicted(transaction, question)
+        return self._kept(question, _answer(question, predicted), SYSTEM.id)
+
+    def outlook(self) -> Mapping[str, object]:
+        """Return what would be found now, as evidence; nothing is stored or put into force.
+
+        Raises
+        ------
+        ModelUnavailable
+            If nothing has been predicted yet.
+        """
+        with self.begin(read_only=True) as transaction:
+            question = self._question(transaction)
+            predicted = _predicted(transaction, question)
+        return _answer(question, predicted)
+
+    def _question(self, transaction: UnitOfWork) -> _Question:
+        policy = transaction.policies.current()
+        scorer = transaction.certifications.serving()
+        if scorer is None:
+            raise ModelUnavailable(
+                "Nothing has been predicted yet, so there is nothing to certify."
+            )
+        every = transaction.certifications.audited(scorer)
+        alarm = transaction.breakers.newest_trip(sets_evidence_aside=True)
+        found = [one for one in every if alarm is None or one.id > alarm.id]
+        versions = {one.policy_version for one in found}
+        drawn_by = [transaction.policies.get(version) for version in sorted(versions)]
+        plans = {one.version: one.audits for one in drawn_by}
+        reread_rate = min(
+            (plan.gold_reread_rate for plan in plans.values()),
+            default=policy.audits.gold_reread_rate,
+        )
+        return _Question(
+            policy=policy,
+            scorer=scorer,
+            attempt=transaction.certifications.attempts(scorer) + 1,
+            gathered=gather(
+                found,
+                {version: plan.certification_rate for version, plan in plans.items()},
+                lottery=self.lottery,
+                reread_rate=reread_rate,
+            ),
+            reread_rate=reread_rate,
+            set_aside=len(every) - len(found),
+        )
+
+    def _kept(
+        self, question: _Question, evidence: Mapping[str, object], requested_by: str
+    ) -> Certification:
+        policy, proved = question.policy, evidence["certified"] is True
+        made = Certification(
+            id=self.new_id(),
+            scorer=question.scorer,
+            policy_version=policy.version,
+            target_accuracy=policy.target_accuracy,
+            risk=policy.risk,
+            attempt=question.attempt,
+            threshold=_number(evidence["threshold"]) if proved else None,
+            reason=None if proved else str(evidence["reason"]),
+            further_audits=None if proved else _count(evidence["further_audits"]),
+            evidence=evidence,
+            requested_by=requested_by,
+            created_at=self.now(),
+        )
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            if transaction.policies.current().version != policy.version:
+                raise StaleVersion(
+                    "The policy changed while its threshold was being certified; certify again."
+                )
+            transaction.certifications.add(made)
+            threshold = made.at_least(policy.confidence_floor)
+            if threshold is not None and policy.threshold_mode is ThresholdMode.CERTIFIED:
+                self._put_into_force(transaction, policy, made, threshold)
+            self._note(
+                transaction,
+                SYSTEM,
+                "policy.certified" if proved else "policy.not_certified",
+                made.id,
+                None,
+                requested_by=requested_by,
+                threshold=made.threshold,
+                reason=made.reason,
+                further_audits=made.further_audits,
+                attempt=made.attempt,
+                model_version=made.scorer.model_version,
+                calibrator_version=made.scorer.calibrator_version,
+            )
+            transaction.commit()
+        return made
+
+    def _put_into_force(
+        self,
+        transaction: UnitOfWork,
+        policy: RoutingPolicy,
+        made: Certification,
+        threshold: float,
+    ) -> None:
+        certified = replace(
+            policy,
+            version=self.new_id(),
+            threshold=threshold,
+            certificate_id=made.id,
+            certified_for=made.scorer,
+            created_at=made.created_at,
+            created_by=SYSTEM.id,
+        )
+        transaction.policies.add(certified, replacing=policy.version)
+
+
+def _predicted(transaction: UnitOfWork, question: _Question) -> list[float]:
+    """Return what was predicted besides the audits: so much that it is read last, if at all."""
+    return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
+
+
+def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
+    """Return the evidence, as `guarantees.certificates` writes it, and where it is from."""
+    policy, gathered = question.policy, question.gathered
+    risk = risk_of_attempt(policy.risk, question.attempt)
+    # What the policy never sends has no part in the proof.
+    floor = policy.confidence_floor or 0.0
+    audits = [audit for audit in gathered.audits if audit.confidence >= floor]
+    found = certify_adjudicated(
+        [confidence for confidence in predicted if confidence >= floor],
+        [audit.confidence for audit in audits],
+        [bool(audit.wrong) for audit in audits],
+        miss_rate=MissRate.from_counts(gathered.missed, gathered.known_wrong, MISS_RISK * risk),
+        reread_rate=question.reread_rate,
+        target=policy.target_accuracy,
+        risk=risk,
+        excluded={
+            **gathered.excluded,
+            **({"before the alarm": question.set_aside} if question.set_aside else {}),
+            "below the floor": len(gathered.audits) - len(audits),
+        },
+    )
+    return {
+        **found.to_json(),
+        "certified": isinstance(found, Certificate),
+        "proved": [*found.proved] if isinstance(found, Certificate) else [],
+        "reread_rate": question.reread_rate,
+        "errors_missed": gathered.missed,
+        "errors_known": gathered.known_wrong,
+    }
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+@dataclass(frozen=True)
+class GetCertification:
+    """Read one attempt with all its evidence."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller, certification_id: str) -> Certification:
+        """Return it; raises `CertificationNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            found = transaction.certifications.get(certification_id)
+        if found is None:
+            raise CertificationNotFound(f"No certification has the id {certification_id!r}.")
+        return found
+
+
+@dataclass(frozen=True)
+class ListCertifications:
+    """List the attempts, newest first."""
+
+    begin: Begin
+
+    def __call__(
+        self, caller: Caller, *, after: str | None = None, limit: int = 50
+    ) -> Page[Certification]:
+        """Return one page."""
+        caller.require(Permission.REPORT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.certifications.page(after=after, limit=limit)

@@ -1,0 +1,347 @@
+"""What a policy would do with the documents that came in: how many it sends, how right they are.
+
+Whether a set was right is known where a person or a later outcome said so; `standing` weighs what
+is known. What proves a threshold is a certificate, not these numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.rules import Rule, read_rules
+from setwise.service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
+from setwise.service.services.ports import Begin
+
+MOST_DOCUMENTS = 50_000
+PREVIEWED = 5_000
+"""Documents that a preview looks at; it reads their labels and metadata."""
+
+LEAST_CHECKED = 20
+STEPS = 50
+SECONDS_A_DAY = 86_400
+
+_HIDDEN = 0.05
+"""Share of what is sent of which nothing may be known before its accuracy counts as unknown."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of the checked sets were right, and what that says of all of them, with bounds.
+
+    Attributes
+    ----------
+    checked, right : int
+        As they were counted.
+    value, low, high : float or None
+        Of all sets: each checked one stands for those that were as likely to be checked. Exact
+        bounds, each with the risk that was asked for; None where nothing is known.
+    """
+
+    checked: int
+    right: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a policy does with documents.
+
+    Attributes
+    ----------
+    expected_accuracy : float or None
+        Mean confidence of what is sent.
+    reviews_a_day : float
+        Documents left to people, at the pace of these.
+    """
+
+    threshold: float | None
+    documents: int
+    sent: int
+    coverage: float
+    expected_accuracy: float | None
+    accuracy: Share
+    reviews: int
+    reviews_a_day: float
+
+
+def forecasts(
+    found: Sequence[Cell | Evidence],
+    thresholds: Sequence[float | None],
+    *,
+    sendable: Sequence[bool],
+    risk: float,
+    days: float,
+) -> list[Forecast]:
+    """Return what each threshold would do with documents.
+
+    Parameters
+    ----------
+    thresholds : sequence of float or None
+        None sends nothing.
+    sendable : sequence of bool
+        Whether anything may send each of ``found``.
+    risk : float
+        Of each bound.
+    days : float
+        In which they came, at least 1.
+    """
+    import numpy as np  # noqa: PLC0415 -- it and scipy load slowly
+
+    from setwise.models.guarantees.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
+
+    known = standing(found)
+    order = sorted(
+        (one for one, may in zip(found, sendable, strict=True) if may), key=lambda one: -one.least
+    )
+    weight = np.array([known.of(one) for one in order])
+    n = np.array([one.documents for one in order], dtype=np.float64)
+    checked, right = n * (weight > 0), n * [verdict(one) is True for one in order] * (weight > 0)
+    columns = (
+        n,
+        [one.confidence for one in order],
+        n * [known.hides(one) for one in order],
+        checked,
+        right,
+        checked * weight,
+        checked * weight**2,
+        right * weight,
+        right * weight**2,
+    )
+    sums = np.zeros((len(columns), len(order) + 1))
+    sums[:, 1:] = np.cumsum(np.array(columns).reshape(len(columns), -1), axis=1)
+    least = -np.array([one.least for one in order])
+    places = [
+        0 if at is None else int(np.searchsorted(least, -at, side="right")) for at in thresholds
+    ]
+    sent, confidence, hidden, n_checked, n_right, *weights = sums[:, places]
+    value, low, high = bound_shares(Sums(*weights), risk)
+    documents = sum(one.documents for one in found)
+    made = []
+    for i, at in enumerate(thresholds):
+        accuracy = Share(int(n_checked[i]), int(n_right[i]))
+        if n_checked[i] and hidden[i] <= _HIDDEN * sent[i]:
+            accuracy = replace(
+                accuracy, value=float(value[i]), low=float(low[i]), high=float(high[i])
+            )
+        made.append(
+            Forecast(
+                threshold=at,
+                documents=documents,
+                sent=int(sent[i]),
+                coverage=float(sent[i] / documents) if documents else 0.0,
+                expected_accuracy=float(confidence[i] / sent[i]) if sent[i] else None,
+                accuracy=accuracy,
+                reviews=documents - int(sent[i]),
+                reviews_a_day=float((documents - sent[i]) / days),
+            )
+        )
+    return made
+
+
+Weighed = tuple[Known, float]
+"""Predictions that are alike, and how many others each of them stands for."""
+
+
+def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
+    """Return the share of ``found`` that is right, as far as checked ones tell.
+
+    Parameters
+    ----------
+    known : Standing or None
+        What checked ones stand for; by ``found`` alone unless given.
+    """
+    known = known or standing(found)
+    return shares([[(one, known.of(one)) for one in found]], risk)[0]
+
+
+def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
+    """Return the share of each group that is right; one call for many is cheaper."""
+    from setwise.models.guarantees.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
+
+    counted = [_counted(group) for group in groups]
+    some = [one for one in counted if one.checked]
+    if not some:
+        return [Share(0, 0) for _ in counted]
+    _, _, *sums = zip(*some, strict=True)
+    bounds = zip(*bound_shares(Sums(*sums), risk), strict=True)
+    return [
+        Share(one.checked, one.right, *map(float, next(bounds))) if one.checked else Share(0, 0)
+        for one in counted
+    ]
+
+
+class _Counted(NamedTuple):
+    """Checked documents and right ones, as counted; and what `Sums` holds of their weights."""
+
+    checked: int
+    right: int
+    weight: float
+    squares: float
+    hit: float
+    hit_squares: float
+
+
+def _counted(group: Sequence[Weighed]) -> _Counted:
+    checked = n_right = 0
+    weights = squares = hit = hit_squares = 0.0
+    for one, weight in group:
+        if weight:
+            n = one.documents
+            weighed, squared = n * weight, n * weight**2
+            checked += n
+            weights += weighed
+            squares += squared
+            if verdict(one):
+                n_right += n
+                hit += weighed
+                hit_squares += squared
+    return _Counted(checked, n_right, weights, squares, hit, hit_squares)
+
+
+def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:
+    """Return the lowest threshold above which enough sets were right; None if there is none.
+
+    Parameters
+    ----------
+    made : sequence of Forecast
+    target : float
+        Share of what is sent that must be right, in (0, 1).
+    least : int
+        Where fewer sets than this were checked, the mean confidence stands in for the share that
+        was right.
+    """
+    enough = []
+    for one in made:
+        known = one.accuracy.value if one.accuracy.checked >= least else None
+        accuracy = one.expected_accuracy if known is None else known
+        if one.threshold is not None and accuracy is not None and accuracy >= target:
+            enough.append(one.threshold)
+    return min(enough, default=None)
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the policy in force does, and what another one would do, with the same documents."""
+
+    now: Forecast
+    then: Forecast
+
+
+@dataclass(frozen=True)
+class PreviewPolicy:
+    """Say what a threshold, or a target, and rules would do with recent documents."""
+
+    begin: Begin
+
+    def __call__(
+        self,
+        caller: Caller,
+        *,
+        threshold: float | None = None,
+        target_accuracy: float | None = None,
+        rules: Sequence[object] | None = None,
+    ) -> Preview:
+        """Return both forecasts.
+
+        Parameters
+        ----------
+        threshold, target_accuracy : float or None
+            One of them, or neither to change only the rules. For a target it is the lowest
+            threshold that would have met it.
+        rules : sequence or None
+            As declared; None keeps those in force.
+
+        Raises
+        ------
+        InvalidRequest
+            If both are given, or one cannot be, or the rules have faults.
+        """
+        caller.require(Permission.REPORT)
+        faults = list(_faults(threshold, target_accuracy))
+        read, wrong = read_rules(rules or [])
+        if faults or wrong:
+            raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        then_rules = policy.rules if rules is None else read
+        if target_accuracy is not None:
+            steps = sorted({one.confidence for one in found})
+            made = over(found, steps, then_rules, policy.risk)
+            wanted = lowest_threshold(made, target_accuracy, LEAST_CHECKED)
+        else:
+            wanted = threshold if threshold is not None else policy.least_confidence
+        (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
+        (then,) = over(found, [wanted], then_rules, policy.risk)
+        return Preview(now, then)
+
+
+def in_force(policy: RoutingPolicy) -> float | None:
+    """Return the least confidence that is sent; None while nothing is."""
+    return policy.least_confidence if policy.sends else None
+
+
+def over(
+    found: Sequence[Evidence],
+    thresholds: Sequence[float | None],
+    rules: Sequence[Rule],
+    risk: float,
+) -> list[Forecast]:
+    """Return what each threshold would do with documents under these rules, at their own pace."""
+    instants = [one.created_at for one in found]
+    span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
+    return forecasts(
+        found,
+        thresholds,
+        sendable=[one.passes(rules) for one in found],
+        risk=risk,
+        days=max(span_s / SECONDS_A_DAY, 1.0),
+    )
+
+
+def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:
+    faults = []
+    if threshold is not None and target is not None:
+        faults.append(FieldFault("/target_accuracy", "stands beside a threshold; send one of them"))
+    if threshold is not None and not 0.0 <= threshold <= 1.0:
+        faults.append(FieldFault("/threshold", f"is {threshold}; it must lie between 0 and 1"))
+    if target is not None and not 0.0 < target < 1.0:
+        faults.append(
+            FieldFault(
+                "/target_accuracy", f"is {target}; it must lie between 0 and 1, both excluded"
+            )
+        )
+    return faults
+
+
+@dataclass(frozen=True)
+class ReportAutomation:
+    """Say for many thresholds what share would be sent, and how much of it was right."""
+
+    begin: Begin
+
+    def __call__(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
+        """Return the forecast of the policy in force, and those of thresholds from 0 to 1.
+
+        The rules in force hold back what they would hold back now.
+        """
+        caller.require(Permission.REPORT)
+        check_documents(documents)
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(documents, with_labels=bool(policy.rules))
+        steps = [step / STEPS for step in range(STEPS + 1)]
+        now, *curve = over(found, [in_force(policy), *steps], policy.rules, policy.risk)
+        return now, curve
+
+
+def check_documents(documents: int) -> None:
+    """Raise `InvalidRequest` unless a report can be made on so many documents."""
+    if not 1 <= documents <= MOST_DOCUMENTS:
+        fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
+        raise InvalidRequest("A report on so many documents cannot be made.", [fault])

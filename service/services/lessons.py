@@ -1,0 +1,270 @@
+"""From reviewed predictions to a calibrator, and to what it is worth beside the present one."""
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.recalibration import (
+    AnnouncedSets,
+    Answers,
+    Recalibration,
+    cross_fit,
+)
+from setwise.models.calibration.sampling import effective_rows, inclusion_weights
+from setwise.models.evaluation.automation import automation_at
+from setwise.models.evaluation.paired import PairedComparison, compare_confidences
+from setwise.models.evaluation.reports import report_calibration
+from setwise.models.sets.candidates import RaggedSets
+from setwise.models.storage.recalibrations import KeptRecalibration
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.recalibration import LEAST_ROWS, Row, sending_notice
+from setwise.service.services.calibration_ports import CalibratorStore
+from setwise.service.services.model_ports import Predictor
+from setwise.service.services.recalibration import Progress, Question
+
+Floats = NDArray[np.float64]
+
+N_FOLDS = 5
+
+BETTER = 0.05
+"""p-value of the paired test from which a calibrator counts as better."""
+
+TRUTH = "taken for the truth"
+"""Stands in a report for the group of leads' decisions and outcomes."""
+
+MOST_LISTED = 200
+"""Documents whose route would change, listed each way."""
+
+
+class Learnt(NamedTuple):
+    """A calibrator, and what is known of it."""
+
+    kept: KeptRecalibration
+    replaces: str
+    report: Mapping[str, object]
+    better: bool
+
+
+def learn(
+    question: Question, model: Predictor, calibrators: CalibratorStore, report: Progress
+) -> Learnt:
+    """Fit a calibrator, cross-fit it, and compare it with the present one."""
+    index = {label: column for column, label in enumerate(model.labels)}
+    rows = sorted(question.lessons.rows, key=lambda row: row.prediction.id)
+    sets = announced([row.prediction for row in rows], index)
+    answers = _answers(rows)
+    present = _present(question, calibrators, len(index))
+
+    def folds_done(number: int, of: int) -> None:
+        report(0.1 + 0.6 * (number - 1) / of, f"fold {number} of {of}")
+
+    original = calibrators.original_rows(question.model)
+    n_effective = effective_rows(answers.alpha, answers.beta, answers.weight)
+    always = None if original is None else original.beside(n_effective)
+    crossed = cross_fit(sets, answers, _folds(rows), always=always, progress=folds_done)
+    report(0.7, "learning from all rows")
+    fitted = Recalibration.fit(sets, answers, always=always)
+    kept = KeptRecalibration(model.version, model.own_calibrator_version, fitted)
+    report(0.8, "comparing with the calibrator that serves")
+    before = present.predict(sets)
+    comparison = _comparison(rows, answers, before, crossed)
+    better = comparison is not None and comparison.gain > 0 and comparison.p_value < BETTER
+    recent = [one for one in question.recent if not one.scored.out_of_domain and one.rule is None]
+    return Learnt(
+        kept=kept,
+        replaces=(
+            question.active.version if question.active is not None else model.own_calibrator_version
+        ),
+        report={
+            "rows": {
+                **_rows_json(rows, question, answers),
+                "effective": n_effective,
+                "original": _original_json(original, always),
+            },
+            "noise": _noise_json(rows, question),
+            "before": _calibration_json(before, answers),
+            "after": _calibration_json(crossed, answers),
+            "automation": {
+                "target": question.policy.target_accuracy,
+                "before": _automation_json(question.policy, before, answers),
+                "after": _automation_json(question.policy, crossed, answers),
+            },
+            "comparison": _comparison_json(comparison, rows, better=better),
+            "sending": sending_notice(question.policy, Scorer(model.version, kept.version)),
+            "routes": _routes_json(question.policy, recent, present, fitted, index),
+        },
+        better=better,
+    )
+
+
+def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> AnnouncedSets:
+    """Return what is stored of announced sets, as the model said it by itself."""
+    confidence, score, runner_up, rest = (np.zeros(len(predictions)) for _ in range(4))
+    labels: list[int] = []
+    bounds = [0]
+    for place, one in enumerate(predictions):
+        own = one.scored.own_confidences
+        confidence[place] = own[0]
+        score[place] = one.scored.candidates[0].score
+        runner_up[place] = max(own[1:], default=0.0)
+        rest[place] = min(max(1.0 - sum(own), 0.0), 1.0)
+        labels += sorted(index[label] for label in one.scored.labels)
+        bounds.append(len(labels))
+    sets = RaggedSets(np.array(bounds, dtype=np.int64), np.array(labels, dtype=np.int32))
+    return AnnouncedSets(confidence, score, runner_up, rest, sets, len(index))
+
+
+def _answers(rows: Sequence[Row]) -> Answers:
+    return Answers.of(
+        [float(row.answer.agreed) for row in rows],
+        weight=inclusion_weights([row.inclusion_probability for row in rows]),
+        alpha=np.array([row.rates.alpha for row in rows]),
+        beta=np.array([row.rates.beta for row in rows]),
+    )
+
+
+def _folds(rows: Sequence[Row]) -> NDArray[np.int64]:
+    """Return a fold for each row: the same document, the same fold, whoever else was reviewed."""
+    names = (f"{row.prediction.client_id}\0{row.prediction.name}" for row in rows)
+    return np.array([zlib.crc32(name.encode()) % N_FOLDS for name in names], dtype=np.int64)
+
+
+def _present(question: Question, calibrators: CalibratorStore, n_labels: int) -> Recalibration:
+    if question.active is None:
+        return Recalibration.identity(n_labels)
+    return calibrators.load_calibrator(question.active.location).recalibration
+
+
+def _comparison(
+    rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
+) -> PairedComparison | None:
+    """Compare on rows that neither calibrator has seen; None where those are too few."""
+    unseen = np.flatnonzero([not row.seen_before for row in rows])
+    if len(unseen) < LEAST_ROWS:
+        return None
+    asked = answers.take(unseen)
+    return compare_confidences(
+        before[unseen],
+        after[unseen],
+        asked.agreed,
+        alpha=asked.alpha,
+        beta=asked.beta,
+        sample_weight=asked.weight,
+    )
+
+
+def _comparison_json(
+    found: PairedComparison | None, rows: Sequence[Row], *, better: bool
+) -> Mapping[str, object]:
+    unseen = sum(not row.seen_before for row in rows)
+    if found is None:
+        why = (
+            f"{unseen} rows were reviewed since the calibrator that serves was learnt; a fair "
+            f"comparison takes {LEAST_ROWS}"
+        )
+        return {"better": False, "n": unseen, "reason": why}
+    return {"better": better, "least_p_value": BETTER, **found.to_json()}
+
+
+def _rows_json(rows: Sequence[Row], question: Question, answers: Answers) -> Mapping[str, object]:
+    agreed = int(answers.agreed.sum())
+    return {
+        "used": len(rows),
+        "agreed": agreed,
+        "contradicted": len(rows) - agreed,
+        "by_source": dict(sorted(Counter(row.answer.source for row in rows).items())),
+        "seen_before": sum(row.seen_before for row in rows),
+        "excluded": dict(question.lessons.excluded),
+        "until": max(row.said_at for row in rows).isoformat(),
+    }
+
+
+def _original_json(
+    original: CalibrationRows | None, always: tuple[AnnouncedSets, Answers] | None
+) -> Mapping[str, object]:
+    if original is None or always is None:
+        return {"rows": 0, "worth": 0.0, "reason": "the artifact is from before they were kept"}
+    return {"rows": len(original), "worth": float(always[1].weight.sum())}
+
+
+def _noise_json(rows: Sequence[Row], question: Question) -> Mapping[str, object]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        said = row.answer.said
+        groups.setdefault(TRUTH if said is None else said.group, []).append(row)
+    return {
+        "mode": question.options.noise.value,
+        "groups": {
+            name: {
+                "rows": len(inside),
+                "alpha": float(np.mean([row.rates.alpha for row in inside])),
+                "beta": float(np.mean([row.rates.beta for row in inside])),
+            }
+            for name, inside in sorted(groups.items())
+        },
+    }
+
+
+def _calibration_json(confidence: Floats, answers: Answers) -> Mapping[str, object]:
+    found = report_calibration(
+        confidence,
+        answers.agreed,
+        alpha=answers.alpha,
+        beta=answers.beta,
+        sample_weight=answers.weight,
+    )
+    return found.to_json()
+
+
+def _automation_json(
+    policy: RoutingPolicy, confidence: Floats, answers: Answers
+) -> Mapping[str, object]:
+    return automation_at(
+        policy.target_accuracy,
+        confidence,
+        answers.agreed,
+        alpha=answers.alpha,
+        beta=answers.beta,
+        sample_weight=answers.weight,
+    ).to_json()
+
+
+def _routes_json(
+    policy: RoutingPolicy,
+    recent: Sequence[Prediction],
+    present: Recalibration,
+    proposed: Recalibration,
+    index: Mapping[str, int],
+) -> Mapping[str, object]:
+    """Say which recent documents would go another way, at the threshold that there is now."""
+    in_force = policy.least_confidence if policy.auto_send else None
+    least = policy.target_accuracy if in_force is None else in_force
+    sets = announced(recent, index)
+    before, after = present.predict(sets), proposed.predict(sets)
+
+    def listed(places: NDArray[np.int64]) -> Mapping[str, object]:
+        shown = [
+            {
+                "prediction_id": recent[place].id,
+                "document_id": recent[place].name,
+                "before": float(before[place]),
+                "after": float(after[place]),
+            }
+            for place in places[:MOST_LISTED].tolist()
+        ]
+        return {"count": len(places), "items": shown}
+
+    return {
+        "documents": len(recent),
+        "threshold": least,
+        "threshold_from": "the target, as none is in force" if in_force is None else "the policy",
+        "to_auto": listed(np.flatnonzero((before < least) & (after >= least))),
+        "to_review": listed(np.flatnonzero((before >= least) & (after < least))),
+    }

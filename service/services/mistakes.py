@@ -1,0 +1,179 @@
+"""Where the errors are: in which labels, pairs of labels, sources and sizes of sets."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import TypeVar
+
+from setwise.service.domain.verdicts import CheckedSet, Standing
+from setwise.service.services.forecast import Share, Weighed, shares
+
+MOST_SHOWN = 10
+"""Rows of a table of errors."""
+
+MOST_VALUES = 12
+"""Metadata with more distinct values than this is no source but a name or a number."""
+
+LONGEST_VALUE = 60
+
+Key = TypeVar("Key", str, tuple[str, str])
+
+
+@dataclass(frozen=True)
+class LabelErrors:
+    """One label in the checked documents.
+
+    Attributes
+    ----------
+    missed, added : int
+        Documents where it was right and not predicted, and the other way round.
+    present : int
+        Documents where it was right or predicted.
+    """
+
+    label: str
+    missed: int
+    added: int
+    present: int
+
+
+@dataclass(frozen=True)
+class PairErrors:
+    """A label that was predicted where another one was right."""
+
+    predicted: str
+    right: str
+    documents: int
+
+
+@dataclass(frozen=True)
+class GroupErrors:
+    """Documents that have something in common.
+
+    Attributes
+    ----------
+    field : str
+        What they have in common: ``client``, a field of the metadata, or ``labels``.
+    accuracy : Share
+        Of their label sets.
+    """
+
+    field: str
+    value: str
+    accuracy: Share
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """Where the errors are among the checked documents; most errors first."""
+
+    checked: int
+    wrong: int
+    labels: tuple[LabelErrors, ...]
+    pairs: tuple[PairErrors, ...]
+    sources: tuple[GroupErrors, ...]
+    sizes: tuple[GroupErrors, ...]
+
+
+def mistakes(
+    found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
+) -> Mistakes:
+    """Return where checked documents were wrong.
+
+    ``clients`` has names for ids.
+
+    Labels and pairs are counted as they were seen. Accuracies of sources and sizes let each checked
+    document stand for those that were as likely to be checked, with exact bounds.
+    """
+    weighed = [(one, known.of(one)) for one in found]
+    sources = [*_sources(weighed, clients)]
+    sizes = _groups("labels", lambda one: str(len(one.labels)), weighed)
+    # The bounds of all of them at once.
+    groups = [*sources, sizes]
+    bounded = iter(shares([inside for group in groups for inside in group.inside.values()], risk))
+    made = [group.errors(bounded) for group in groups]
+    return Mistakes(
+        checked=len(found),
+        wrong=sum(not one.right for one in found),
+        labels=_labels(found),
+        pairs=_pairs(found),
+        sources=tuple(one for group in made[:-1] for one in group),
+        sizes=tuple(made[-1]),
+    )
+
+
+def _labels(found: Iterable[CheckedSet]) -> tuple[LabelErrors, ...]:
+    missed_ones: list[str] = []
+    added_ones: list[str] = []
+    present_ones: list[str] = []
+    for one in found:
+        predicted, right = set(one.labels), set(one.truth)
+        missed_ones += right - predicted
+        added_ones += predicted - right
+        present_ones += predicted | right
+    missed, added, present = Counter(missed_ones), Counter(added_ones), Counter(present_ones)
+    wrong = missed + added
+    return tuple(
+        LabelErrors(label, missed[label], added[label], present[label]) for label, _ in _most(wrong)
+    )
+
+
+def _pairs(found: Iterable[CheckedSet]) -> tuple[PairErrors, ...]:
+    seen: Counter[tuple[str, str]] = Counter()
+    for one in found:
+        predicted, right = set(one.labels), set(one.truth)
+        seen.update(product(predicted - right, right - predicted))
+    return tuple(PairErrors(*pair, n) for pair, n in _most(seen))
+
+
+def _most(counts: Counter[Key]) -> list[tuple[Key, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MOST_SHOWN]
+
+
+def _sources(
+    weighed: Sequence[tuple[CheckedSet, float]], clients: Mapping[str, str]
+) -> Iterator["_Groups"]:
+    fields = sorted({field for one, _ in weighed for field in one.metadata})
+    yield _groups("client", lambda one: clients.get(one.client_id, one.client_id), weighed)
+    for field in fields:
+        groups = _groups(field, partial(_value, field=field), weighed)
+        if 1 < len(groups.inside) <= MOST_VALUES:
+            yield groups
+
+
+def _value(one: CheckedSet, field: str) -> str | None:
+    value = one.metadata.get(field)
+    if isinstance(value, (str, int)):
+        shown = str(value)
+        return shown if len(shown) <= LONGEST_VALUE else None
+    return None
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Checked documents by what they have in a field."""
+
+    field: str
+    inside: Mapping[str, Sequence[Weighed]]
+
+    def errors(self, bounded: Iterator[Share]) -> list[GroupErrors]:
+        """Take a share for each value."""
+        return [GroupErrors(self.field, value, next(bounded)) for value in self.inside]
+
+
+def _groups(
+    field: str,
+    value_of: Callable[[CheckedSet], str | None],
+    weighed: Sequence[tuple[CheckedSet, float]],
+) -> _Groups:
+    inside: dict[str, list[Weighed]] = {}
+    for pair in weighed:
+        value = value_of(pair[0])
+        if value is not None:
+            inside.setdefault(value, []).append(pair)
+    return _Groups(
+        field,
+        {value: inside[value] for value in sorted(inside, key=lambda value: (len(value), value))},
+    )

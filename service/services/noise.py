@@ -1,0 +1,265 @@
+"""What answers tell of the mistakes of those who give them, group by group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.models.guarantees.agreement import (
+    OverlapEstimate,
+    compare_with_overlap,
+    estimate_from_pairs,
+    estimate_from_strata,
+    stamps_among,
+)
+from setwise.models.guarantees.noise import (
+    MIN_GOLD_RIGHT,
+    MIN_GOLD_WRONG,
+    MOST_NOISE,
+    AnnotatorNoise,
+    GroupNoise,
+    NoiseEstimate,
+    NoiseFault,
+    NoiseFinding,
+    NoiseRates,
+    estimate_noise,
+)
+from setwise.models.guarantees.proportions import Proportion
+from setwise.service.domain.annotators import AnswerPair, Group
+from setwise.service.services.ports import UnitOfWork
+
+Floats = NDArray[np.float64]
+
+FEWEST_PAIRS = 50
+"""Second readings of a group from which rates are drawn for comparison."""
+
+STRATA = 4
+"""Of equally many second readings, by confidence."""
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """A group, and what is known of its mistakes.
+
+    Attributes
+    ----------
+    estimate : GroupNoise or None
+        From gold labels; None while there are none.
+    overlap : OverlapEstimate or None
+        From ordinary reviews done a second time, unseen; None while there are too few. Whoever was
+        first saw candidates, so it is held against gold labels and never used in their place.
+    findings : tuple of NoiseFinding
+        What the owner must know before answers of this group are learnt from.
+    """
+
+    group: Group
+    estimate: GroupNoise | None
+    overlap: OverlapEstimate | None
+    findings: tuple[NoiseFinding, ...]
+
+    @property
+    def rates(self) -> NoiseRates | None:
+        """The rates in force: the owner's, else those that gold labels tell, if any do."""
+        if self.group.fixed is not None:
+            return NoiseRates(*self.group.fixed)
+        return None if self.estimate is None else self.estimate.rates
+
+    @property
+    def usable(self) -> bool:
+        """Whether calibrators may learn from this group's answers with the rates in force."""
+        return self.rates is not None and not any(one.blocking for one in self.findings)
+
+    def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
+        """Return alpha and beta for answers about predictions of these confidences.
+
+        Raises
+        ------
+        ValueError
+            If no rates are in force.
+        """
+        shape = np.shape(confidence)
+        if self.group.fixed is not None:
+            return np.full(shape, self.group.fixed.alpha), np.full(shape, self.group.fixed.beta)
+        if self.estimate is None:
+            raise ValueError(f"nothing is known of the mistakes of {self.group.id!r}")
+        return self.estimate.training_rates(confidence)
+
+    def shown(self) -> dict[str, object]:
+        """Return what is known as plain numbers, strings, lists and mappings."""
+        gold, overlap = self.estimate, self.overlap
+        return {
+            "usable": self.usable,
+            "estimate": None
+            if gold is None
+            else {
+                "alpha": share_shown(gold.alpha),
+                "beta": share_shown(gold.beta),
+                "pooled": [*gold.pooled],
+                "split": gold.split,
+                "alpha_halves": None
+                if gold.alpha_halves is None
+                else [share_shown(half) for half in gold.alpha_halves],
+            },
+            "overlap": None
+            if overlap is None
+            else {
+                "alpha": overlap.alpha,
+                "alpha_error": overlap.alpha_error,
+                "beta": overlap.beta,
+                "documents": overlap.n,
+                "misfit_p_value": overlap.misfit_p_value,
+            },
+            "findings": [finding_shown(one) for one in self.findings],
+        }
+
+
+def share_shown(share: Proportion) -> dict[str, object]:
+    """Return an estimate with its interval as plain numbers."""
+    return {
+        "value": share.estimate,
+        "low": share.low,
+        "high": share.high,
+        "level": share.level,
+        "checked": share.n,
+    }
+
+
+def finding_shown(finding: NoiseFinding) -> dict[str, object]:
+    """Return a finding as plain values."""
+    return {
+        "kind": finding.fault.value,
+        "about": finding.source,
+        "detail": finding.message,
+        "blocking": finding.blocking,
+        "needed": finding.needed,
+    }
+
+
+@dataclass(frozen=True)
+class NoiseReport:
+    """What is known of the mistakes of everybody.
+
+    Attributes
+    ----------
+    groups : mapping from str to GroupReport
+        Every group, by id.
+    annotators : mapping from (str, str) to AnnotatorNoise
+        Everybody with gold labels, by id and the group at the time; drawn towards the group's.
+    stamps : mapping from str to NoiseFinding
+        Annotators, by id, who agree with everything: their answers are left out of all estimates,
+        and no calibrator should learn from them.
+    """
+
+    groups: Mapping[str, GroupReport]
+    annotators: Mapping[tuple[str, str], AnnotatorNoise]
+    stamps: Mapping[str, NoiseFinding]
+
+
+def report_noise(transaction: UnitOfWork) -> NoiseReport:
+    """Estimate the noise rates of all groups from what is stored.
+
+    Equal rows give an equal report.
+    """
+    store = transaction.annotators
+    stamps = _stamps(transaction)
+    found = _estimated(transaction, stamps)
+    pairs = store.pairs()
+    groups = {
+        group.id: _report(
+            group,
+            found.groups.get(group.id),
+            _overlap([pair for pair in pairs if pair.group == group.id]),
+        )
+        for group in store.groups()
+    }
+    return NoiseReport(groups, {(one.name, one.group): one for one in found.annotators}, stamps)
+
+
+def _stamps(transaction: UnitOfWork) -> Mapping[str, NoiseFinding]:
+    counts = transaction.annotators.blind_counts()
+    usual = None
+    if len(counts) == 1:
+        ((n, agreed),) = counts.values()
+        if agreed < n:
+            return {}  # whatever is usual
+        # Where one alone answers, nobody else's agreement says what is usual.
+        usual = float(np.mean([one.confidence for one in transaction.annotators.blind()]))
+    who = sorted(counts)
+    findings = stamps_among(
+        who, [counts[one][0] for one in who], [counts[one][1] for one in who], expected=usual
+    )
+    return {finding.source: finding for finding in findings}
+
+
+def _estimated(transaction: UnitOfWork, stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
+    gold = [one for one in transaction.annotators.gold() if one.annotator not in stamps]
+    if not gold:
+        return NoiseEstimate({}, ())
+    return estimate_noise(
+        [one.annotator for one in gold],
+        [one.group for one in gold],
+        [one.agreed for one in gold],
+        [one.right for one in gold],
+        confidence=[one.confidence for one in gold],
+        weight=[one.weight for one in gold],
+    )
+
+
+def _report(
+    group: Group, estimate: GroupNoise | None, overlap: OverlapEstimate | None
+) -> GroupReport:
+    if group.fixed is not None:
+        findings = _about_fixed(group)
+    elif estimate is None:
+        findings = _without_gold(group)
+    else:
+        findings = estimate.findings
+    if estimate is not None and overlap is not None:
+        # Not both answers of a pair are blind, so what they tell can warn but not forbid.
+        findings += tuple(
+            replace(one, blocking=False)
+            for one in compare_with_overlap(group.id, estimate.alpha, overlap)
+        )
+    return GroupReport(group, estimate, overlap, findings)
+
+
+def _about_fixed(group: Group) -> tuple[NoiseFinding, ...]:
+    if group.fixed is None or sum(group.fixed) < MOST_NOISE:
+        return ()
+    return (
+        NoiseFinding(
+            NoiseFault.TOO_NOISY,
+            group.id,
+            f"alpha and beta of {group.id!r} were set to add up to {sum(group.fixed):.2f}; "
+            f"together they must stay below {MOST_NOISE} for answers to be worth learning from",
+        ),
+    )
+
+
+def _without_gold(group: Group) -> tuple[NoiseFinding, ...]:
+    return tuple(
+        NoiseFinding(
+            fault,
+            group.id,
+            f"{group.id!r} has no gold labels on {what} predictions; {least} are needed: let leads "
+            "decide on its audits, or set its rates by hand",
+            needed=least,
+        )
+        for fault, what, least in (
+            (NoiseFault.TOO_FEW_GOLD_RIGHT, "right", MIN_GOLD_RIGHT),
+            (NoiseFault.TOO_FEW_GOLD_WRONG, "wrong", MIN_GOLD_WRONG),
+        )
+    )
+
+
+def _overlap(pairs: list[AnswerPair]) -> OverlapEstimate | None:
+    if len(pairs) < FEWEST_PAIRS:
+        return None
+    agreements = np.array([pair.first_agreed + pair.second_agreed for pair in pairs])
+    order = np.argsort([pair.confidence for pair in pairs], kind="stable")
+    counts = [
+        [int((part == both).sum()) for both in (2, 1, 0)]
+        for part in np.array_split(agreements[order], STRATA)
+    ]
+    return estimate_from_strata(counts) or estimate_from_pairs(*np.sum(counts, axis=0).tolist())

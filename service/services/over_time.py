@@ -1,0 +1,180 @@
+"""What became of the documents, by days or weeks: sent, audited, reviewed, and how right."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.verdicts import Cell, ReviewDay, Standing, confident
+from setwise.service.services.forecast import Share, shares
+
+
+class Pace(StrEnum):
+    """How much time one row covers."""
+
+    DAY = "day"
+    WEEK = "week"
+
+    def start(self, day: date) -> date:
+        """Return the first day of the row that ``day`` is in; weeks begin on Mondays.
+
+        >>> Pace.WEEK.start(date(2026, 11, 21))
+        datetime.date(2026, 11, 16)
+        """
+        return day if self is Pace.DAY else day - timedelta(days=day.weekday())
+
+    @property
+    def days(self) -> int:
+        """Days of a row."""
+        return 1 if self is Pace.DAY else 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One day or week.
+
+    Attributes
+    ----------
+    start : date
+    sent, audited, reviewed : int
+        Documents that left by themselves, confident ones that were held for an audit, and the
+        others; together all that came in.
+    accuracy : Share
+        Of the confident ones, by audits; by reported outcomes while there is no audit.
+    arrived, completed : int
+        Review tasks that came up, and that were done.
+    backlog : int
+        Tasks that waited at the end of it.
+    """
+
+    start: date
+    sent: int
+    audited: int
+    reviewed: int
+    accuracy: Share
+    arrived: int
+    completed: int
+    backlog: int
+
+    @property
+    def documents(self) -> int:
+        """All that came in."""
+        return self.sent + self.audited + self.reviewed
+
+
+def over_time(
+    cells: Sequence[Cell],
+    reviews: Sequence[ReviewDay],
+    *,
+    first: date,
+    last: date,
+    pace: Pace,
+    waiting: int,
+    known: Standing,
+    risk: float,
+) -> list[Row]:
+    """Return a row for each day or week from ``first`` to ``last``, oldest first.
+
+    Parameters
+    ----------
+    waiting : int
+        Tasks that wait now.
+    known : Standing
+        What checked predictions stand for.
+    risk : float
+        Of each bound.
+    """
+    inside: defaultdict[date, list[Cell]] = defaultdict(list)
+    arrived: defaultdict[date, int] = defaultdict(int)
+    completed: defaultdict[date, int] = defaultdict(int)
+    for cell in cells:
+        if cell.day is not None:
+            inside[pace.start(cell.day)].append(cell)
+    for one in reviews:
+        arrived[pace.start(one.day)] += one.arrived
+        completed[pace.start(one.day)] += one.completed
+    starts: list[date] = []
+    start = pace.start(last)
+    while start >= pace.start(first):
+        starts.append(start)
+        start -= timedelta(days=pace.days)
+    accuracy = shares(
+        [[(cell, known.of(cell)) for cell in inside[start] if confident(cell)] for start in starts],
+        risk,
+    )
+    rows: list[Row] = []
+    backlog = waiting
+    for start, right in zip(starts, accuracy, strict=True):
+        found = inside[start]
+        sent = _count(cell for cell in found if cell.decision is Decision.AUTO)
+        audited = _count(
+            cell
+            for cell in found
+            if cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
+        )
+        rows.append(
+            Row(
+                start=start,
+                sent=sent,
+                audited=audited,
+                reviewed=_count(found) - sent - audited,
+                accuracy=right,
+                arrived=arrived[start],
+                completed=completed[start],
+                backlog=max(0, backlog),
+            )
+        )
+        backlog -= arrived[start] - completed[start]
+    return rows[::-1]
+
+
+def _count(cells: Iterable[Cell]) -> int:
+    return sum(cell.documents for cell in cells)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """How the queue will go on, if the days to come are like the last ones.
+
+    Attributes
+    ----------
+    waiting : int
+        Tasks that wait now.
+    oldest_s : float
+        For how long the oldest has.
+    arriving, completing : float
+        Tasks a day, over the days of ``over``.
+    over : int
+        Days that these are the mean of.
+    """
+
+    waiting: int
+    oldest_s: float
+    arriving: float
+    completing: float
+    over: int
+
+    @property
+    def empty_in_days(self) -> float | None:
+        """Days until nothing waits; None if the queue does not shrink."""
+        shrinking = self.completing - self.arriving
+        if not self.waiting:
+            return 0.0
+        return self.waiting / shrinking if shrinking > 0 else None
+
+
+LAST_DAYS = 7
+
+
+def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: float) -> Queue:
+    """Return the state of the queue, and its pace over the last full days."""
+    recent = [one for one in reviews if today - timedelta(days=LAST_DAYS) <= one.day < today]
+    return Queue(
+        waiting,
+        oldest_s,
+        sum(one.arrived for one in recent) / LAST_DAYS,
+        sum(one.completed for one in recent) / LAST_DAYS,
+        LAST_DAYS,
+    )

@@ -1,0 +1,37 @@
+"""What every change has in common: a transaction, a clock, ids, and a line of the audit trail."""
+
+from dataclasses import dataclass
+
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.callers import Caller
+from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A verb that changes something and says so in the audit trail."""
+
+    begin: Begin
+    now: Clock
+    new_id: NewId
+
+    def _note(
+        self,
+        transaction: UnitOfWork,
+        caller: Caller,
+        action: str,
+        subject: str,
+        request_id: str | None,
+        **detail: object,
+    ) -> None:
+        transaction.audit_trail.add(
+            Event.by(
+                caller,
+                action,
+                subject,
+                id=self.new_id(),
+                at=self.now(),
+                request_id=request_id,
+                **detail,
+            )
+        )

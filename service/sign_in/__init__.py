@@ -1,0 +1,1 @@
+"""Sessions, OpenID Connect and passwords."""

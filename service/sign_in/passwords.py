@@ -1,0 +1,77 @@
+"""Slow hashes of passwords with Argon2id (RFC 9106)."""
+
+from threading import BoundedSemaphore
+
+from argon2 import PasswordHasher, Type
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from setwise.service.domain.errors import TooManyRequests
+
+TIME_COST, MEMORY_KIB, LANES = 3, 65_536, 4
+"""RFC 9106, section 4, the second recommended option: three passes over 64 MiB."""
+
+MOST_AT_ONCE = 2
+"""Hashes made at the same time, so that a crowd at the door does not take all of the memory."""
+
+PATIENCE_S = 5.0
+
+
+class Argon2Passwords:
+    """Fills the port `setwise.service.services.people_ports.Passwords`.
+
+    Parameters
+    ----------
+    time_cost, memory_kib : int
+        Passes, and memory in KiB; only tests take less.
+    """
+
+    def __init__(self, *, time_cost: int = TIME_COST, memory_kib: int = MEMORY_KIB) -> None:
+        self._hasher = PasswordHasher(
+            time_cost=time_cost, memory_cost=memory_kib, parallelism=LANES, type=Type.ID
+        )
+        self._free = BoundedSemaphore(MOST_AT_ONCE)
+        # What unknown names are checked against, so that they take as long as known ones.
+        self._nobody: str | None = None
+
+    def hash(self, password: str) -> str:
+        """Return the encoded hash: algorithm, parameters, salt and digest."""
+        with self._turn():
+            return self._hasher.hash(password.encode("utf-8", "surrogatepass"))
+
+    def verify(self, stored: str | None, password: str) -> bool:
+        """Tell whether a password is the stored one; without one, take as long and say no."""
+        if self._nobody is None:
+            self._nobody = self.hash("nobody has this password")
+        with self._turn():
+            try:
+                self._hasher.verify(
+                    self._nobody if stored is None else stored,
+                    password.encode("utf-8", "surrogatepass"),
+                )
+            except (VerificationError, InvalidHashError):
+                return False
+        return stored is not None
+
+    def outdated(self, stored: str) -> bool:
+        """Tell whether what is stored was made with other parameters than today's."""
+        return self._hasher.check_needs_rehash(stored)
+
+    def _turn(self) -> "_Turn":
+        return _Turn(self._free)
+
+
+class _Turn:
+    """Waits for one of the few places, but not for long: each waiting thread serves nobody."""
+
+    def __init__(self, free: BoundedSemaphore) -> None:
+        self._free = free
+
+    def __enter__(self) -> None:
+        if not self._free.acquire(timeout=PATIENCE_S):
+            raise TooManyRequests(
+                "Too many people sign in at this moment; try again in a few seconds.",
+                retry_after_s=PATIENCE_S,
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self._free.release()

@@ -1,0 +1,192 @@
+"""People who sign in, their sessions, and counts of sign-ins that went wrong."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.accounts import Attempts, Person, Session
+from setwise.service.domain.callers import Role
+from setwise.service.domain.errors import LoginTaken
+from setwise.service.domain.identity import is_id
+from setwise.service.stores.tables import people, sessions, sign_in_attempts
+
+_PERSON = people.c
+_SESSION = sessions.c
+_ATTEMPTS = sign_in_attempts.c
+
+
+class SqlPeople:
+    """Fills the port `setwise.service.services.people_ports.People`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, person: Person) -> None:
+        if self.by_login(person.login) is not None:
+            raise LoginTaken(f"Somebody has the login name {person.login!r} already.")
+        try:
+            self._connection.execute(
+                insert(people),
+                {"id": person.id, "created_at": person.created_at, **_changing(person)},
+            )
+        except IntegrityError as error:
+            if "login" in str(error.orig):  # taken by somebody else since we looked
+                raise LoginTaken("Somebody has this login name already.") from error
+            raise
+
+    def get(self, person_id: str, *, for_update: bool = False) -> Person | None:
+        return self._one(_PERSON.id == person_id, for_update) if is_id(person_id) else None
+
+    def by_login(self, login: str, *, for_update: bool = False) -> Person | None:
+        if "\x00" in login:  # which PostgreSQL would refuse
+            return None
+        return self._one(_PERSON.login == login, for_update)
+
+    def by_external_id(self, external_id: str) -> Person | None:
+        return self._one(_PERSON.external_id == external_id, for_update=False)
+
+    def all(self, *, for_update: bool = False) -> list[Person]:
+        query = select(people).order_by(_PERSON.login)
+        if for_update:
+            query = query.with_for_update()
+        return [_to_person(row) for row in self._connection.execute(query).mappings()]
+
+    def save(self, person: Person) -> None:
+        self._connection.execute(
+            update(people).where(_PERSON.id == person.id).values(_changing(person))
+        )
+
+    def _one(self, condition: ColumnElement[bool], for_update: bool) -> Person | None:
+        query: Select[tuple[object, ...]] = select(people).where(condition)
+        if for_update:
+            query = query.with_for_update()
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_person(row)
+
+
+class SqlSessions:
+    """Fills the port `setwise.service.services.people_ports.Sessions`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, session: Session) -> None:
+        self._connection.execute(insert(sessions), vars(session))
+
+    def by_digest(self, digest: bytes) -> tuple[Session, Person] | None:
+        row = (
+            self._connection.execute(
+                select(sessions, people)
+                .join(people, _PERSON.id == _SESSION.person_id)
+                .where(_SESSION.digest == digest)
+            )
+            .mappings()
+            .one_or_none()
+        )
+        return None if row is None else (_to_session(row), _to_person(row))
+
+    def see(self, session_id: str, now: datetime) -> None:
+        self._connection.execute(
+            update(sessions)
+            .where(_SESSION.id == session_id, _SESSION.seen_at < now)
+            .values(seen_at=now)
+        )
+
+    def delete(self, session_id: str) -> None:
+        self._connection.execute(delete(sessions).where(_SESSION.id == session_id))
+
+    def delete_of(self, person_id: str, *, but: str | None = None) -> int:
+        query = delete(sessions).where(_SESSION.person_id == person_id)
+        if but is not None:
+            query = query.where(_SESSION.id != but)
+        return self._connection.execute(query).rowcount
+
+    def delete_ended(self, now: datetime, last_seen_before: datetime) -> int:
+        ended = or_(_SESSION.expires_at <= now, _SESSION.seen_at <= last_seen_before)
+        return self._connection.execute(delete(sessions).where(ended)).rowcount
+
+
+class SqlSignInAttempts:
+    """Fills the port `setwise.service.services.people_ports.SignInAttempts`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def lock(self, key: bytes, now: datetime) -> Attempts:
+        # There has to be a row before it can be locked.
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        self._connection.execute(
+            dialect.insert(sign_in_attempts).on_conflict_do_nothing(),
+            {"key": key, "count": 0, "last_at": now},
+        )
+        row = self._connection.execute(
+            select(sign_in_attempts).where(_ATTEMPTS.key == key).with_for_update()
+        ).mappings()
+        return Attempts(**row.one())
+
+    def save(self, attempts: Attempts) -> None:
+        self._connection.execute(
+            update(sign_in_attempts)
+            .where(_ATTEMPTS.key == attempts.key)
+            .values(count=attempts.count, last_at=attempts.last_at)
+        )
+
+    def uncount(self, key: bytes) -> None:
+        self._connection.execute(
+            update(sign_in_attempts)
+            .where(_ATTEMPTS.key == key, _ATTEMPTS.count > 0)
+            .values(count=_ATTEMPTS.count - 1)
+        )
+
+    def forget(self, key: bytes, *, before: datetime) -> None:
+        self._connection.execute(
+            delete(sign_in_attempts).where(or_(_ATTEMPTS.key == key, _ATTEMPTS.last_at < before))
+        )
+
+
+def _changing(person: Person) -> dict[str, object]:
+    return {
+        "login": person.login,
+        "name": person.name,
+        "role": person.role.value,
+        "password": person.password,
+        "external_id": person.external_id,
+        "disabled_at": person.disabled_at,
+    }
+
+
+def _to_person(row: RowMapping) -> Person:
+    return Person(
+        id=row[_PERSON.id],
+        login=row[_PERSON.login],
+        name=row[_PERSON.name],
+        role=Role(row[_PERSON.role]),
+        created_at=row[_PERSON.created_at],
+        password=row[_PERSON.password],
+        external_id=row[_PERSON.external_id],
+        disabled_at=row[_PERSON.disabled_at],
+    )
+
+
+def _to_session(row: RowMapping) -> Session:
+    return Session(
+        id=row[_SESSION.id],
+        person_id=row[_SESSION.person_id],
+        digest=row[_SESSION.digest],
+        created_at=row[_SESSION.created_at],
+        seen_at=row[_SESSION.seen_at],
+        expires_at=row[_SESSION.expires_at],
+        address=row[_SESSION.address],
+    )

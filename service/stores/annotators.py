@@ -1,0 +1,201 @@
+"""Annotators, their groups, and what their answers tell."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    Table,
+    and_,
+    case,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.annotators import (
+    DEFAULT_GROUP,
+    Annotator,
+    AnswerPair,
+    Answers,
+    BlindAnswer,
+    GoldAnswer,
+    Group,
+    Rates,
+)
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores.tables import (
+    UNUSUAL,
+    annotations,
+    annotator_groups,
+    annotators,
+    predictions,
+    routing_policies,
+)
+
+_BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
+
+
+class SqlAnnotators:
+    """Fills the port `setwise.service.services.annotator_ports.Annotators`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def group_of(self, annotator_id: str) -> str:
+        query = select(annotators.c.group).where(annotators.c.id == annotator_id)
+        return self._connection.execute(query).scalar_one_or_none() or DEFAULT_GROUP
+
+    def placed(self) -> Mapping[str, Annotator]:
+        rows = self._connection.execute(
+            select(annotators.c.id, annotators.c.group, annotators.c.version)
+        )
+        return {row.id: Annotator(*row) for row in rows}
+
+    def place(self, annotator: Annotator) -> None:
+        self._write(annotators, "annotator", vars(annotator))
+
+    def group(self, group_id: str) -> Group | None:
+        query = select(annotator_groups).where(annotator_groups.c.id == group_id)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_group(row)
+
+    def groups(self) -> list[Group]:
+        query = select(annotator_groups).order_by(annotator_groups.c.id)
+        # Databases sort letters each in their own way.
+        found = [_to_group(row) for row in self._connection.execute(query).mappings()]
+        return sorted(found, key=lambda group: group.id)
+
+    def save_group(self, group: Group) -> None:
+        values = {name: value for name, value in vars(group).items() if name != "fixed"}
+        values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
+        self._write(annotator_groups, "group", values)
+
+    def _write(self, table: Table, kind: str, values: Mapping[str, Any]) -> None:  # Any: a row
+        """Store a version, the first or the one after that which is stored."""
+        name, version = values["id"], values["version"]
+        if version > 1:
+            before = and_(table.c.id == name, table.c.version == version - 1)
+            changed = self._connection.execute(update(table).where(before).values(values))
+            if changed.rowcount != 1:
+                raise _stale(kind, name)
+            return
+        try:
+            self._connection.execute(insert(table), values)
+        except IntegrityError as error:
+            raise _stale(kind, name) from error
+
+    def answers(self) -> Mapping[str, Answers]:
+        column = annotations.c
+        rows = self._connection.execute(
+            select(
+                column.reviewer,
+                func.count(),
+                func.sum(case((_BLIND, 1), else_=0)),
+                func.avg(column.seconds),
+                func.max(column.created_at),
+            ).group_by(column.reviewer)
+        )
+        return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
+
+    def gold(self) -> list[GoldAnswer]:
+        said, decided = annotations.alias("said"), annotations.alias("decided")
+        rate = routing_policies.c.gold_reread_rate
+        query = (
+            select(
+                said.c.id,
+                said.c.reviewer,
+                said.c.group,
+                said.c.agreed,
+                decided.c.agreed.label("right"),
+                predictions.c.confidence,
+                case((said.c.agreed, 1.0 / func.nullif(rate, 0.0)), else_=1.0).label("weight"),
+            )
+            .join(decided, decided.c.prediction_id == said.c.prediction_id)
+            .join(predictions, predictions.c.id == said.c.prediction_id)
+            .join(routing_policies, routing_policies.c.version == predictions.c.policy_version)
+            .where(
+                said.c.kind == ReviewKind.AUDIT.value,
+                _unusual("decided"),
+                decided.c.kind == ReviewKind.ADJUDICATION.value,
+                # Agreements are read by chance alone; where the chance is 0, none were.
+                or_(~said.c.agreed, rate > 0),
+            )
+        )
+        return [GoldAnswer(*row) for row in self._oldest_first(query)]
+
+    def blind_counts(self) -> Mapping[str, tuple[int, int]]:
+        column = annotations.c
+        query = (
+            select(column.reviewer, func.count(), func.sum(case((column.agreed, 1), else_=0)))
+            .where(UNUSUAL, _BLIND)
+            .group_by(column.reviewer)
+        )
+        return {who: (n, int(agreed)) for who, n, agreed in self._connection.execute(query)}
+
+    def blind(self) -> list[BlindAnswer]:
+        column = annotations.c
+        query = (
+            select(
+                column.id, column.reviewer, column.group, column.agreed, predictions.c.confidence
+            )
+            .join(predictions, predictions.c.id == column.prediction_id)
+            .where(UNUSUAL, _BLIND)
+        )
+        return [BlindAnswer(*row) for row in self._oldest_first(query)]
+
+    def pairs(self) -> list[AnswerPair]:
+        first, second = annotations.alias("first"), annotations.alias("second")
+        query = (
+            select(
+                first.c.id,
+                first.c.group,
+                first.c.agreed,
+                second.c.agreed,
+                predictions.c.confidence,
+            )
+            .join(
+                second,
+                and_(
+                    second.c.prediction_id == first.c.prediction_id,
+                    second.c.group == first.c.group,
+                ),
+            )
+            .join(predictions, predictions.c.id == first.c.prediction_id)
+            .where(
+                first.c.kind == ReviewKind.REVIEW.value,
+                _unusual("second"),
+                second.c.kind == ReviewKind.OVERLAP.value,
+            )
+        )
+        return [AnswerPair(*row) for row in self._oldest_first(query)]
+
+    def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
+        """Return rows in the order of their first column, an id, without it."""
+        # Sorted here: a database that is to sort would rather read all answers in order than find
+        # the few that are asked for.
+        rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
+        return [tuple(row)[1:] for row in rows]
+
+
+def _unusual(alias: str) -> ColumnElement[bool]:
+    """Return the condition of the index on unusual answers, for an alias of their table."""
+    return literal_column(f"{alias}.{UNUSUAL}")
+
+
+def _to_group(row: RowMapping) -> Group:
+    own = dict(row)
+    alpha, beta = own.pop("alpha"), own.pop("beta")
+    return Group(fixed=None if alpha is None else Rates(alpha, beta), **own)
+
+
+def _stale(kind: str, name: str) -> StaleVersion:
+    return StaleVersion(f"The {kind} {name} has changed since it was read; read it again.")

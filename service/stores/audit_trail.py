@@ -1,0 +1,155 @@
+"""The append-only record of what was done.
+
+A prediction is an event too, and by far the most frequent one. It is not written a second time: its
+row, which never changes either, holds what the event tells.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, false, insert, select
+
+from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event, Origin, prediction_created
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.paging import Page
+from setwise.service.services.people_ports import EventFilter
+from setwise.service.stores.tables import audit_events, predictions
+
+_EVENT = audit_events.c
+_MADE = predictions.c
+_ORIGIN = [_MADE[name] for name in Origin._fields]
+_DETAIL = [
+    _MADE.decision,
+    _MADE.reason,
+    _MADE.confidence,
+    _MADE.rule,
+    _MADE.threshold,
+    _MADE.model_version,
+    _MADE.calibrator_version,
+    _MADE.policy_version,
+    _MADE.audit_role,
+    _MADE.draw,
+]
+
+
+class SqlAuditTrail:
+    """Fills the port `setwise.service.services.people_ports.AuditTrail`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, event: Event) -> None:
+        self.add_all([event])
+
+    def add_all(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        self._connection.execute(
+            insert(audit_events),
+            [
+                {
+                    "id": event.id,
+                    "at": event.at,
+                    "actor_id": event.actor_id,
+                    "actor_name": event.actor_name,
+                    "action": event.action,
+                    "subject": event.subject,
+                    "request_id": event.request_id,
+                    "detail": dict(event.detail),
+                    "address": event.address,
+                }
+                for event in events
+            ],
+        )
+
+    def page(
+        self, wanted: EventFilter | None = None, *, after: str | None, limit: int
+    ) -> Page[Event]:
+        found = read_events(
+            self._connection,
+            wanted or EventFilter(),
+            after=after,
+            limit=limit + 1,
+            newest_first=True,
+        )
+        items = tuple(found[:limit])
+        return Page(items, items[-1].id if len(found) > limit else None)
+
+
+def read_events(
+    connection: Connection,
+    wanted: EventFilter,
+    *,
+    after: str | None,
+    limit: int,
+    newest_first: bool,
+) -> list[Event]:
+    """Return the next events after the one with an id, in the order of their ids."""
+    query = select(audit_events).where(*_of_events(wanted), *_past(_EVENT.id, after, newest_first))
+    order = _EVENT.id.desc() if newest_first else _EVENT.id
+    rows = connection.execute(query.order_by(order).limit(limit)).mappings()
+    found = [Event(**row) for row in rows]
+    if not _includes(wanted.action, PREDICTION_CREATED):
+        return found
+    # Beyond the last of these events no prediction is wanted, and where the trail of old goes on
+    # for long without one that is an event, none is looked for.
+    last = found[-1].id if len(found) == limit else None
+    query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
+        _MADE.actor_name.is_not(None),
+        *_of_predictions(wanted),
+        *_past(_MADE.id, after, newest_first),
+        *_past(_MADE.id, last, not newest_first),
+    )
+    order = _MADE.id.desc() if newest_first else _MADE.id
+    for row in connection.execute(query.order_by(order).limit(limit)).mappings():
+        event = prediction_created(
+            Origin(*(row[column] for column in _ORIGIN)),
+            id=row[_MADE.id],
+            client_id=row[_MADE.client_id],
+            at=row[_MADE.created_at],
+            **{column.name: row[column] for column in _DETAIL},
+        )
+        found.append(event)
+    return sorted(found, key=lambda event: event.id, reverse=newest_first)[:limit]
+
+
+def _past(
+    id_: Column[Any],  # Any: an id
+    place: str | None,
+    downwards: bool,
+) -> Iterator[ColumnElement[bool]]:
+    if place is not None:
+        yield id_ < place if downwards else id_ > place
+
+
+def _includes(wanted: str | None, action: str) -> bool:
+    if wanted is None:
+        return True
+    return action.startswith(wanted) if wanted.endswith(".") else action == wanted
+
+
+def _of_events(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.actor_id is not None:
+        yield _EVENT.actor_id == wanted.actor_id
+    if wanted.subject is not None:
+        yield _EVENT.subject == wanted.subject
+    if wanted.action is not None:
+        if wanted.action.endswith("."):
+            yield _EVENT.action.startswith(wanted.action, autoescape=True)
+        else:
+            yield _EVENT.action == wanted.action
+    if wanted.since is not None:
+        yield _EVENT.at >= wanted.since
+    if wanted.before is not None:
+        yield _EVENT.at < wanted.before
+
+
+def _of_predictions(wanted: EventFilter) -> Iterator[ColumnElement[bool]]:
+    if wanted.actor_id is not None:
+        yield _MADE.client_id == wanted.actor_id
+    if wanted.subject is not None:
+        yield _MADE.id == wanted.subject if is_id(wanted.subject) else false()
+    if wanted.since is not None:
+        yield _MADE.created_at >= wanted.since
+    if wanted.before is not None:
+        yield _MADE.created_at < wanted.before

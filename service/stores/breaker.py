@@ -1,0 +1,214 @@
+"""Audits that the breaker watches, and what it did."""
+
+from datetime import datetime
+from typing import TypeVar
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    ScalarSelect,
+    Select,
+    and_,
+    func,
+    insert,
+    not_,
+    or_,
+    select,
+    true,
+)
+
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, WatchedAudit
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.stores.tables import (
+    AUDITED,
+    annotations,
+    breaker_resets,
+    breaker_trips,
+    calibration_activations,
+    model_activations,
+    predictions,
+    routing_policies,
+)
+
+Value = TypeVar("Value")
+
+_RESTS_ON_AUDITS = or_(
+    routing_policies.c.threshold_mode == ThresholdMode.CERTIFIED.value,
+    routing_policies.c.certification_rate > 0,
+)
+_BY_POLICY = routing_policies.c.version == predictions.c.policy_version
+_ENDS_AUDIT = or_(
+    annotations.c.kind == ReviewKind.ADJUDICATION.value,
+    and_(annotations.c.kind == ReviewKind.AUDIT.value, annotations.c.settles),
+)
+_WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
+    breaker_resets, breaker_resets.c.trip_id == breaker_trips.c.id
+)
+
+
+class SqlBreakers:
+    """Fills the port `setwise.service.services.breaker_ports.Breakers`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
+        column = predictions.c
+        newest = (
+            select(
+                column.id,
+                routing_policies.c.target_accuracy,
+                annotations.c.agreed,
+                annotations.c.created_at,
+            )
+            .join(routing_policies, _BY_POLICY)
+            .outerjoin(annotations, and_(annotations.c.prediction_id == column.id, _ENDS_AUDIT))
+            .where(
+                AUDITED,
+                column.audit_role == AuditRole.CERTIFICATION.value,
+                _made_by(scorer),
+                or_(column.decision == Decision.AUTO.value, column.reason == Reason.AUDIT.value),
+                true() if after is None else column.id > after,
+            )
+            .order_by(column.id.desc())
+            .limit(limit)
+        )
+        rows = [WatchedAudit(*row) for row in self._connection.execute(newest)]
+        return rows[::-1]
+
+    def in_force_since(self) -> datetime | None:
+        found = self._connection.execute(select(*_STARTS)).one()
+        return max((start for start in found if start is not None), default=None)
+
+    def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
+        column = predictions.c
+        decision: ColumnElement[str] = column.decision
+        if self._connection.dialect.name == "sqlite":
+            # It has no statistics of instants, and would rather read everything that was ever
+            # sent by the index on decisions. An expression has no index.
+            decision = decision.concat("")
+        sent = (
+            select(column.created_at)
+            .join(routing_policies, _BY_POLICY)
+            .where(
+                decision == Decision.AUTO.value,
+                _made_by(scorer),
+                _RESTS_ON_AUDITS,
+                true() if since is None else column.created_at > since,
+            )
+            .order_by(column.created_at)
+            .limit(most)
+            .subquery()
+        )
+        row = self._connection.execute(select(func.count(), func.min(sent.c.created_at))).one()
+        return Unvouched(*row)
+
+    def add(self, trip: Trip) -> None:
+        own = {name: value for name, value in vars(trip).items() if name != "scorer"}
+        self._connection.execute(
+            insert(breaker_trips),
+            {
+                **own,
+                **trip.scorer._asdict(),
+                "cause": trip.cause.value,
+                "evidence": dict(trip.evidence),
+            },
+        )
+
+    def close(self, reset: Reset) -> None:
+        self._connection.execute(insert(breaker_resets), vars(reset))
+
+    def trip(self, trip_id: str) -> Trip | None:
+        if not is_id(trip_id):
+            return None
+        query = select(breaker_trips).where(breaker_trips.c.id == trip_id)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_trip(row)
+
+    def newest_trip(self, *, sets_evidence_aside: bool = False) -> Trip | None:
+        query = select(breaker_trips).order_by(breaker_trips.c.id.desc()).limit(1)
+        if sets_evidence_aside:
+            query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_trip(row)
+
+    def newest_reset(self) -> Reset | None:
+        query = select(breaker_resets).order_by(breaker_resets.c.id.desc()).limit(1)
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_reset(row)
+
+    def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:
+        query = _WITH_RESET.order_by(breaker_trips.c.id.desc()).limit(limit)
+        return [
+            (_to_trip(row), None if row[breaker_resets.c.id] is None else _to_reset(row))
+            for row in self._connection.execute(query).mappings()
+        ]
+
+
+def _starts() -> tuple[ScalarSelect[datetime], ...]:
+    """Return queries for when the policies, the model and its calibrator came into force.
+
+    That is at the first one after the last that was something else, and never if there was nothing
+    else; but a model begins with a calibrator of its own.
+    """
+    policy, model, calibrator = routing_policies.c, model_activations.c, calibration_activations.c
+    active = _only(select(model.model_id).order_by(model.ordinal.desc()).limit(1))
+    of_active = calibrator.model_id == active
+    serving = _only(
+        select(calibrator.calibration_id)
+        .where(of_active)
+        .order_by(calibrator.ordinal.desc())
+        .limit(1)
+    )
+    unaudited = _only(
+        select(policy.ordinal)
+        .where(not_(_RESTS_ON_AUDITS))
+        .order_by(policy.ordinal.desc())
+        .limit(1)
+    )
+    other_model = _only(select(func.max(model.ordinal)).where(model.model_id != active))
+    other_calibrator = _only(
+        select(func.coalesce(func.max(calibrator.ordinal), 0)).where(
+            of_active, calibrator.calibration_id.is_distinct_from(serving)
+        )
+    )
+    return (
+        _only(select(func.min(policy.created_at)).where(policy.ordinal > unaudited)),
+        _only(select(func.min(model.activated_at)).where(model.ordinal > other_model)),
+        _only(
+            select(func.min(calibrator.activated_at)).where(
+                of_active, calibrator.ordinal > other_calibrator
+            )
+        ),
+    )
+
+
+def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
+    """Return the one value of a query, which stands for itself inside others of its table."""
+    return query.correlate(None).scalar_subquery()
+
+
+_STARTS = _starts()
+
+
+def _made_by(scorer: Scorer) -> ColumnElement[bool]:
+    return and_(
+        predictions.c.model_version == scorer.model_version,
+        predictions.c.calibrator_version == scorer.calibrator_version,
+    )
+
+
+def _to_trip(row: RowMapping) -> Trip:
+    own = {column.name: row[column] for column in breaker_trips.c}
+    scorer = Scorer(own.pop("model_version"), own.pop("calibrator_version"))
+    return Trip(scorer=scorer, **{**own, "cause": TripCause(own["cause"])})
+
+
+def _to_reset(row: RowMapping) -> Reset:
+    return Reset(**{column.name: row[column] for column in breaker_resets.c})

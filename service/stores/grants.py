@@ -1,0 +1,69 @@
+"""What the application's own user of PostgreSQL may do: everything that it needs, no more.
+
+Tables belong to whoever migrates. The service runs as another user, which can neither change the
+tables nor switch their triggers off, and has no right to change or delete what is history. So not
+even somebody who takes the service over can rewrite what was done.
+"""
+
+from sqlalchemy import Connection, text
+
+from setwise.service.stores.tables import metadata
+
+HISTORY = {
+    # Table, and the columns of it that may change, as the triggers see to.
+    "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
+    "annotations": ("comment",),
+    "outcomes": (),
+    "certifications": (),
+    "breaker_trips": (),
+    "breaker_resets": (),
+    "audit_events": (),
+    "routing_policies": (),
+    "model_activations": (),
+    "calibrations": (),
+    "calibration_activations": (),
+}
+NEVER_DELETED = ("review_tasks",)
+
+
+def grant(connection: Connection, user: str) -> None:
+    """Give ``user`` what the service needs, and take away what it does not.
+
+    Parameters
+    ----------
+    connection : Connection
+        Of the tables' owner, in a transaction.
+    user : str
+        A role of PostgreSQL that exists.
+
+    Raises
+    ------
+    ValueError
+        If there is no such role, or the database is not PostgreSQL.
+    """
+    if connection.dialect.name != "postgresql":
+        raise ValueError("SQLite has no users; triggers alone protect what is history there")
+    known = connection.execute(
+        text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": user}
+    ).first()
+    if known is None:
+        raise ValueError(
+            f"PostgreSQL has no role {user!r}; make it first: CREATE ROLE {user} LOGIN PASSWORD '…'"
+        )
+    quoted = connection.dialect.identifier_preparer.quote_identifier
+    name = quoted(user)
+    statements = [
+        f"GRANT USAGE ON SCHEMA public TO {name}",
+        f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
+        f"GRANT SELECT ON alembic_version TO {name}",
+    ]
+    for table in metadata.sorted_tables:
+        rights = ["SELECT", "INSERT"]
+        if table.name not in HISTORY:
+            rights += ["UPDATE"] if table.name in NEVER_DELETED else ["UPDATE", "DELETE"]
+        elif changeable := HISTORY[table.name]:
+            rights.append(f"UPDATE ({', '.join(map(quoted, changeable))})")
+        statements.append(f"GRANT {', '.join(rights)} ON {quoted(table.name)} TO {name}")
+    for statement in statements:
+        connection.execute(text(statement))

@@ -1,0 +1,115 @@
+"""What is stored, in the order of its ids, for exports."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
+
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.verdicts import Evidence
+from setwise.service.services.people_ports import EventFilter
+from setwise.service.services.report_ports import Span
+from setwise.service.services.written import labels_of_first
+from setwise.service.stores.audit_trail import read_events
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.reports import flag, said_of, told_of
+from setwise.service.stores.reviews import to_annotation
+from setwise.service.stores.tables import annotations, outcomes, predictions
+
+Query = Select[Any]  # Any: rows of whatever columns
+
+
+class SqlHistory:
+    """Fills the port `setwise.service.services.report_ports.History`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def predictions(self, span: Span, *, after: str | None, limit: int) -> list[Prediction]:
+        query = _of_client(select(predictions), span)
+        found = self._page(query, predictions, predictions.c.created_at, span, after, limit)
+        return [to_prediction(row) for row in found]
+
+    def annotations(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Annotation, Prediction]]:
+        query = _of_client(_with_prediction(annotations), span)
+        found = self._page(query, annotations, annotations.c.created_at, span, after, limit)
+        return [(to_annotation(row), to_prediction(row)) for row in found]
+
+    def outcomes(
+        self, span: Span, *, after: str | None, limit: int
+    ) -> list[tuple[Outcome, Prediction]]:
+        query = _of_client(_with_prediction(outcomes), span)
+        found = self._page(query, outcomes, outcomes.c.created_at, span, after, limit)
+        return [(Outcome(**_own(row, outcomes)), to_prediction(row)) for row in found]
+
+    def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
+        wanted = EventFilter(since=span.created_from, before=span.created_before)
+        return read_events(self._connection, wanted, after=after, limit=limit, newest_first=False)
+
+    def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
+        column = predictions.c
+        wanted = [
+            column.confidence,
+            column.decision,
+            column.reason,
+            column.created_at,
+            column.inclusion_probability,
+            said_of(column.id).label("said"),
+            told_of(column.id).label("told"),
+        ]
+        if with_labels:
+            wanted += [column.candidates[0].label("first"), column.metadata]
+        rows = self._connection.execute(
+            select(*wanted).order_by(column.id.desc()).limit(limit)
+        ).mappings()
+        return [
+            Evidence(
+                confidence=row["confidence"],
+                sent=row["decision"] == Decision.AUTO.value,
+                reason=Reason(row["reason"]),
+                created_at=row["created_at"],
+                inclusion_probability=row["inclusion_probability"],
+                said=flag(row["said"]),
+                told=flag(row["told"]),
+                labels=labels_of_first(row["first"]) if with_labels else (),
+                metadata=row["metadata"] if with_labels else {},
+            )
+            for row in rows
+        ]
+
+    def _page(  # noqa: PLR0917 -- the same six for four tables
+        self,
+        query: Query,
+        table: Table,
+        at: Column[Any],  # Any: an instant
+        span: Span,
+        after: str | None,
+        limit: int,
+    ) -> Sequence[RowMapping]:
+        if span.created_from is not None:
+            query = query.where(at >= span.created_from)
+        if span.created_before is not None:
+            query = query.where(at < span.created_before)
+        if after is not None:
+            query = query.where(table.c.id > after)
+        return self._connection.execute(query.order_by(table.c.id).limit(limit)).mappings().all()
+
+
+def _of_client(query: Query, span: Span) -> Query:
+    return (
+        query if span.client_id is None else query.where(predictions.c.client_id == span.client_id)
+    )
+
+
+def _with_prediction(table: Table) -> Query:
+    return select(table, predictions).join(predictions, predictions.c.id == table.c.prediction_id)
+
+
+def _own(row: RowMapping, table: Table) -> dict[str, Any]:  # Any: values of every type
+    values = {column.name: row[column] for column in table.columns}
+    return values | {"labels": tuple(values["labels"])} if "labels" in values else values

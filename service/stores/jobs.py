@@ -1,0 +1,146 @@
+"""The leased job table."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, RowMapping, Select, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.errors import JobUnfinished
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.jobs import Job, JobState
+from setwise.service.domain.paging import Page
+from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
+
+
+class SqlJobs:
+    """Fills the port `setwise.service.services.work_ports.Jobs`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def enqueue(self, job: Job) -> bool:
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        stored = self._connection.execute(
+            dialect.insert(jobs).on_conflict_do_nothing().returning(jobs.c.id),
+            {
+                "id": job.id,
+                "kind": job.kind,
+                "key": job.key,
+                "payload": dict(job.payload),
+                "created_at": job.created_at,
+                "owner_id": job.owner_id,
+                "request_key": job.request_key,
+                "checkpoint": None if job.checkpoint is None else dict(job.checkpoint),
+                **_changing(job),
+            },
+        )
+        return stored.first() is not None
+
+    def get(self, job_id: str, *, for_update: bool = False) -> Job | None:
+        if not is_id(job_id):
+            return None
+        query = select(jobs).where(jobs.c.id == job_id)
+        return self._one(query.with_for_update() if for_update else query)
+
+    def unfinished(self, key: str) -> Job | None:
+        return self._one(select(jobs).where(UNFINISHED, jobs.c.key == key))
+
+    def requested(self, owner_id: str, request_key: str) -> Job | None:
+        column = jobs.c
+        return self._one(
+            select(jobs).where(
+                REQUESTED, column.owner_id == owner_id, column.request_key == request_key
+            )
+        )
+
+    def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
+        column = jobs.c
+        query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
+        if wanted.owner_id is not None:
+            query = query.where(column.owner_id == wanted.owner_id)
+        if wanted.kind is not None:
+            query = query.where(column.kind == wanted.kind)
+        if wanted.state is not None:
+            query = query.where(column.state == wanted.state.value)
+        if after is not None:
+            query = query.where(column.id < after)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple(_to_job(row) for row in rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
+        return any(self._one(query) for query in _claimable(kinds, now))
+
+    def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
+        abandoned, due = _claimable(kinds, now)
+        found = self._lock(abandoned) or self._lock(due)
+        if found is None:
+            return None
+        claimed = found.claimed(now, lease)
+        self._connection.execute(
+            update(jobs).where(jobs.c.id == claimed.id).values(_changing(claimed))
+        )
+        return claimed
+
+    def save(self, job: Job, *, token: int) -> bool:
+        return self._write(job.id, token, _changing(job))
+
+    def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
+        return self._write(job_id, token, {"checkpoint": dict(state)})
+
+    def change(self, job: Job) -> None:
+        try:
+            self._connection.execute(update(jobs).where(jobs.c.id == job.id).values(_changing(job)))
+        except IntegrityError as error:
+            raise JobUnfinished("Another job with the same key is queued or running.") from error
+
+    def _write(self, job_id: str, token: int, values: dict[str, object]) -> bool:
+        held = (
+            jobs.c.id == job_id,
+            jobs.c.token == token,
+            jobs.c.state == JobState.RUNNING.value,
+        )
+        return self._connection.execute(update(jobs).where(*held).values(values)).rowcount == 1
+
+    def _lock(self, query: Select[tuple[object, ...]]) -> Job | None:
+        return self._one(query.with_for_update(skip_locked=True))
+
+    def _one(self, query: Select[tuple[object, ...]]) -> Job | None:
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_job(row)
+
+
+def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object, ...]]]:
+    # Two queries, so that each reads its own small index; the abandoned job goes first, since it
+    # has waited for longer.
+    column = jobs.c
+    wanted = select(jobs).where(column.kind.in_(kinds)).limit(1)
+    return [
+        wanted.where(RUNNING, column.lease_expires_at <= now).order_by(
+            column.lease_expires_at, column.id
+        ),
+        wanted.where(QUEUED, column.due_at <= now).order_by(column.due_at, column.id),
+    ]
+
+
+def _changing(job: Job) -> dict[str, object]:
+    return {
+        "state": job.state.value,
+        "progress": job.progress,
+        "message": job.message,
+        "attempt": job.attempt,
+        "token": job.token,
+        "due_at": job.due_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "lease_expires_at": job.lease_expires_at,
+        "result": None if job.result is None else dict(job.result),
+        "error": job.error,
+    }
+
+
+def _to_job(row: RowMapping) -> Job:
+    return Job(**{**row, "state": JobState(row["state"])})

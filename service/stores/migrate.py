@@ -1,0 +1,221 @@
+"""Brings a database to a version of the tables, all of the way or not at all.
+
+Both databases can undo changes of tables, so a migration is one transaction. Two processes that
+migrate at once do it one after the other, and the second finds nothing left to do.
+"""
+
+import sqlite3
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, text
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.stores import grants
+from setwise.service.stores.database import READ_ONLY, sqlite_path
+
+
+def _folder() -> Path:
+    """Return the migrations: beside the code in a checkout, among the data of a wheel."""
+    beside = Path(__file__).resolve().parents[2] / "migrations"
+    if (beside / "env.py").is_file():
+        return beside
+    return Path(sysconfig.get_path("data")) / "share" / "setwise" / "migrations"
+
+
+FOLDER = _folder()
+
+_LOCK = 0x5E7_0015E
+"""PostgreSQL's advisory lock that whoever migrates holds; any number that nobody else uses."""
+
+_PATIENCE_S = 60
+"""How long a second process waits for the first to finish."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a database stands.
+
+    Attributes
+    ----------
+    current : str or None
+        Its revision; None while it is empty.
+    head : str
+        The revision that this release of the code works with.
+    """
+
+    current: str | None
+    head: str
+
+    @property
+    def ok(self) -> bool:
+        """The code can work with the database."""
+        return self.current == self.head
+
+
+def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> Status:
+    """Bring the database up to ``revision``, making an SQLite file that is not there.
+
+    An SQLite file that holds something is copied beside itself first, as ``<name>.at-<revision>``.
+
+    Parameters
+    ----------
+    app_user : str
+        PostgreSQL's role as which the service runs, if it is another one than migrates; it gets
+        the rights that it needs on the newest tables, and loses all others.
+
+    Raises
+    ------
+    ValueError
+        If there is no such revision on the way up, the database is newer than this release, or
+        there is no such role.
+    StorageUnavailable
+        If the database does not answer or another process is still migrating it.
+    """
+    if engine.dialect.name == "sqlite":
+        _make_file(sqlite_path(engine))
+    with _alone(engine) as connection:
+        before = _revision(connection)
+        _refuse_unknown(before)
+        if before not in {None, head()}:
+            _copy(connection)
+        _run(connection, command.upgrade, revision)
+        if app_user and _revision(connection) == head():
+            grants.grant(connection, app_user)
+    return check(engine)
+
+
+def downgrade(engine: Engine, revision: str) -> Status:
+    """Take the database back to ``revision``, ``base`` for an empty one.
+
+    What the older tables have no place for is lost; an SQLite file is copied first as in `upgrade`.
+    """
+    if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
+        raise StorageUnavailable(f"There is no database at {sqlite_path(engine)}.")
+    with _alone(engine) as connection:
+        _refuse_unknown(_revision(connection))
+        _copy(connection)
+        _run(connection, command.downgrade, revision)
+    return check(engine)
+
+
+def current(engine: Engine) -> str | None:
+    """Return the revision of the database, None while it is empty."""
+    if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
+        return None
+    with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
+        return _revision(connection)
+
+
+def check(engine: Engine) -> Status:
+    """Compare the database with the code."""
+    return Status(current=current(engine), head=head())
+
+
+@cache
+def head() -> str:
+    """Return the revision that this release of the code works with."""
+    found = ScriptDirectory.from_config(_config()).get_current_head()
+    if found is None:
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
+    return found
+
+
+@contextmanager
+def _alone(engine: Engine) -> Iterator[Connection]:
+    """Open a transaction that no other migration runs beside, and commit it."""
+    # A connection of its own that is thrown away: the settings below must not reach the pool.
+    with engine.connect() as connection:
+        connection.detach()
+        if engine.dialect.name == "sqlite":
+            _prepare_sqlite(connection)
+        with connection.begin():
+            if engine.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL lock_timeout = '{_PATIENCE_S}s'"))
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+            yield connection
+            if engine.dialect.name == "sqlite":
+                _refuse_orphans(connection)
+
+
+def _prepare_sqlite(connection: Connection) -> None:
+    # Outside any transaction, where alone SQLite takes it: rebuilding a table drops it, and would
+    # drop the rows that refer to it as well. `_refuse_orphans` checks the references afterwards.
+    cursor = connection.connection.cursor()
+    cursor.execute("PRAGMA foreign_keys = OFF")
+    cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000}")
+
+
+def _refuse_orphans(connection: Connection) -> None:
+    orphan = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+    if orphan is not None:
+        raise ValueError(
+            f"the migration would leave a row of {orphan[0]} that refers to a missing row of "
+            f"{orphan[2]}; nothing was changed"
+        )
+
+
+def knows(revision: str) -> bool:
+    """Say whether this release has the migration ``revision``."""
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    return any(script.revision == revision for script in scripts)
+
+
+def _refuse_unknown(revision: str | None) -> None:
+    if revision is not None and not knows(revision):
+        raise ValueError(
+            f"the database is at revision {revision}, which this release does not know; "
+            "install the release that made it, or a newer one"
+        )
+
+
+def _run(connection: Connection, step: Callable[[Config, str], None], revision: str) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    try:
+        step(config, revision)
+    except CommandError as error:
+        raise ValueError(f"cannot migrate to {revision!r}: {error}") from error
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    if not (FOLDER / "env.py").is_file():
+        raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
+    config = Config()
+    config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _make_file(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # documents are nobody else's business
+    except OSError as error:
+        raise StorageUnavailable(f"The database file cannot be made: {error}.") from error
+
+
+def _copy(connection: Connection) -> None:
+    """Copy an SQLite file as it was last committed; our transaction keeps other writers out."""
+    revision = _revision(connection)
+    if connection.dialect.name != "sqlite" or revision is None:
+        return
+    path = sqlite_path(connection.engine)
+    copy = path.with_name(f"{path.name}.at-{revision}")
+    copy.touch(mode=0o600)
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)

@@ -1,0 +1,164 @@
+"""Calibrators learnt from reviews, which of them serve, and what they are learnt from."""
+
+from collections import defaultdict
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+)
+
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.paging import Page
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
+from setwise.service.domain.reviews import Annotation
+from setwise.service.stores.activations import made_by_model
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.reviews import to_annotation
+from setwise.service.stores.tables import (
+    annotations,
+    calibration_activations,
+    calibrations,
+    outcomes,
+    predictions,
+)
+
+
+class SqlCalibrations:
+    """Fills the port `setwise.service.services.calibration_ports.Calibrations`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, calibration: Calibration) -> None:
+        row = {name: value for name, value in vars(calibration).items() if name != "active"}
+        self._connection.execute(
+            insert(calibrations),
+            {**row, "noise": calibration.noise.value, "report": dict(calibration.report)},
+        )
+
+    def get(self, calibration_id: str) -> Calibration | None:
+        if not is_id(calibration_id):
+            return None
+        return self._one(_query().where(calibrations.c.id == calibration_id))
+
+    def same(self, model_id: str, version: str, replaces: str) -> Calibration | None:
+        column = calibrations.c
+        query = _query().where(
+            column.model_id == model_id, column.version == version, column.replaces == replaces
+        )
+        return self._one(query.order_by(column.id.desc()).limit(1))
+
+    def page(self, *, after: str | None, limit: int) -> Page[Calibration]:
+        query = _query().order_by(calibrations.c.id.desc()).limit(limit + 1)
+        if after is not None:
+            query = query.where(calibrations.c.id < after)
+        found = [_to_calibration(row) for row in self._connection.execute(query).mappings()]
+        return Page(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
+
+    def active(self, model_id: str) -> Calibration | None:
+        column = calibration_activations.c
+        newest = (
+            select(column.calibration_id)
+            .where(column.model_id == model_id)
+            .order_by(column.ordinal.desc())
+            .limit(1)
+        )
+        return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
+
+    def previous(self, model_id: str) -> Serving | None:
+        column = calibration_activations.c
+        query = select(column.calibration_id).where(column.model_id == model_id)
+        served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]
+        before = [one for one in served if one != served[-1]]
+        if not before:
+            return None
+        return Serving(None if before[-1] is None else self.get(before[-1]))
+
+    def activate(
+        self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
+    ) -> None:
+        self._connection.execute(
+            insert(calibration_activations),
+            {
+                "id": activation_id,
+                "model_id": model_id,
+                "calibration_id": calibration_id,
+                "activated_at": now,
+            },
+        )
+
+    def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
+        column = predictions.c
+        spoken_of = or_(
+            column.id.in_(select(annotations.c.prediction_id)),
+            column.id.in_(select(outcomes.c.prediction_id)),
+        )
+        wanted = and_(made_by_model(self._connection, model_version), spoken_of)
+        found = self._predictions(wanted, limit)
+        if not found:
+            return []
+        oldest = found[-1].id
+        said = self._annotations(model_version, oldest)
+        turned_out = self._outcomes(model_version, oldest)
+        return [
+            ReviewedPrediction(one, tuple(said[one.id]), turned_out.get(one.id)) for one in found
+        ]
+
+    def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
+        return self._predictions(made_by_model(self._connection, model_version), limit)
+
+    def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:
+        query = select(predictions).where(wanted).order_by(predictions.c.id.desc()).limit(limit)
+        return [to_prediction(row) for row in self._connection.execute(query).mappings()]
+
+    def _annotations(self, model_version: str, oldest: str) -> dict[str, list[Annotation]]:
+        query = (
+            select(annotations)
+            .join(predictions, predictions.c.id == annotations.c.prediction_id)
+            .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
+            .order_by(annotations.c.id)
+        )
+        given = defaultdict(list)
+        for row in self._connection.execute(query).mappings():
+            given[row["prediction_id"]].append(to_annotation(row))
+        return given
+
+    def _outcomes(self, model_version: str, oldest: str) -> dict[str, Outcome]:
+        query = (
+            select(outcomes)
+            .join(predictions, predictions.c.id == outcomes.c.prediction_id)
+            .where(predictions.c.model_version == model_version, predictions.c.id >= oldest)
+            .order_by(outcomes.c.number)  # the last one counts
+        )
+        rows = self._connection.execute(query).mappings()
+        return {
+            row["prediction_id"]: Outcome(**{**row, "labels": tuple(row["labels"])}) for row in rows
+        }
+
+    def _one(self, query: Select[tuple[object, ...]]) -> Calibration | None:
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_calibration(row)
+
+
+def _query() -> Select[tuple[object, ...]]:
+    column = calibration_activations.c
+    newest = select(func.max(column.ordinal)).group_by(column.model_id)
+    serving = select(column.calibration_id).where(
+        column.ordinal.in_(newest), column.calibration_id.is_not(None)
+    )
+    return select(calibrations, calibrations.c.id.in_(serving).label("active"))
+
+
+def _to_calibration(row: RowMapping) -> Calibration:
+    own = {column.name: row[column] for column in calibrations.c}
+    return Calibration(**{**own, "noise": Noise(own["noise"])}, active=bool(row["active"]))

@@ -1,0 +1,361 @@
+"""Aggregates for reports, from indexes that hold all that they ask for.
+
+Everything starts from an instant, so that a long history costs nothing. Rows of predictions are
+wide; only the few whose labels are shown are read.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    Column,
+    ColumnElement,
+    Connection,
+    Date,
+    FromClause,
+    Integer,
+    Select,
+    String,
+    Table,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    type_coerce,
+    union,
+    union_all,
+)
+
+from setwise.service.domain.audits import AuditRole
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
+from setwise.service.services.written import labels_of_first
+from setwise.service.stores.tables import AUDITED, annotations, outcomes, predictions, review_tasks
+
+LONGEST_READING_S = 900.0
+"""Whoever is silent for longer has gone for lunch; it is not counted as work."""
+
+_SLACK = timedelta(days=1)
+"""Clocks of two machines differ by less, so no check of a prediction is older than this."""
+
+
+_DECISIONS, _REASONS = tuple(Decision), tuple(Reason)
+_FLAGS = (False, True, None)
+_UNKNOWN: ColumnElement[int] = literal_column(str(_FLAGS.index(None)))
+_KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2
+"""Of predictions that a `Cell` tells apart, but for when they came and how sure they were."""
+
+
+class _Answer(NamedTuple):
+    """Whether the prediction is right, and what is."""
+
+    agreed: bool
+    labels: tuple[str, ...]
+
+
+class SqlReports:
+    """Fills the port `setwise.service.services.report_ports.Reports`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
+        splits = sorted(splits)
+        first = since.astimezone(UTC).date()
+        alike = self._alike(since, first, splits).subquery()
+        # Counted once, and then put together in two ways from what is far less: a table expression
+        # that is named twice is computed once.
+        fine = (
+            select(
+                alike.c.code,
+                alike.c.inclusion_probability,
+                func.count().label("n"),
+                func.sum(alike.c.confidence).label("total"),
+            )
+            .group_by(alike.c.code, alike.c.inclusion_probability)
+            .cte("fine")
+        )
+        of_a_day = _KINDS * (STEPS + 1) * (len(splits) + 1)
+        day = fine.c.code // literal_column(str(of_a_day)) * literal_column(str(_KINDS))
+        by_day = _together(fine, day + fine.c.code % literal_column(str(_KINDS)), on_days=True)
+        by_step = _together(fine, fine.c.code % literal_column(str(of_a_day)), on_days=False)
+        tally = Counted([], [])
+        for on_days, code, probability, n, total in self._connection.execute(
+            union_all(by_day, by_step)
+        ):
+            place, kind = divmod(int(code), _KINDS)
+            kind, told = divmod(kind, len(_FLAGS))
+            kind, said = divmod(kind, len(_FLAGS))
+            decision, reason = divmod(kind, len(_REASONS))
+            reached, step = divmod(place, STEPS + 1)
+            cell = Cell(
+                day=first + timedelta(days=place) if on_days else None,
+                step=None if on_days else step,
+                decision=_DECISIONS[decision],
+                reason=_REASONS[reason],
+                inclusion_probability=probability,
+                said=_FLAGS[said],
+                told=_FLAGS[told],
+                documents=int(n),
+                confidence=total,
+                split=splits[reached - 1] if reached and not on_days else None,
+            )
+            (tally.by_day if on_days else tally.by_step).append(cell)
+        return tally
+
+    def _alike(
+        self, since: datetime, first: date, splits: Sequence[float]
+    ) -> Select[Any]:  # Any: of several columns
+        """Return what predictions are counted by, a row for each.
+
+        All but the inclusion probability is put into one number, as databases sort and compare
+        one number in half the time of eight columns. Its digits, from the last on: `_KINDS` for
+        the outcome, the outcome before that, the reason and the decision; then the step, the
+        splits that are reached, and the days since the first.
+        """
+        column = predictions.c
+        # What `setwise.service.domain.verdicts.step_of` says.
+        nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
+        step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
+        reached: ColumnElement[int] = literal_column("0")
+        for split in splits:
+            reached += case((column.confidence >= split, 1), else_=0)
+        rows: FromClause = predictions
+        said: ColumnElement[Any]  # Any: a number, or a flag
+        told: ColumnElement[Any]
+        if self._connection.dialect.name == "sqlite":
+            # Looked up one by one in indexes that hold them: cheaper here than a join with what
+            # was put into the order of predictions first. People see only what was held back.
+            held = column.decision == Decision.REVIEW.value
+            said, told = case((held, said_of(column.id))), told_of(column.id)
+        else:
+            said_by, told_by = _said(since), _told(since)
+            rows = rows.outerjoin(said_by, said_by.c.prediction_id == column.id)
+            rows = rows.outerjoin(told_by, told_by.c.prediction_id == column.id)
+            said, told = said_by.c.said, told_by.c.told
+        code: ColumnElement[int] = self._days_since(first, column.created_at)
+        for digit, of in (
+            (reached, len(splits) + 1),
+            (step, STEPS + 1),
+            (_place_of(column.decision, _DECISIONS), len(_DECISIONS)),
+            (_place_of(column.reason, _REASONS), len(_REASONS)),
+            (func.coalesce(type_coerce(said, Integer), _UNKNOWN), len(_FLAGS)),
+            (func.coalesce(type_coerce(told, Integer), _UNKNOWN), len(_FLAGS)),
+        ):
+            code = code * literal_column(str(of)) + digit
+        return (
+            select(code.label("code"), column.inclusion_probability, column.confidence)
+            .select_from(rows)
+            .where(column.created_at >= since)
+        )
+
+    def review_days(self, since: datetime) -> list[ReviewDay]:
+        at, seconds = annotations.c.created_at, annotations.c.seconds
+        work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
+        done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
+        completed = {
+            day: (n, total)
+            for day, n, total in self._connection.execute(
+                select(done.c.day, func.count(), func.sum(done.c.work)).group_by(done.c.day)
+            )
+        }
+        at = review_tasks.c.created_at
+        came = select(self._day(at).label("day")).where(at >= since).subquery()
+        counts = select(came.c.day, func.count()).group_by(came.c.day)
+        arrived = {row[0]: int(row[1]) for row in self._connection.execute(counts)}
+        return [
+            ReviewDay(_date(day), arrived.get(day, 0), *completed.get(day, (0, 0.0)))
+            for day in sorted({*arrived, *completed})
+        ]
+
+    def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
+        column = predictions.c
+        ids = select(
+            union(*(_last(table, since, limit) for table in (annotations, outcomes)))
+            .cte("chosen")
+            .c.prediction_id
+        )
+        said, told = self._said_of(ids), self._told_of(ids)
+        query = select(
+            column.id,
+            column.client_id,
+            column.metadata,
+            column.confidence,
+            column.reason,
+            column.inclusion_probability,
+            # Only the first candidate: the others make up most of the row.
+            column.candidates[0].label("first"),
+        ).where(column.id.in_(ids), column.created_at >= since)
+        found = []
+        for (
+            prediction_id,
+            client_id,
+            metadata,
+            confidence,
+            reason,
+            probability,
+            first,
+        ) in self._connection.execute(query.order_by(column.id)):
+            person, program = said.get(prediction_id), told.get(prediction_id)
+            answer = program or person
+            if answer is not None:
+                found.append(
+                    CheckedSet(
+                        prediction_id,
+                        client_id,
+                        metadata,
+                        confidence,
+                        Reason(reason),
+                        probability,
+                        person.agreed if person else None,
+                        program.agreed if program else None,
+                        labels=labels_of_first(first),
+                        truth=answer.labels,
+                    )
+                )
+        return found
+
+    def _said_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        said = annotations.c
+        query = (
+            select(said.prediction_id, said.agreed, said.labels)
+            .where(said.prediction_id.in_(ids), _COUNTS)
+            .order_by(_ADJUDICATED.desc(), said.agreed, said.id)
+        )
+        return self._first(query)
+
+    def _told_of(self, ids: Select[tuple[str]]) -> dict[str, _Answer]:
+        told = outcomes.c
+        query = select(told.prediction_id, told.agreed, told.labels)
+        return self._first(query.where(told.prediction_id.in_(ids)).order_by(told.number.desc()))
+
+    def _first(self, query: Select[Any]) -> dict[str, _Answer]:  # Any: of three columns
+        found: dict[str, _Answer] = {}
+        for prediction_id, agreed, labels in self._connection.execute(query):
+            if prediction_id not in found:
+                found[prediction_id] = _Answer(bool(agreed), tuple(labels))
+        return found
+
+    def certification_audits(self, scorer: Scorer) -> int:
+        column, said = predictions.c, annotations.c
+        read = select(said.id).where(
+            said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
+        )
+        query = select(func.count()).where(
+            AUDITED,
+            column.audit_role == AuditRole.CERTIFICATION.value,
+            column.model_version == scorer.model_version,
+            column.calibrator_version == scorer.calibrator_version,
+            read.exists(),
+        )
+        return int(self._connection.execute(query).scalar_one())
+
+    def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
+        if self._connection.dialect.name == "sqlite":
+            # Instants are text of fixed width in UTC there.
+            return func.substr(at, 1, 10, type_=String)
+        return cast(func.timezone("UTC", at), Date)
+
+    def _days_since(self, first: date, at: Column[datetime]) -> ColumnElement[int]:
+        if self._connection.dialect.name == "sqlite":
+            # A day begins half-way through a Julian one.
+            julian: ColumnElement[float] = literal_column(str(first.toordinal() + _JULIAN))
+            return cast(func.julianday(self._day(at)) - julian, Integer)
+        return type_coerce(self._day(at) - literal(first, Date), Integer)
+
+    def _whole(self, number: ColumnElement[float]) -> ColumnElement[float]:
+        # A cast cuts off on SQLite and rounds on PostgreSQL.
+        return number if self._connection.dialect.name == "sqlite" else func.floor(number)
+
+
+# What `domain.verdicts.deciding` says, for the database. Flags become numbers, of which
+# PostgreSQL knows the least too.
+_ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
+_AGREED = case((annotations.c.agreed, 1), else_=0)
+_JULIAN = 1_721_424.5
+"""Julian day at the beginning of the day before the first one that Python knows."""
+
+_COUNTS = or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value)
+_LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
+
+
+def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
+    """Return what people say in the end of one prediction: 1, 0 or NULL."""
+    word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, _COUNTS)
+    return word.scalar_subquery()
+
+
+def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
+    """Return whether the last outcome of one prediction agrees with it; NULL without any."""
+    last = select(outcomes.c.agreed).where(outcomes.c.prediction_id == prediction_id)
+    return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
+
+
+def flag(number: int | bool | None) -> bool | None:
+    """Return as a flag what a database may give as a number."""
+    return None if number is None else bool(number)
+
+
+def _said(since: datetime) -> CTE:
+    """Return for each prediction what people say in the end."""
+    of = annotations.c
+    return (
+        select(of.prediction_id, _LAST_WORD.label("said"))
+        .where(of.created_at >= since - _SLACK, _COUNTS)
+        .group_by(of.prediction_id)
+        .cte("said")
+    )
+
+
+def _told(since: datetime) -> CTE:
+    """Return for each prediction what the last outcome says."""
+    of = outcomes.c
+    # The greatest number carries its flag along in the last bit.
+    last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
+    return (
+        select(of.prediction_id, (last % 2).label("told"))
+        .where(of.created_at >= since - _SLACK)
+        .group_by(of.prediction_id)
+        .cte("told")
+    )
+
+
+def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
+    newest = (
+        select(table.c.prediction_id)
+        .where(table.c.created_at >= since - _SLACK)
+        .order_by(table.c.created_at.desc())
+        .limit(limit)
+        .subquery()
+    )
+    return select(newest.c.prediction_id)
+
+
+def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[int]:
+    """Return the place of a value among all that the column may have."""
+    places: dict[str, ColumnElement[int]] = {
+        each.value: literal_column(str(place)) for place, each in enumerate(values)
+    }
+    return case(places, value=column)
+
+
+def _together(fine: CTE, code: ColumnElement[int], *, on_days: bool) -> Select[Any]:
+    """Return what has the same ``code`` as one row; Any: of several columns."""
+    coded = select(
+        code.label("code"), fine.c.inclusion_probability, fine.c.n, fine.c.total
+    ).subquery()
+    keys = (coded.c.code, coded.c.inclusion_probability)
+    flag: ColumnElement[int] = literal_column(str(int(on_days)))
+    return select(flag, *keys, func.sum(coded.c.n), func.sum(coded.c.total)).group_by(*keys)
+
+
+def _date(day: date | str) -> date:
+    return date.fromisoformat(day) if isinstance(day, str) else day

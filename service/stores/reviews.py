@@ -1,0 +1,429 @@
+"""The review queue."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Dialect,
+    RowMapping,
+    and_,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.paging import Page
+from setwise.service.domain.predictions import Prediction, Reason
+from setwise.service.domain.reviews import (
+    Annotation,
+    HeldDecision,
+    Lease,
+    NewTask,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    Skip,
+    rival_answers,
+)
+from setwise.service.stores.bulk import RowInsert, Write, nothing
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.tables import (
+    DECIDED,
+    LEASED,
+    OPEN,
+    annotations,
+    predictions,
+    review_skips,
+    review_tasks,
+)
+
+_BLIND = review_tasks.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
+_WITH_PREDICTION = select(review_tasks, predictions).join(
+    predictions, predictions.c.id == review_tasks.c.prediction_id
+)
+
+
+_WAITING: dict[str, object] = {
+    "state": ReviewState.WAITING.value,
+    "version": 1,
+    "escalated": False,
+    "lease_holder": None,
+    "lease_claimed_at": None,
+    "lease_expires_at": None,
+    "decided_labels": None,
+    "decided_comment": None,
+    "decided_by": None,
+    "decided_at": None,
+    "settles_at": None,
+}
+"""What changes later in a task, before anything has."""
+
+_INSERT = RowInsert(review_tasks, alike=[("kind",), ("created_at", *_WAITING)])
+
+
+def adding(dialect: Dialect, new: Rows[NewTask]) -> Write:
+    """Return what adds tasks that wait from now on."""
+    if not new:
+        return nothing
+    return _INSERT.ready(
+        dialect,
+        {
+            "id": new.column("id"),
+            "prediction_id": new.column("prediction_id"),
+            "kind": [kind._value_ for kind in new.column("kind")],  # `value` takes 5 times as long
+            "created_at": new.column("created_at"),
+            **{name: [value] * len(new) for name, value in _WAITING.items()},
+        },
+    )
+
+
+class SqlReviews:
+    """Fills the port `setwise.service.services.review_ports.Reviews`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, task: ReviewTask) -> None:
+        self.add_all([task])
+
+    def add_all(self, tasks: Sequence[ReviewTask]) -> None:
+        rows = [
+            {
+                "id": task.id,
+                "prediction_id": task.prediction.id,
+                "kind": task.kind.value,
+                "created_at": task.created_at,
+                **_changing(task),
+            }
+            for task in tasks
+        ]
+        self._connection.execute(insert(review_tasks), rows)
+        for task in tasks:
+            if task.skips:
+                self._add_skips(task)
+
+    def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
+        if not is_id(task_id):
+            return None
+        if for_update:
+            self._lock_with_siblings(task_id)
+        query = _WITH_PREDICTION.where(review_tasks.c.id == task_id)
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        return tasks[0] if tasks else None
+
+    def _lock_with_siblings(self, task_id: str) -> None:
+        siblings = review_tasks.alias()
+        of_task = select(siblings.c.prediction_id).where(siblings.c.id == task_id)
+        self._lock_all(of_task.scalar_subquery())
+
+    def lock(self, prediction_id: str) -> None:
+        self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
+
+    def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
+        """Lock every task of the prediction, in one order, so that no two are settled at once."""
+        self._connection.execute(
+            select(review_tasks.c.id)
+            .where(review_tasks.c.prediction_id == prediction_id)
+            .order_by(review_tasks.c.kind)
+            .with_for_update()
+        ).all()
+
+    def next_for(
+        self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
+    ) -> ReviewTask | None:
+        if only is not None and not is_id(only):
+            return None
+        if escalated:
+            task = self._next(reviewer, now, among_escalated=True, only=only)
+            if task is not None:
+                return task
+        return self._next(reviewer, now, among_escalated=False, only=only)
+
+    def _next(
+        self, reviewer: str, now: datetime, *, among_escalated: bool, only: str | None
+    ) -> ReviewTask | None:
+        column, siblings = review_tasks.c, review_tasks.alias()
+        query = (
+            select(column.id)
+            .where(
+                OPEN,
+                column.escalated.is_(among_escalated),
+                or_(
+                    column.state != ReviewState.LEASED.value,
+                    and_(_expired(now), column.decided_at.is_(None)),
+                ),
+                ~exists().where(
+                    review_skips.c.task_id == column.id, review_skips.c.reviewer == reviewer
+                ),
+                ~exists().where(
+                    annotations.c.prediction_id == column.prediction_id,
+                    annotations.c.reviewer == reviewer,
+                ),
+                ~exists().where(
+                    siblings.c.prediction_id == column.prediction_id,
+                    siblings.c.lease_holder == reviewer,
+                    or_(siblings.c.lease_expires_at > now, siblings.c.decided_at.is_not(None)),
+                ),
+            )
+            .order_by(column.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        if only is not None:
+            query = query.where(column.id == only)
+        while True:
+            task_id = self._connection.execute(query).scalar_one_or_none()
+            if task_id is None:
+                return None
+            # PostgreSQL found the row in a snapshot and locked its newest version, of which it
+            # checked the row but not the skips, so they are read anew.
+            task = self.get(task_id)
+            if task is not None and task.claimable_by(reviewer, now, escalated=True):
+                return task
+            query = query.where(column.id != task_id)
+
+    def save(self, task: ReviewTask) -> None:
+        column = review_tasks.c
+        saved = self._connection.execute(
+            update(review_tasks)
+            .where(
+                column.id == task.id,
+                column.version <= task.version,
+                column.state != ReviewState.COMPLETED.value,
+            )
+            .values(_changing(task))
+        )
+        if saved.rowcount != 1:
+            raise StaleVersion(f"Review task {task.id} has changed since it was read.")
+        self._add_skips(task)
+
+    def held_by(self, reviewer: str, now: datetime) -> int:
+        if self._connection.dialect.name == "postgresql":
+            # Two claims by one reviewer at once would both count before either has claimed.
+            self._connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
+            )
+        query = select(func.count()).where(
+            LEASED,
+            review_tasks.c.lease_holder == reviewer,
+            review_tasks.c.lease_expires_at > now,
+            review_tasks.c.decided_at.is_(None),
+        )
+        return self._connection.execute(query.select_from(review_tasks)).scalar_one()
+
+    def page(
+        self,
+        *,
+        state: ReviewState | None,
+        reason: Reason | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[ReviewTask]:
+        query = _WITH_PREDICTION.order_by(review_tasks.c.id).limit(limit + 1)
+        if state is not None:
+            query = query.where(review_tasks.c.state == state.value)
+        if reason is not None:
+            query = query.where(predictions.c.reason == reason.value, ~_BLIND)
+        if after is not None:
+            query = query.where(review_tasks.c.id > after)
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        items = tuple(tasks[:limit])
+        return Page(items, items[-1].id if len(tasks) > limit else None)
+
+    def counts(self) -> Mapping[ReviewState, int]:
+        state = review_tasks.c.state
+        rows = self._connection.execute(select(state, func.count()).group_by(state))
+        return {ReviewState(name): count for name, count in rows}
+
+    def annotate(self, annotation: Annotation) -> None:
+        self._connection.execute(
+            insert(annotations),
+            {
+                "id": annotation.id,
+                "task_id": annotation.task_id,
+                "prediction_id": annotation.prediction_id,
+                "reviewer": annotation.reviewer,
+                "labels": list(annotation.labels),
+                "comment": annotation.comment,
+                "agreed": annotation.agreed,
+                "chosen_rank": annotation.chosen_rank,
+                "suggestion_shown": annotation.suggestion_shown,
+                "seconds": annotation.seconds,
+                "created_at": annotation.created_at,
+                "kind": annotation.kind.value,
+                "settles": annotation.settles,
+                "group": annotation.group,
+                "version": annotation.version,
+            },
+        )
+
+    def annotation_of(self, task_id: str) -> Annotation | None:
+        if not is_id(task_id):
+            return None
+        row = (
+            self._connection.execute(select(annotations).where(annotations.c.task_id == task_id))
+            .mappings()
+            .one_or_none()
+        )
+        return None if row is None else to_annotation(row)
+
+    def annotations_of(self, prediction_id: str) -> list[Annotation]:
+        rows = self._connection.execute(
+            select(annotations).where(annotations.c.prediction_id == prediction_id)
+        ).mappings()
+        return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
+
+    def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
+        query = (
+            _WITH_PREDICTION.where(LEASED, _expired(now), review_tasks.c.decided_at.is_(None))
+            .order_by(review_tasks.c.id)
+            .limit(limit)
+            .with_for_update(of=review_tasks, skip_locked=True)
+        )
+        tasks = self._load(self._connection.execute(query).mappings().all())
+        expired = [task.expired() for task in tasks]
+        for task in expired:
+            self.save(task)
+        return expired
+
+    def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
+        column = review_tasks.c
+        query = _WITH_PREDICTION.where(
+            LEASED,
+            column.lease_holder == reviewer,
+            column.lease_expires_at > now,
+            column.decided_at.is_(None),
+        ).order_by(column.lease_claimed_at, column.id)
+        return self._load(self._connection.execute(query).mappings().all())
+
+    def decided(
+        self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
+    ) -> list[str]:
+        column = review_tasks.c
+        query = select(column.id).where(DECIDED).order_by(column.settles_at, column.id).limit(limit)
+        if reviewer is not None:
+            query = query.where(column.lease_holder == reviewer)
+        if before is not None:
+            query = query.where(column.settles_at <= before)
+        return list(self._connection.execute(query).scalars())
+
+    def settled_by(self, reviewer: str, since: datetime) -> int:
+        query = select(func.count()).where(
+            annotations.c.reviewer == reviewer, annotations.c.created_at >= since
+        )
+        return self._connection.execute(query.select_from(annotations)).scalar_one()
+
+    def _add_skips(self, task: ReviewTask) -> None:
+        if not task.skips:
+            return
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        # Those stored before are left alone.
+        self._connection.execute(
+            dialect.insert(review_skips).on_conflict_do_nothing(),
+            [
+                {
+                    "task_id": task.id,
+                    "reviewer": skip.reviewer,
+                    "place": place,
+                    "reason": skip.reason,
+                    "skipped_at": skip.skipped_at,
+                }
+                for place, skip in enumerate(task.skips)
+            ],
+        )
+
+    def _load(self, rows: Sequence[RowMapping]) -> list[ReviewTask]:
+        skips = self._skips([row[review_tasks.c.id] for row in rows])
+        tasks = [_to_task(row, skips[row[review_tasks.c.id]]) for row in rows]
+        return [
+            replace(task, answers=self._answers(task.prediction))
+            if task.kind is ReviewKind.ADJUDICATION
+            else task
+            for task in tasks
+        ]
+
+    def _answers(self, prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+        return rival_answers(prediction.scored.labels, self.annotations_of(prediction.id))
+
+    def _skips(self, task_ids: Sequence[str]) -> Mapping[str, Iterable[Skip]]:
+        skips: dict[str, list[Skip]] = defaultdict(list)
+        if task_ids:
+            column = review_skips.c
+            rows = self._connection.execute(
+                select(column.task_id, column.reviewer, column.reason, column.skipped_at)
+                .where(column.task_id.in_(task_ids))
+                .order_by(column.task_id, column.place)
+            )
+            for task_id, *skip in rows:
+                skips[task_id].append(Skip(*skip))
+        return skips
+
+
+def _expired(now: datetime) -> ColumnElement[bool]:
+    return review_tasks.c.lease_expires_at <= now
+
+
+def _changing(task: ReviewTask) -> dict[str, object]:
+    lease, decision = task.lease, task.decision
+    return {
+        "state": task.state.value,
+        "version": task.version,
+        "escalated": task.escalated,
+        "lease_holder": lease.holder if lease else None,
+        "lease_claimed_at": lease.claimed_at if lease else None,
+        "lease_expires_at": lease.expires_at if lease else None,
+        "decided_labels": list(decision.labels) if decision else None,
+        "decided_comment": decision.comment if decision else None,
+        "decided_by": decision.by if decision else None,
+        "decided_at": decision.decided_at if decision else None,
+        "settles_at": decision.settles_at if decision else None,
+    }
+
+
+def to_annotation(row: RowMapping) -> Annotation:
+    """Return the annotation in a row that selects, among others, the columns of its table."""
+    own = {column.name: row[column] for column in annotations.c}
+    return Annotation(**{**own, "labels": tuple(own["labels"]), "kind": ReviewKind(own["kind"])})
+
+
+def _to_task(row: RowMapping, skips: Iterable[Skip]) -> ReviewTask:
+    column = review_tasks.c
+    holder = row[column.lease_holder]
+    return ReviewTask(
+        id=row[column.id],
+        prediction=to_prediction(row),
+        kind=ReviewKind(row[column.kind]),
+        state=ReviewState(row[column.state]),
+        version=row[column.version],
+        created_at=row[column.created_at],
+        lease=None
+        if holder is None
+        else Lease(holder, row[column.lease_expires_at], row[column.lease_claimed_at]),
+        skips=tuple(skips),
+        decision=_decision(row),
+    )
+
+
+def _decision(row: RowMapping) -> HeldDecision | None:
+    column = review_tasks.c
+    if row[column.decided_at] is None:
+        return None
+    return HeldDecision(
+        labels=tuple(row[column.decided_labels]),
+        comment=row[column.decided_comment],
+        by=row[column.decided_by],
+        decided_at=row[column.decided_at],
+        settles_at=row[column.settles_at],
+    )

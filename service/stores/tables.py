@@ -1,0 +1,699 @@
+"""Tables, constraints and indexes; `migrations/` builds the same, and triggers besides.
+
+Triggers (in the migrations) keep rows of predictions, annotations, outcomes, certifications, trips
+and resets of the breaker, audit events, policies and activations from ever being changed or
+deleted, and completed review tasks from being changed.
+Of predictions and annotations what people wrote can be taken away, or encrypted; nothing else.
+"""
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+    true,
+)
+
+from setwise.service.domain.annotators import DEFAULT_GROUP
+from setwise.service.domain.audits import AuditMode, AuditRole
+from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.callers import Role
+from setwise.service.domain.jobs import JobState
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.predictions import Decision
+from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.domain.webhooks import DeliveryState
+from setwise.service.stores.column_types import Id, Instant, Json, Sealed, SealedJson
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Counter = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database counts up; SQLite does so for plain integers only."""
+
+# All reasons and kinds of the HTTP contract, so that a release that brings one needs no rebuilt
+# table on SQLite, and the release before it can run beside it.
+REASONS = (
+    "above_threshold",
+    "below_threshold",
+    "audit",
+    "no_threshold",
+    "out_of_domain",
+    "breaker",
+    "rule",
+)
+KINDS = ("review", "audit", "overlap", "adjudication")
+
+# Conditions of partial indexes. A query repeats them word for word, because PostgreSQL uses such
+# an index only where it can see, without knowing parameters, that the query implies its condition.
+OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
+LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
+DECIDED: ColumnElement[bool] = literal_column("settles_at IS NOT NULL")
+QUEUED: ColumnElement[bool] = literal_column("state = 'queued'")
+RUNNING: ColumnElement[bool] = literal_column("state = 'running'")
+UNFINISHED: ColumnElement[bool] = literal_column("state IN ('queued', 'running')")
+REQUESTED: ColumnElement[bool] = literal_column("request_key IS NOT NULL")
+SHADOWING: ColumnElement[bool] = literal_column("ended_at IS NULL")
+PENDING: ColumnElement[bool] = literal_column("state = 'pending'")
+DEAD: ColumnElement[bool] = literal_column("state = 'dead'")
+AUDITED: ColumnElement[bool] = literal_column("audit_role <> 'none'")
+UNUSUAL: ColumnElement[bool] = literal_column("kind <> 'review'")
+UNROUTED: ColumnElement[bool] = literal_column("routed_at IS NULL")
+UNACKNOWLEDGED: ColumnElement[bool] = literal_column("acknowledged_at IS NULL")
+
+
+def _one_of(column: str, values: type[StrEnum] | tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+def _check(name: str, condition: str) -> CheckConstraint:
+    return CheckConstraint(condition, name=name)
+
+
+def _share(name: str, *, given: bool = False) -> Column[float]:
+    """Return a column of numbers from 0 to 1, added to a table that had rows already.
+
+    One that is ``given`` holds 0 there, another one nothing.
+    """
+    share = _check(f"{name}_is_share", f"{name} >= 0 AND {name} <= 1")
+    default = "0" if given else None
+    return Column(name, Double, share, nullable=not given, server_default=default)
+
+
+def _word(name: str, values: type[StrEnum]) -> Column[str]:
+    """Return a column of ``values``, likewise; rows from before hold the first."""
+    first = next(iter(values)).value
+    return Column(name, Text, _one_of(name, values), nullable=False, server_default=first)
+
+
+def _partial(name: str, *columns: str, where: object, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("prefix", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("revoked_at", Instant),
+    Column("scopes", Json),
+    Column("expires_at", Instant),
+    Column("per_minute", Integer),
+    _one_of("role", Role),
+    _check("digest_is_sha256", "length(digest) = 32"),
+    UniqueConstraint("digest"),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("login", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("password", Text),
+    Column("external_id", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("disabled_at", Instant),
+    _one_of("role", Role),
+    UniqueConstraint("login"),
+    UniqueConstraint("external_id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("person_id", Id, ForeignKey("people.id"), nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("seen_at", Instant, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    Column("address", Text),
+    _check("digest_is_sha256", "length(digest) = 32"),
+    UniqueConstraint("digest"),
+    Index(None, "person_id"),
+    Index(None, "expires_at"),
+)
+
+encryption_keys = Table(
+    "encryption_keys",
+    metadata,
+    # Names of the keys under which something may be sealed; never the keys themselves.
+    Column("id", Text, primary_key=True),
+    Column("first_used_at", Instant, nullable=False),
+)
+
+sign_in_attempts = Table(
+    "sign_in_attempts",
+    metadata,
+    Column("key", LargeBinary, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("last_at", Instant, nullable=False),
+    _check("count_counts", "count >= 0"),
+    Index(None, "last_at"),
+)
+
+routing_policies = Table(
+    "routing_policies",
+    metadata,
+    Column("version", Id, primary_key=True),
+    # The greatest ordinal is in force. Two changes of the same version would get the same one.
+    Column("ordinal", Integer, nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("risk", Double, nullable=False),
+    Column("auto_send", Boolean, nullable=False),
+    Column("threshold_mode", Text, nullable=False),
+    Column("threshold", Double),
+    Column("created_at", Instant, nullable=False),
+    Column("created_by", Text, nullable=False),
+    _share("confidence_floor"),
+    _share("certification_rate", given=True),
+    _share("training_rate", given=True),
+    _word("audit_mode", AuditMode),
+    _share("overlap_rate", given=True),
+    _share("gold_reread_rate", given=True),
+    Column("rules", Json),  # NULL before there were any
+    Column("certificate_id", Id),
+    Column("certified_model", Text),
+    Column("certified_calibrator", Text),
+    Column("trip_id", Id),
+    _one_of("threshold_mode", ThresholdMode),
+    _check("target_is_share", "target_accuracy > 0 AND target_accuracy < 1"),
+    _check("risk_is_probability", "risk > 0 AND risk < 1"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    _check("fixed_has_threshold", "threshold_mode <> 'fixed' OR threshold IS NOT NULL"),
+    UniqueConstraint("ordinal"),
+)
+
+models = Table(
+    "models",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("summary", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("version"),
+)
+
+model_activations = Table(
+    "model_activations",
+    metadata,
+    # Ids of several machines order by their clocks; what counts is the order of the commits.
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),
+    Column("id", Id, nullable=False),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("activated_at", Instant, nullable=False),
+    UniqueConstraint("id"),
+    Index(None, "model_id"),
+)
+
+model_shadows = Table(
+    "model_shadows",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("started_by", Text, nullable=False),
+    Column("ended_at", Instant),
+    # The same in every row: with the condition of its index, one shadow at a time.
+    Column("place", Integer, nullable=False, server_default=text("1")),
+    _check("one_place", "place = 1"),
+    _partial("uq_model_shadows_place", "place", where=SHADOWING, unique=True),
+)
+
+predictions = Table(
+    "predictions",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("client_id", Text, nullable=False),
+    Column("document_id", Text),
+    Column("text", Sealed("predictions.text")),
+    Column("features", SealedJson("predictions.features")),
+    Column("metadata", SealedJson("predictions.metadata"), nullable=False),
+    # In one of two forms, see `services.written`: that of earlier versions takes twice the
+    # room, and rows never change.
+    Column("candidates", Json, nullable=False),
+    Column("marginals", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("out_of_domain", Boolean, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("threshold", Double),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _word("audit_role", AuditRole),
+    _share("draw"),
+    _share("inclusion_probability"),
+    Column("rule", Text),
+    # When text, features and metadata were taken away; the numbers stay.
+    Column("purged_at", Instant),
+    # What the model said by itself, where a calibrator learnt from reviews spoke in its place.
+    Column("own_confidences", Json),
+    # The rest of the event of its making, with the client's id; the name is NULL in rows whose
+    # event is one of `audit_events`.
+    Column("actor_name", Text),
+    Column("request_id", Text),
+    Column("address", Text),
+    # Among the names of which it is found, see `setwise.service.stores.names`.
+    Column("block", BigInteger, nullable=False, server_default=text("0")),
+    _one_of("decision", Decision),
+    _one_of("reason", REASONS),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    _check("one_content", "text IS NULL OR features IS NULL"),
+    Index(None, "client_id", "id"),
+    # Without the id, by which few predictions of one document are soon ordered.
+    Index(None, "block", "document_id"),
+    Index(None, "decision", "id"),
+    # All that reports count by: the rows themselves are wide.
+    Index(
+        "ix_predictions_reports",
+        "created_at",
+        "id",
+        "decision",
+        "reason",
+        "confidence",
+        "inclusion_probability",
+    ),
+    _partial(
+        "ix_predictions_audits",
+        "audit_role",
+        "id",
+        "model_version",
+        "calibrator_version",
+        "decision",
+        "reason",
+        "policy_version",
+        where=AUDITED,
+    ),
+)
+
+model_comparisons = Table(
+    "model_comparisons",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("decision", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("same_labels", Boolean, nullable=False),
+    Column("same_decision", Boolean, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("decision", Decision),
+    _one_of("reason", REASONS),
+    _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
+    UniqueConstraint("model_id", "prediction_id"),
+    Index(None, "model_id", "id"),
+    Index("ix_model_comparisons_counts", "model_id", "decision", "same_decision", "same_labels"),
+    Index(None, "prediction_id"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("client_id", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("request_digest", Text, nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Index(None, "created_at"),
+    Index(None, "prediction_id"),
+)
+
+review_tasks = Table(
+    "review_tasks",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    # Follows from the skips; kept here so that the queue can be read in order.
+    Column("escalated", Boolean, nullable=False),
+    Column("lease_holder", Text),
+    Column("lease_claimed_at", Instant),
+    Column("lease_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    # What the holder decided and may still take back; empty once it is an annotation.
+    Column("decided_labels", Json),
+    Column("decided_comment", Sealed("review_tasks.decided_comment")),
+    Column("decided_by", Text),
+    Column("decided_at", Instant),
+    Column("settles_at", Instant),
+    _one_of("kind", KINDS),
+    _one_of("state", ReviewState),
+    _check("version_counts", "version >= 1"),
+    _check(
+        "leased_has_lease",
+        "(state = 'leased') = (lease_holder IS NOT NULL)"
+        " AND (lease_holder IS NULL) = (lease_claimed_at IS NULL)"
+        " AND (lease_holder IS NULL) = (lease_expires_at IS NULL)",
+    ),
+    Index(None, "state", "id"),
+    Index(None, "created_at"),
+    Index("uq_review_tasks_prediction_id_kind", "prediction_id", "kind", unique=True),
+    _partial("ix_review_tasks_queue", "escalated", "id", where=OPEN),
+    _partial("ix_review_tasks_holder", "lease_holder", where=LEASED),
+    _partial("ix_review_tasks_expiry", "lease_expires_at", where=LEASED),
+    _partial("ix_review_tasks_settles", "settles_at", where=DECIDED),
+)
+
+review_skips = Table(
+    "review_skips",
+    metadata,
+    Column("task_id", Id, ForeignKey("review_tasks.id"), primary_key=True),
+    Column("reviewer", Text, primary_key=True),
+    Column("place", Integer, nullable=False),
+    Column("reason", Sealed("review_skips.reason"), nullable=False),
+    Column("skipped_at", Instant, nullable=False),
+    UniqueConstraint("task_id", "place"),
+)
+
+annotations = Table(
+    "annotations",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("task_id", Id, ForeignKey("review_tasks.id"), nullable=False),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    Column("reviewer", Text, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("comment", Sealed("annotations.comment")),
+    Column("agreed", Boolean, nullable=False),
+    Column("chosen_rank", Integer),
+    Column("suggestion_shown", Boolean, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _word("kind", ReviewKind),
+    Column("settles", Boolean, nullable=False, server_default=true()),
+    Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
+    Column("version", Integer),  # NULL before it was kept
+    _check("rank_counts", "chosen_rank >= 0"),
+    _check("seconds_pass", "seconds >= 0"),
+    UniqueConstraint("task_id"),
+    Index(
+        "ix_annotations_reports",
+        "created_at",
+        "prediction_id",
+        "kind",
+        "agreed",
+        "settles",
+        "seconds",
+    ),
+    Index("ix_annotations_verdicts", "prediction_id", "kind", "agreed", "settles", "created_at"),
+    _partial(
+        "ix_annotations_unusual", "kind", "prediction_id", "reviewer", "agreed", where=UNUSUAL
+    ),
+    Index(None, "reviewer", "id"),
+)
+
+annotator_groups = Table(
+    "annotator_groups",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    # What the owner says of them; NULL where gold labels are to tell.
+    Column("alpha", Double),
+    Column("beta", Double),
+    Column("version", Integer, nullable=False),
+    Column("changed_at", Instant, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    _check("both_rates", "(alpha IS NULL) = (beta IS NULL)"),
+    _check("answers_tell", "alpha >= 0 AND beta >= 0 AND alpha + beta < 1"),
+    _check("version_counts", "version >= 1"),
+)
+
+annotators = Table(
+    "annotators",
+    metadata,
+    # A person's or a key's.
+    Column("id", Text, primary_key=True),
+    Column("group", Text, ForeignKey("annotator_groups.id"), nullable=False),
+    Column("version", Integer, nullable=False),
+    _check("version_counts", "version >= 1"),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
+    # Two reports at once would get the same one.
+    Column("number", Integer, nullable=False),
+    Column("labels", Json, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("agreed", Boolean, nullable=False),
+    Column("reported_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("number_counts", "number >= 1"),
+    UniqueConstraint("prediction_id", "number"),
+    Index("ix_outcomes_reports", "created_at", "prediction_id", "number", "agreed"),
+)
+
+certifications = Table(
+    "certifications",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("risk", Double, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("threshold", Double),
+    Column("reason", Text),
+    Column("further_audits", Integer),
+    Column("evidence", Json, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _check("attempt_counts", "attempt >= 1"),
+    _check("proved_or_refused", "(threshold IS NULL) <> (reason IS NULL)"),
+    _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
+    # Two attempts at once would spend the same share of the risk.
+    UniqueConstraint("model_version", "calibrator_version", "attempt"),
+)
+
+breaker_trips = Table(
+    "breaker_trips",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("cause", Text, nullable=False),
+    Column("model_version", Text, nullable=False),
+    Column("calibrator_version", Text, nullable=False),
+    Column("policy_version", Id, ForeignKey("routing_policies.version"), nullable=False),
+    Column("target_accuracy", Double, nullable=False),
+    Column("evidence", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("cause", TripCause),
+    # One policy trips once; what replaces it after a reset is another one.
+    UniqueConstraint("policy_version"),
+)
+
+breaker_resets = Table(
+    "breaker_resets",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("trip_id", Id, ForeignKey("breaker_trips.id"), nullable=False),
+    Column("certificate_id", Id, ForeignKey("certifications.id")),
+    Column("created_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    UniqueConstraint("trip_id"),
+)
+
+calibrations = Table(
+    "calibrations",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    Column("model_version", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("replaces", Text, nullable=False),
+    Column("location", Text, nullable=False),
+    Column("noise", Text, nullable=False),
+    Column("report", Json, nullable=False),
+    Column("requested_by", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    _one_of("noise", Noise),
+    Index(None, "model_id", "version"),
+)
+
+calibration_activations = Table(
+    "calibration_activations",
+    metadata,
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),  # as with models
+    Column("id", Id, nullable=False),
+    Column("model_id", Id, ForeignKey("models.id"), nullable=False),
+    # NULL: the model's own calibrator.
+    Column("calibration_id", Id, ForeignKey("calibrations.id")),
+    Column("activated_at", Instant, nullable=False),
+    UniqueConstraint("id"),
+    Index(None, "model_id", "ordinal"),
+    Index(None, "calibration_id"),
+)
+
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("actor_id", Text, nullable=False),
+    Column("actor_name", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("request_id", Text),
+    Column("detail", Json, nullable=False),
+    Column("address", Text),
+    Index(None, "subject", "id"),
+    Index(None, "actor_id", "id"),
+    Index(None, "action", "id"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("key", Text),
+    Column("payload", Json, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("progress", Double, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("finished_at", Instant),
+    Column("lease_expires_at", Instant),
+    Column("result", Json),
+    Column("error", Text),
+    Column("owner_id", Text),
+    Column("request_key", Text),
+    Column("checkpoint", Json),
+    _one_of("state", JobState),
+    _check("progress_is_share", "progress >= 0 AND progress <= 1"),
+    _check("counts", "attempt >= 0 AND token >= 0"),
+    _check("running_has_lease", "(state = 'running') = (lease_expires_at IS NOT NULL)"),
+    _check(
+        "finished_has_end",
+        "(state IN ('succeeded', 'failed', 'cancelled')) = (finished_at IS NOT NULL)",
+    ),
+    Index(None, "owner_id", "id"),
+    Index(None, "state", "id"),
+    _partial("uq_jobs_key", "key", where=UNFINISHED, unique=True),
+    _partial("uq_jobs_request", "owner_id", "request_key", where=REQUESTED, unique=True),
+    _partial("ix_jobs_due", "due_at", "id", where=QUEUED),
+    _partial("ix_jobs_expiry", "lease_expires_at", "id", where=RUNNING),
+)
+
+outbox_messages = Table(
+    "outbox_messages",
+    metadata,
+    # As with activations: ids of several machines order by their clocks, and a message that was
+    # written after another one was committed must come after it.
+    Column("ordinal", Counter, primary_key=True, autoincrement=True),
+    Column("id", Id, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("client_id", Text, nullable=False),
+    Column("document_key", Text, nullable=False),
+    Column("data", Json, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("routed_at", Instant),
+    Column("acknowledged_at", Instant),
+    UniqueConstraint("id"),
+    _partial("ix_outbox_messages_unrouted", "ordinal", where=UNROUTED),
+    _partial("ix_outbox_messages_unacknowledged", "client_id", "ordinal", where=UNACKNOWLEDGED),
+)
+
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("events", Json, nullable=False),
+    # A hash cannot sign: without encryption, whoever reads this table can forge messages.
+    Column("secrets", SealedJson("webhook_endpoints.secrets"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("disabled_because", Text),
+    Column("created_at", Instant, nullable=False),
+    Column("deleted_at", Instant),
+    _check("version_counts", "version >= 1"),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("message_ordinal", Counter, ForeignKey("outbox_messages.ordinal"), nullable=False),
+    Column("endpoint_id", Id, ForeignKey("webhook_endpoints.id"), nullable=False),
+    # The message's own; here so that the first delivery of a document is found in one index.
+    Column("document_key", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("token", Integer, nullable=False),
+    Column("due_at", Instant, nullable=False),
+    Column("lease_expires_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("finished_at", Instant),
+    _one_of("state", DeliveryState),
+    _check("counts", "attempt >= 0 AND token >= 0"),
+    _check("pending_has_no_end", "(state = 'pending') = (finished_at IS NULL)"),
+    _check("leased_is_pending", "lease_expires_at IS NULL OR state = 'pending'"),
+    UniqueConstraint("message_ordinal", "endpoint_id"),
+    Index(None, "state", "id"),
+    Index(None, "endpoint_id", "id"),
+    _partial("ix_deliveries_due", "endpoint_id", "due_at", where=PENDING),
+    _partial(
+        "ix_deliveries_order", "endpoint_id", "document_key", "message_ordinal", where=PENDING
+    ),
+    _partial("ix_deliveries_dead", "endpoint_id", "message_ordinal", where=DEAD),
+)
+
+delivery_attempts = Table(
+    "delivery_attempts",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("delivery_id", Id, ForeignKey("deliveries.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("started_at", Instant, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("status", Integer),
+    Column("excerpt", Text, nullable=False),
+    Column("error", Text),
+    _check("number_counts", "number >= 1"),
+    _check("seconds_pass", "seconds >= 0"),
+    Index(None, "delivery_id", "id"),
+)

@@ -1,0 +1,258 @@
+"""One transaction: the repositories share its connection, and it rolls back unless committed."""
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar, cast
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import TimeoutError as PoolExhausted
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.services.ports import UnitOfWork
+from setwise.service.services.prediction_ports import Recording
+from setwise.service.stores import outbox, predictions, reviews
+from setwise.service.stores.accounts import SqlPeople, SqlSessions, SqlSignInAttempts
+from setwise.service.stores.annotators import SqlAnnotators
+from setwise.service.stores.audit_trail import SqlAuditTrail
+from setwise.service.stores.backlog import SqlBacklog
+from setwise.service.stores.breaker import SqlBreakers
+from setwise.service.stores.certification import SqlCertifications
+from setwise.service.stores.comparisons import SqlComparisons
+from setwise.service.stores.database import BRIEF, READ_ONLY
+from setwise.service.stores.deliveries import SqlDeliveries
+from setwise.service.stores.endpoints import SqlEndpoints
+from setwise.service.stores.history import SqlHistory
+from setwise.service.stores.jobs import SqlJobs
+from setwise.service.stores.keys import SqlKeys
+from setwise.service.stores.models import SqlModels
+from setwise.service.stores.outbox import SqlOutbox
+from setwise.service.stores.outcomes import SqlOutcomes
+from setwise.service.stores.policy import SqlPolicies
+from setwise.service.stores.predictions import SqlPredictions
+from setwise.service.stores.recalibration import SqlCalibrations
+from setwise.service.stores.reports import SqlReports
+from setwise.service.stores.reviews import SqlReviews
+from setwise.service.stores.texts import SqlTexts
+
+
+class Transactions:
+    """Opens transactions on one engine; make one instance a process and share it.
+
+    SQLite lets one writer in at a time, and those who wait poll for the lock, so the luckless may
+    wait for long. Writers of this process therefore queue at a lock of their own first.
+
+    Parameters
+    ----------
+    engine : Engine
+        Knows the database.
+    queue : WriterQueue or None
+        Where writers wait; those who write to one SQLite file from this process share it.
+    patience_s : float
+        How long a writer waits there.
+    """
+
+    def __init__(
+        self, engine: Engine, *, queue: "WriterQueue | None" = None, patience_s: float = 10.0
+    ) -> None:
+        self._reads = engine.execution_options(**{READ_ONLY: True, "postgresql_readonly": True})
+        self._writes = engine.execution_options(**{BRIEF: True})
+        self._queue = queue or (WriterQueue() if engine.dialect.name == "sqlite" else None)
+        self._patience_s = patience_s
+
+    def impatient(self, engine: Engine) -> Self:
+        """Return transactions on ``engine``, for the same database, that do not queue."""
+        return type(self)(engine, queue=self._queue, patience_s=0.0)
+
+    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "SqlUnitOfWork":
+        """Return a unit of work, to be entered with ``with``."""
+        return SqlUnitOfWork(
+            self._reads if read_only else self._writes,
+            snapshot=snapshot,
+            queue=None if read_only else self._queue,
+            patience_s=self._patience_s,
+        )
+
+
+class WriterQueue:
+    """One writer at a time; whoever does not want to wait never overtakes those who do."""
+
+    def __init__(self) -> None:
+        self._next = threading.Lock()
+        self._writer = threading.Lock()
+
+    def enter(self, patience_s: float) -> bool:
+        """Tell whether it is the caller's turn, after waiting for it at most ``patience_s``."""
+        deadline = time.monotonic() + patience_s
+        if not self._next.acquire(timeout=patience_s):
+            return False
+        try:
+            return self._writer.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        finally:
+            self._next.release()
+
+    def leave(self) -> None:
+        """Let the next one write."""
+        self._writer.release()
+
+
+_R = TypeVar("_R")
+
+
+class _Repository(Generic[_R]):
+    """A repository of a transaction, made when it is asked for: few transactions need five."""
+
+    def __init__(self, make: Callable[[Connection], _R]) -> None:
+        self._make = make
+
+    def __get__(self, unit: "SqlUnitOfWork", _: type) -> _R:
+        return unit.repository(self._make)
+
+
+def _repository(make: Callable[[Connection], _R]) -> _R:
+    """Return what gives a transaction its repository, typed as what it gives."""
+    return _Repository(make)  # type: ignore[return-value]  # as a descriptor
+
+
+class SqlUnitOfWork(UnitOfWork):
+    """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
+
+    predictions = _repository(SqlPredictions)
+    reviews = _repository(SqlReviews)
+    outcomes = _repository(SqlOutcomes)
+    policies = _repository(SqlPolicies)
+    certifications = _repository(SqlCertifications)
+    breakers = _repository(SqlBreakers)
+    annotators = _repository(SqlAnnotators)
+    calibrations = _repository(SqlCalibrations)
+    models = _repository(SqlModels)
+    keys = _repository(SqlKeys)
+    people = _repository(SqlPeople)
+    sessions = _repository(SqlSessions)
+    attempts = _repository(SqlSignInAttempts)
+    audit_trail = _repository(SqlAuditTrail)
+    jobs = _repository(SqlJobs)
+    texts = _repository(SqlTexts)
+    outbox = _repository(SqlOutbox)
+    endpoints = _repository(SqlEndpoints)
+    deliveries = _repository(SqlDeliveries)
+    history = _repository(SqlHistory)
+    comparisons = _repository(SqlComparisons)
+    backlog = _repository(SqlBacklog)
+    reports = _repository(SqlReports)
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        snapshot: bool,
+        queue: WriterQueue | None,
+        patience_s: float,
+    ) -> None:
+        self._engine = engine
+        self._snapshot = snapshot
+        self._queue = queue
+        self._patience_s = patience_s
+        self._connection: Connection | None = None
+        self._repositories: dict[object, object] = {}
+
+    def __enter__(self) -> Self:
+        self._queue_for_writing()
+        try:
+            connection = self._connect()
+        except BaseException:
+            self._leave()
+            raise
+        self._connection = connection
+        self._repositories.clear()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        self._connection = None
+        try:
+            if isinstance(error, StorageUnavailable):
+                self._discard(connection)
+            else:
+                self._roll_back(connection)
+        finally:
+            self._leave()
+
+    def adding(self, recording: Recording) -> Callable[[], None]:
+        """Return what adds ``recording``, with its rows ready to be sent."""
+        dialect = self._engine.dialect
+        writes = (
+            predictions.adding(dialect, recording.predictions, recording.submissions),
+            reviews.adding(dialect, recording.tasks),
+            outbox.adding(dialect, recording.messages),
+        )
+
+        def add() -> None:
+            for write in writes:
+                write(self._opened())
+
+        return add
+
+    def repository(self, make: Callable[[Connection], _R]) -> _R:
+        """Return the transaction's repository of one kind."""
+        found = self._repositories.get(make)
+        if found is None:
+            found = self._repositories[make] = make(self._opened())
+        return cast("_R", found)
+
+    def commit(self) -> None:
+        """Make everything since the start permanent, or raise `StorageUnavailable`."""
+        self._opened().commit()
+
+    def _opened(self) -> Connection:
+        if self._connection is None:
+            raise RuntimeError("the transaction is not open")
+        return self._connection
+
+    def _connect(self) -> Connection:
+        try:
+            connection = self._engine.connect()
+        except PoolExhausted as error:
+            raise StorageUnavailable(
+                "The database is not available: every connection is in use."
+            ) from error
+        try:
+            if self._snapshot and connection.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            connection.begin()  # SQLite's transactions are snapshots as they are
+        except BaseException:
+            self._discard(connection)
+            raise
+        return connection
+
+    def _queue_for_writing(self) -> None:
+        if self._queue is not None and not self._queue.enter(self._patience_s):
+            raise StorageUnavailable(
+                "The database is not available: too many writes wait for their turn."
+            )
+
+    def _leave(self) -> None:
+        if self._queue is not None:
+            self._queue.leave()
+
+    def _roll_back(self, connection: Connection) -> None:
+        try:
+            connection.close()  # rolls back what was not committed
+        except StorageUnavailable:
+            # Nothing was promised, and the pool has dropped the connection: not worth hiding the
+            # error that brought us here.
+            self._discard(connection)
+
+    @staticmethod
+    def _discard(connection: Connection) -> None:
+        if not connection.closed:
+            connection.invalidate()
+            connection.close()

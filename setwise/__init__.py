@@ -1,0 +1,1 @@
+"""Label sets with a calibrated confidence: send the sure ones, review the rest."""

@@ -1,0 +1,182 @@
+"""People, keys and the audit trail over HTTP."""
+
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+
+from setwise.service.domain.callers import Role
+from tests.edge import PASSWORD, Service, assert_problem
+
+ANN = {"login": "Ann", "name": "Ann Lee", "role": "reviewer", "password": PASSWORD}
+MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
+
+
+def create(service: Service, **changes: object) -> dict[str, object]:
+    made = service.post("/v1/admin/people", by="admin", json=ANN | changes)
+    assert made.status_code == 201, made.text
+    person: dict[str, object] = made.json()
+    return person
+
+
+def test_an_account_is_made_listed_and_changed(service: Service) -> None:
+    person = create(service)
+    assert (person["login"], person["role"], person["disabled_at"]) == ("ann", "reviewer", None)
+    assert PASSWORD not in str(person)
+    assert "password" not in person
+    listed = service.get("/v1/admin/people", by="auditor").json()
+    assert listed == {"items": [person], "next_cursor": None, "limit": 1}
+    address = f"/v1/admin/people/{person['id']}"
+    change = {"role": "lead", "disabled": True, "password": "another long password"}
+    changed = service.send("PATCH", address, by="admin", json=change).json()
+    assert (changed["role"], changed["name"]) == ("lead", "Ann Lee")
+    assert changed["disabled_at"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointers"),
+    [
+        ({"login": "a b"}, ["/login"]),
+        ({"role": "client"}, ["/role"]),
+        ({"password": "short"}, ["/password"]),
+        ({"name": ""}, ["/name"]),
+        ({"shoe_size": 40}, ["/shoe_size"]),
+        ({"login": 5, "role": "king"}, ["/login", "/role"]),
+    ],
+)
+def test_an_account_that_cannot_be_is_refused(
+    service: Service, changes: dict[str, object], pointers: list[str]
+) -> None:
+    refused = service.post("/v1/admin/people", by="admin", json=ANN | changes)
+    assert_problem(refused, 422, "invalid-request", *pointers)
+    assert PASSWORD not in refused.text
+    assert "short" not in refused.json()["detail"].replace("too short", "")
+
+
+def test_refusals_name_what_is_wrong(service: Service) -> None:
+    create(service)
+    taken = service.post("/v1/admin/people", by="admin", json=ANN)
+    assert_problem(taken, 409, "login-taken")
+    nobody = service.send("PATCH", f"/v1/admin/people/{MISSING}", by="admin", json={"name": "x"})
+    assert_problem(nobody, 404, "person-not-found")
+
+
+def test_only_administrators_see_and_change_accounts(service: Service) -> None:
+    for role in ("client", "reviewer", "lead"):
+        for path in ("/v1/admin/people", "/v1/admin/keys", "/v1/admin/audit"):
+            assert_problem(service.get(path, by=role), 403, "forbidden")
+    for role in ("client", "reviewer", "lead", "auditor"):
+        refused = service.post("/v1/admin/people", by=role, json=ANN)
+        assert_problem(refused, 403, "forbidden")
+        key = {"name": "x", "role": "admin"}
+        assert_problem(service.post("/v1/admin/keys", by=role, json=key), 403, "forbidden")
+
+
+def test_a_key_is_made_shown_once_and_revoked(service: Service) -> None:
+    ends = service.clock() + timedelta(days=1)
+    body = {
+        "name": "billing",
+        "role": "client",
+        "scopes": ["predict"],
+        "expires_at": ends.isoformat(),
+        "per_minute": 9,
+    }
+    made = service.post("/v1/admin/keys", by="admin", json=body).json()
+    service.secrets["billing"] = made["key"]
+    assert service.get("/v1/predictions", by="billing").status_code == 200
+    listed = service.get("/v1/admin/keys", by="auditor")
+    assert made["key"] not in listed.text
+    assert listed.json()["items"][0] == made["details"]
+    assert made["details"]["scopes"] == ["predict"]
+    revoked = service.post(f"/v1/admin/keys/{made['details']['id']}/revoke", by="admin").json()
+    assert revoked["revoked_at"]
+    assert_problem(service.get("/v1/predictions", by="billing"), 401, "unauthenticated")
+    assert_problem(
+        service.post(f"/v1/admin/keys/{MISSING}/revoke", by="admin"), 404, "key-not-found"
+    )
+
+
+def test_a_key_that_cannot_be_is_refused(service: Service) -> None:
+    for body, pointer in (
+        ({"name": "x", "role": "client", "scopes": ["administer"]}, "/scopes"),
+        ({"name": "x", "role": "client", "expires_at": "2020-01-01T00:00:00Z"}, "/expires_at"),
+        ({"name": "x", "role": "client", "expires_at": "2020-01-01T00:00:00"}, "/expires_at"),
+        ({"name": " ", "role": "client"}, "/name"),
+    ):
+        refused = service.post("/v1/admin/keys", by="admin", json=body)
+        assert_problem(refused, 422, "invalid-request", pointer)
+
+
+def events(service: Service, query: str = "") -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    cursor = ""
+    while True:
+        page = service.get(f"/v1/admin/audit?limit=3{query}{cursor}", by="auditor").json()
+        found += page["items"]
+        if page["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+def test_the_trail_tells_who_did_what_from_where_to_which_version(service: Service) -> None:
+    service.predict("0.3")
+    task = service.post("/v1/reviews/claim", by="reviewer").json()
+    done = service.post(
+        f"/v1/reviews/{task['id']}/complete",
+        by="reviewer",
+        json={"labels": ["a"]},
+        headers={"If-Match": str(task["version"]), "X-Request-ID": "mine"},
+    )
+    assert done.status_code == 200
+    event = events(service)[0]
+    assert event["action"] == "review.completed"
+    assert event["subject"] == task["id"]
+    assert event["actor"]["name"] == "reviewer"
+    assert event["address"] == "127.0.0.1"
+    assert event["request_id"] == "mine"
+
+
+def test_the_trail_is_filtered_and_paged(service: Service) -> None:
+    begun = quote(service.clock().isoformat())
+    service.clock.advance(minutes=1)
+    person = create(service)
+    for name in ("A", "B", "C", "D"):
+        service.send("PATCH", f"/v1/admin/people/{person['id']}", by="admin", json={"name": name})
+    everything = events(service)
+    assert [e["id"] for e in everything] == sorted((e["id"] for e in everything), reverse=True)
+    assert len(everything) == len(Role) + 5
+    assert len(events(service, "&action=person.")) == 5
+    assert len(events(service, "&action=person.created")) == 1
+    assert not events(service, "&action=person")
+    assert len(events(service, f"&subject={person['id']}")) == 5
+    admin = everything[0]["actor"]["id"]
+    assert len(events(service, f"&actor_id={admin}")) == 5
+    moment = quote(str(everything[0]["at"]))
+    assert len(events(service, f"&since={moment}")) == 5
+    assert len(events(service, f"&since={begun}&before={moment}")) == len(Role)
+
+
+def test_a_cursor_of_other_filters_is_refused(service: Service) -> None:
+    page = service.get("/v1/admin/audit?limit=1", by="auditor").json()
+    cursor = page["next_cursor"]
+    other = service.get(f"/v1/admin/audit?limit=1&action=x&cursor={cursor}", by="auditor")
+    assert_problem(other, 422, "invalid-request", "/query/cursor")
+
+
+def test_a_person_who_signed_in_is_named_by_their_login_not_by_a_key(service: Service) -> None:
+    ann = service.person("ann", Role.REVIEWER)
+    service.verbs.sign_in("ann", PASSWORD, address="192.0.2.7")
+    (event,) = events(service, "&action=session.")
+    assert (event["actor"]["id"], event["address"]) == (ann, "192.0.2.7")
+
+
+def test_a_document_is_erased_on_request(service: Service) -> None:
+    service.predict("0.3")
+    made = service.get("/v1/predictions", by="client").json()["items"][0]
+    body = {"document_id": made["document_id"]}
+    assert_problem(service.post("/v1/admin/erasures", by="lead", json=body), 403, "forbidden")
+    assert service.post("/v1/admin/erasures", by="admin", json=body).json() == {"predictions": 1}
+    kept = service.get(f"/v1/predictions/{made['id']}", by="client").json()
+    assert kept == made | {"document_id": None}
+    refused = service.post("/v1/admin/erasures", by="admin", json={"document_id": ""})
+    assert_problem(refused, 422, "invalid-request", "/document_id")

@@ -1,0 +1,42 @@
+"""Certificates over HTTP."""
+
+import pytest
+
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.policy import ThresholdMode
+from tests.edge import Service, assert_problem
+from tests.samples import ADMIN, CLIENT, change
+
+
+def test_a_certification_runs_as_a_job_and_is_read_by_leads(service: Service) -> None:
+    asked = service.post("/v1/admin/certifications", by="admin")
+    assert asked.status_code == 202
+    job = asked.json()
+    assert (job["kind"], job["state"]) == ("certification", "queued")
+    assert asked.headers["location"] == f"/v1/jobs/{job['id']}"
+    again = service.post("/v1/admin/certifications", by="admin")
+    assert again.json()["id"] == job["id"]
+
+
+def test_a_refusal_says_what_lacks(service: Service) -> None:
+    audits = AuditPlan(certification_rate=1e-9, gold_reread_rate=1.0)
+    wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=audits)
+    service.verbs.change_policy(ADMIN, wanted, None)
+    assert service.get("/v1/admin/certifications", by="lead").json()["items"] == []
+    service.predict("0.9")
+    made = service.verbs.certify(ADMIN.id)
+    (shown,) = service.get("/v1/admin/certifications", by="lead").json()["items"]
+    assert shown == service.get(f"/v1/admin/certifications/{made.id}", by="lead").json()
+    assert (shown["threshold"], shown["reason"]) == (None, "no-audits")
+    assert shown["evidence"]["n_predictions"] == 1
+
+
+@pytest.mark.parametrize("by", ["client", "reviewer"])
+def test_neither_clients_nor_reviewers_see_certificates(service: Service, by: str) -> None:
+    assert_problem(service.get("/v1/admin/certifications", by=by), 403, "forbidden")
+    assert_problem(service.post("/v1/admin/certifications", by=by), 403, "forbidden")
+
+
+def test_an_unknown_certificate_is_told_as_such(service: Service) -> None:
+    found = service.get(f"/v1/admin/certifications/{CLIENT.id}", by="lead")
+    assert_problem(found, 404, "certification-not-found")

@@ -1,0 +1,98 @@
+"""Files over HTTP: in as JSON Lines, out as they were made."""
+
+import json
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.runtime.schedule import tasks
+from setwise.service.runtime.worker import JobVerbs, Worker
+from setwise.service.services import work
+from tests.edge import Service, assert_problem
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+CONTENT = b'{"id": "a", "text": "0.4"}\nnonsense\n{"id": "b", "text": "0.9"}\n'
+
+
+def run_jobs(service: Service) -> None:
+    """Run everything that is due, as a worker does."""
+    given = (service.database, service.clock)
+    verbs = JobVerbs(
+        enqueue=work.EnqueueJob(*given, service.verbs.predict.new_id),
+        claim=work.ClaimJob(*given),
+        proceed=work.ContinueJob(*given),
+        checkpoint=work.CheckpointJob(service.database),
+        succeed=work.SucceedJob(*given),
+        repeat=work.RepeatJob(*given),
+        fail=work.FailJob(*given),
+        give_back=work.ReturnJob(*given),
+    )
+    worker = Worker(verbs, tasks(service.verbs), poll_s=1)
+    while worker.run_one():
+        pass
+
+
+def submit(service: Service, content: bytes = CONTENT, *, by: str = "client", **headers: str):
+    return service.post("/v1/jobs/scoring", by=by, content=content, headers={**NDJSON, **headers})
+
+
+def test_a_file_is_scored_and_its_result_downloaded(service: Service) -> None:
+    service.fix_threshold(0.8)
+    accepted = submit(service)
+    assert accepted.status_code == 202
+    path = accepted.headers["location"]
+    assert accepted.json()["state"] == "queued"
+    assert_problem(service.get(f"{path}/result", by="client"), 409, "job-unfinished")
+    run_jobs(service)
+    done = service.get(path, by="client").json()
+    assert (done["state"], done["progress"]) == ("succeeded", 1.0)
+    assert done["result"] == {
+        "documents": 3,
+        "predicted": 2,
+        "faulty": 1,
+        "location": f"{path}/result",
+    }
+    result = service.get(done["result"]["location"], by="client")
+    assert result.headers["content-type"] == "application/x-ndjson"
+    assert result.headers["content-disposition"].endswith('.jsonl"')
+    first, second, third = map(json.loads, result.text.splitlines())
+    assert [first["line"], second["line"], third["line"]] == [1, 2, 3]
+    assert third["prediction"]["decision"] == "auto"
+    assert "JSON" in second["problem"]["detail"]
+    listed = {p["id"]: p for p in service.get("/v1/predictions", by="client").json()["items"]}
+    assert [first["prediction"], third["prediction"]] == [
+        listed[first["prediction"]["id"]],
+        listed[third["prediction"]["id"]],
+    ]
+    assert_problem(service.get(f"{path}/result", by="lead"), 404, "job-not-found")
+
+
+def test_a_file_sent_twice_under_one_key_is_one_job(service: Service) -> None:
+    key = {"Idempotency-Key": "monday"}
+    first, second = submit(service, **key), submit(service, **key)
+    assert (first.status_code, second.status_code) == (202, 200)
+    assert first.json() == second.json()
+    assert_problem(submit(service, b"other", **key), 422, "idempotency-mismatch")
+
+
+def test_a_file_may_be_larger_than_a_body(service: Service) -> None:
+    many = CONTENT * 10_000
+    assert len(many) > service.verbs.score_file.longest_line
+    assert submit(service, many).status_code == 202
+
+
+def test_what_is_no_file_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_problem(submit(service, b""), 422, "invalid-request", "")
+    assert_problem(submit(service, by="reviewer"), 403, "forbidden")
+    typed = submit(service, **{"Content-Type": "application/json"})
+    assert_problem(typed, 415, "unsupported-media-type")
+    object.__setattr__(service.verbs.receive_upload, "max_bytes", 20)
+    assert_problem(submit(service), 413, "upload-too-large")
+    assert service.files.stored == {}
+
+
+def test_a_job_that_makes_no_file_has_no_result(service: Service) -> None:
+    accepted = submit(service)
+    service.verbs.cancel_job(SYSTEM, accepted.json()["id"])
+    path = accepted.headers["location"]
+    assert_problem(service.get(f"{path}/result", by="client"), 404, "result-not-found")

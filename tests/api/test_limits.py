@@ -1,0 +1,79 @@
+"""Token buckets: a burst, then a pace; and what the client is told."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.service.api.limits import KeyLimits
+from setwise.service.domain.errors import TooManyRequests
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.s = 0.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def told(headers: list[tuple[bytes, bytes]]) -> tuple[int, int]:
+    left = re.fullmatch(rb'"key";r=(\d+);t=(\d+)', dict(headers)[b"ratelimit"])
+    assert left
+    return int(left[1]), int(left[2])
+
+
+def test_without_a_limit_nothing_is_counted_or_told() -> None:
+    limits = KeyLimits(0)
+    assert limits.take("a", None) == []
+    assert KeyLimits(5).take("a", 0) == []
+    assert not limits._buckets
+
+
+def test_a_burst_is_allowed_and_then_a_pace() -> None:
+    clock = Clock()
+    limits = KeyLimits(60, clock=clock)
+    assert [told(limits.take("a", None))[0] for _ in range(60)] == list(range(59, -1, -1))
+    with pytest.raises(TooManyRequests, match="60 requests a minute") as refused:
+        limits.take("a", None)
+    assert refused.value.retry_after_s == pytest.approx(1)
+    clock.s += 1
+    assert told(limits.take("a", None)) == (0, 60)
+    limits.take("b", None)  # another key is not concerned
+
+
+def test_a_key_may_have_a_limit_of_its_own() -> None:
+    limits = KeyLimits(1, clock=Clock())
+    limits.take("a", 2)
+    headers = limits.take("a", 2)
+    assert dict(headers)[b"ratelimit-policy"] == b'"key";q=2;w=60'
+    with pytest.raises(TooManyRequests):
+        limits.take("a", 2)
+
+
+@given(st.integers(1, 500), st.lists(st.floats(0, 30), min_size=1, max_size=200))
+def test_no_key_ever_gets_more_than_a_burst_and_its_pace(limit: int, pauses: list[float]) -> None:
+    clock = Clock()
+    limits, served = KeyLimits(limit, clock=clock), 0
+    for pause in pauses:
+        clock.s += pause
+        for _ in range(5):
+            try:
+                limits.take("a", None)
+            except TooManyRequests:
+                break
+            served += 1
+    assert served <= limit + clock.s * limit / 60 + 1e-6
+
+
+@given(st.integers(1, 1_000))
+def test_whoever_waits_as_told_is_served(limit: int) -> None:
+    clock = Clock()
+    limits = KeyLimits(limit, clock=clock)
+    for _ in range(limit):
+        limits.take("a", None)
+    with pytest.raises(TooManyRequests) as refused:
+        limits.take("a", None)
+    clock.s += refused.value.retry_after_s + 1e-9
+    limits.take("a", None)

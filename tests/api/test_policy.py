@@ -1,0 +1,177 @@
+"""The policy and the models over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM
+from tests.edge import Service, assert_problem
+
+POLICY: dict[str, Any] = {
+    "target_accuracy": 0.9,
+    "risk": 0.05,
+    "auto_send": True,
+    "threshold": {"mode": "fixed", "value": 0.8, "certificate_id": None},
+    "audit": {"certification_rate": 0.0, "training_rate": 0.0, "mode": "hold"},
+    "overlap_rate": 0.0,
+    "gold_reread_rate": 0.0,
+    "confidence_floor": None,
+    "rules": [],
+}
+
+
+def _put(service: Service, body: Any, **headers: str) -> Any:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return service.send("PUT", "/v1/admin/policy", by="admin", json=body, headers=named)
+
+
+def test_a_new_service_sends_nothing(service: Service) -> None:
+    response = service.get("/v1/admin/policy", by="admin")
+    body = response.json()
+    assert response.headers["etag"] == f'"{body["version"]}"'
+    assert body == {
+        "version": body["version"],
+        "tripped": False,
+        "target_accuracy": 0.95,
+        "risk": 0.1,
+        "auto_send": True,
+        "threshold": {"mode": "certified", "value": None, "certificate_id": None},
+        "audit": {"certification_rate": 0.0, "training_rate": 0.0, "mode": "hold"},
+        "overlap_rate": 0.0,
+        "gold_reread_rate": 0.0,
+        "confidence_floor": None,
+        "rules": [],
+    }
+
+
+def test_a_changed_policy_is_in_force_at_once(service: Service) -> None:
+    response = _put(service, POLICY)
+    assert response.status_code == 200
+    version = response.json()["version"]
+    assert response.json() == {"version": version, "tripped": False, **POLICY}
+    assert response.headers["etag"] == f'"{version}"'
+    prediction = service.predict("0.8").json()
+    assert prediction["decision"] == "auto"
+    assert prediction["policy_version"] == version
+
+
+def test_what_was_read_can_be_sent_back(service: Service) -> None:
+    read = service.get("/v1/admin/policy", by="admin")
+    response = _put(service, read.json(), If_Match=read.headers["etag"])
+    assert response.status_code == 200
+    assert response.json() | {"version": ""} == read.json() | {"version": ""}
+
+
+def test_defaults_may_be_left_out(service: Service) -> None:
+    response = _put(service, {"threshold": {"mode": "fixed", "value": 0.8}})
+    assert response.status_code == 200
+    policy = response.json()
+    assert policy["threshold"]["value"] == 0.8
+    assert (policy["target_accuracy"], policy["risk"], policy["auto_send"]) == (0.95, 0.1, True)
+
+
+def test_a_policy_that_changed_meanwhile_is_not_overwritten(service: Service) -> None:
+    old = service.get("/v1/admin/policy", by="admin").headers["etag"]
+    assert _put(service, POLICY, If_Match=old).status_code == 200
+    assert_problem(_put(service, POLICY, If_Match=old), 412, "stale-version")
+    assert len(service.database.contents.policies) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "pointers"),
+    [
+        ({"target_accuracy": 1.0}, ["/target_accuracy"]),
+        ({"target_accuracy": "0.9"}, ["/target_accuracy"]),
+        ({"risk": 0}, ["/risk"]),
+        ({"auto_send": 1}, ["/auto_send"]),
+        ({"threshold": {"mode": "fixed"}}, ["/threshold/value"]),
+        ({"threshold": {"mode": "fixed", "value": 1.5}}, ["/threshold/value"]),
+        ({"threshold": {"mode": "certified", "value": 0.9}}, ["/threshold/value"]),
+        ({"threshold": {"mode": "guessed", "value": 0.9}}, ["/threshold/mode"]),
+        ({"threshold": {"mode": "fixed", "value": 0.9, "x": 1}}, ["/threshold/x"]),
+        ({"audit": {"certification_rate": 1.04}}, ["/audit/certification_rate"]),
+        ({"audit": {"mode": "lose"}}, ["/audit/mode"]),
+        ({"overlap_rate": -0.1, "rules": [{}]}, ["/rules/0/kind"]),
+        ({"rules": [{"kind": "label"}]}, ["/rules/0/label"]),
+        ({"rules": [{"kind": "label", "label": "a", "n": 1}]}, ["/rules/0/n"]),
+        ({"confidence_floor": 1.5}, ["/confidence_floor"]),
+        ({"colour": "red"}, ["/colour"]),
+    ],
+)
+def test_a_policy_that_cannot_take_effect_is_refused(
+    service: Service, change: dict[str, Any], pointers: list[str]
+) -> None:
+    assert_problem(_put(service, POLICY | change), 422, "invalid-request", *pointers)
+    assert len(service.database.contents.policies) == 1
+
+
+def test_models_are_listed_and_activated(service: Service) -> None:
+    old = service.verbs.add_model(SYSTEM, "old")
+    new = service.verbs.add_model(SYSTEM, "new")
+    response = service.post(f"/v1/admin/models/{new.id}/activate", by="admin")
+    assert response.status_code == 200
+    assert response.json()["active"] is True
+    listed = service.get("/v1/admin/models", by="admin").json()
+    assert [(item["id"], item["active"]) for item in listed["items"]] == [
+        (new.id, True),
+        (old.id, False),
+    ]
+    assert listed["next_cursor"] is None
+    assert listed["items"][0] == {
+        "id": new.id,
+        "version": "sha256:new",
+        "active": True,
+        "summary": {"method": "br-rerank", "n_labels": 4},
+        "created_at": "2026-01-02T03:04:05.678901Z",
+    }
+
+
+@pytest.mark.parametrize("wanted", ["019b7a0b-0000-7000-8000-00000000ffff", "nonsense"])
+def test_an_unknown_model_cannot_be_activated(service: Service, wanted: str) -> None:
+    response = service.post(f"/v1/admin/models/{wanted}/activate", by="admin")
+    assert_problem(response, 404, "model-not-found")
+
+
+@pytest.mark.parametrize("role", ["client", "reviewer", "lead"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/admin/policy"),
+        ("PUT", "/v1/admin/policy"),
+        ("GET", "/v1/admin/models"),
+        ("POST", "/v1/admin/models/x/activate"),
+    ],
+)
+def test_only_administrators_administer(
+    service: Service, role: str, method: str, path: str
+) -> None:
+    body = {"json": POLICY} if method == "PUT" else {}
+    assert_problem(service.send(method, path, by=role, **body), 403, "forbidden")
+
+
+def test_rules_hold_back_what_is_confident_and_are_named(service: Service) -> None:
+    rules = [
+        {"kind": "metadata", "name": "north", "field": "site", "values": ["north", 7]},
+        {"kind": "exactly_one", "labels": ["a", "c"]},
+    ]
+    changed = _put(service, {**POLICY, "rules": rules})
+    assert changed.status_code == 200, changed.text
+    shown = service.get("/v1/admin/policy", by="admin").json()
+    assert _put(service, shown).status_code == 200
+    told = [{k: v for k, v in rule.items() if v is not None} for rule in shown["rules"]]
+    assert told == [rules[0], {**rules[1], "name": "exactly one"}]
+
+    def predict(**body: Any) -> tuple[str, str]:
+        made = service.post(
+            "/v1/predictions", by="client", json={"document": {"text": "0.95"}, **body}
+        ).json()
+        return made["decision"], made["reason"]
+
+    assert predict() == ("auto", "above_threshold")
+    assert predict(metadata={"site": "north"}) == ("review", "rule")
+    assert predict(metadata={"site": 7.0}) == ("review", "rule")
+    assert predict(metadata={"site": "south"}) == ("auto", "above_threshold")
+    events = service.database.contents.events.values()
+    named = [e.detail.get("rule") for e in events if e.action == "prediction.created"]
+    assert named == [None, "north", "north", None]
+    assert service.get("/v1/reviews?reason=rule", by="reviewer").json()["items"]

@@ -1,0 +1,114 @@
+"""Calibrators over HTTP."""
+
+import random
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM
+from tests.edge import Service, assert_problem
+from tests.samples import CLIENT, calibration, model
+
+PATH = "/v1/admin/calibrations"
+
+
+@pytest.fixture
+def served(service: Service) -> Service:
+    registered = model("sha256:model")
+    with service.database() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, service.clock(), CLIENT.id)
+        transaction.calibrations.add(calibration(registered, "sha256:learnt"))
+        transaction.commit()
+    return service
+
+
+def only(service: Service) -> dict[str, object]:
+    (found,) = service.get(PATH, by="lead").json()["items"]
+    return dict(found)
+
+
+def test_a_recalibration_runs_as_a_job(served: Service) -> None:
+    wanted = {"noise": "known", "activate": "if-better", "rates": {"alpha": 0.1, "beta": 0}}
+    asked = served.post(PATH, by="admin", json=wanted)
+    assert asked.status_code == 202
+    job = asked.json()
+    assert (job["kind"], job["state"]) == ("calibration", "queued")
+    assert asked.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert served.post(PATH, by="admin", json={}).json()["id"] == job["id"]
+
+
+def test_rates_that_say_nothing_are_pointed_at(served: Service) -> None:
+    wanted = {"noise": "known", "rates": {"alpha": 0.5, "beta": 0.5}}
+    refused = served.post(PATH, by="admin", json=wanted)
+    assert_problem(refused, 422, "invalid-request", "/rates")
+    refused = served.post(PATH, by="admin", json={"noise": "loud"})
+    assert_problem(refused, 422, "invalid-request", "/noise")
+
+
+def test_without_a_model_there_is_nothing_to_calibrate(service: Service) -> None:
+    assert_problem(service.post(PATH, by="admin", json={}), 503, "model-unavailable")
+    assert_problem(service.post(f"{PATH}/rollback", by="admin"), 503, "model-unavailable")
+
+
+def test_a_calibrator_is_read_activated_and_taken_back(served: Service) -> None:
+    found = only(served)
+    assert (found["calibrator_version"], found["active"]) == ("sha256:learnt", False)
+    assert found == served.get(f"{PATH}/{found['id']}", by="lead").json()
+    activated = served.post(f"{PATH}/{found['id']}/activate", by="admin").json()
+    assert activated["calibration"] == {**found, "active": True}
+    assert activated["threshold"] is None
+    assert "nothing is sent by itself" in activated["notice"]
+    assert only(served)["active"] is True
+    assert served.post(f"{PATH}/rollback", by="admin").json()["calibration"] is None
+    assert only(served)["active"] is False
+
+
+def test_refusals_say_what_to_do(served: Service) -> None:
+    found = only(served)
+    assert_problem(served.post(f"{PATH}/rollback", by="admin"), 409, "nothing-to-roll-back")
+    missing = served.get(f"{PATH}/{CLIENT.id}", by="lead")
+    assert_problem(missing, 404, "calibration-not-found")
+    served.calibrators.damaged.add("sha256:learnt")
+    damaged = served.post(f"{PATH}/{found['id']}/activate", by="admin")
+    assert_problem(damaged, 409, "calibration-damaged")
+    other = model("sha256:other")
+    with served.database() as transaction:
+        transaction.models.add(other)
+        transaction.models.activate(other.id, served.clock(), other.id)
+        transaction.commit()
+    foreign = served.post(f"{PATH}/{found['id']}/activate", by="admin")
+    assert_problem(foreign, 409, "calibration-of-another-model")
+
+
+@pytest.mark.parametrize("by", ["client", "reviewer"])
+def test_neither_clients_nor_reviewers_see_calibrators(served: Service, by: str) -> None:
+    assert_problem(served.get(PATH, by=by), 403, "forbidden")
+    assert_problem(served.post(PATH, by=by, json={}), 403, "forbidden")
+    assert_problem(served.post(f"{PATH}/rollback", by=by), 403, "forbidden")
+
+
+def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
+    draw = random.Random(1)
+    for number in range(220):
+        confidence = draw.uniform(0.1, 0.99)
+        made = served.predict(f"{confidence:.6f}").json()
+        labels = made["labels"] if draw.random() < 0.3 + 0.3 * confidence else ["c"]
+        body = {"labels": labels, "source": "billing"}
+        told = served.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=body)
+        assert told.status_code == 201, number
+    from setwise.service.services.recalibration import Options  # noqa: PLC0415 -- scipy loads slowly
+
+    made, _ = served.verbs.recalibrate(Options(), lambda *_: None, requested_by=SYSTEM.id)
+    shown = served.get(f"{PATH}/{made.id}", by="lead").json()["report"]
+    assert set(shown) == {
+        "rows",
+        "noise",
+        "before",
+        "after",
+        "automation",
+        "comparison",
+        "routes",
+        "sending",
+    }
+    assert shown["rows"]["used"] == 220
+    assert shown["after"]["brier"]["value"] < shown["before"]["brier"]["value"]

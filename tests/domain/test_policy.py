@@ -1,0 +1,190 @@
+"""From confidence to decision, and which policies can take effect."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Draws
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.policy import (
+    FIRST_POLICY_VERSION,
+    PolicyChange,
+    RoutingPolicy,
+    ThresholdMode,
+    first_policy,
+)
+from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from tests.fakes import START, scored_set
+from tests.samples import change
+
+FIXED = change(threshold=0.8).as_policy("v2", START, "admin")
+confidences = st.floats(0, 1)
+shares = st.floats(0, 1, exclude_max=True)
+
+
+def decided(policy: RoutingPolicy, scored: ScoredSet) -> tuple[Decision, Reason]:
+    route = policy.route(scored, Draws(0.0, 0.0, 0.0))
+    assert route.selection.role is AuditRole.NONE
+    return route.decision, route.reason
+
+
+@given(confidences, confidences)
+def test_a_set_leaves_alone_exactly_when_its_confidence_reaches_the_threshold(
+    confidence: float, threshold: float
+) -> None:
+    policy = replace(FIXED, threshold=threshold)
+    expected = (
+        (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+        if confidence >= threshold
+        else (Decision.REVIEW, Reason.BELOW_THRESHOLD)
+    )
+    assert decided(policy, scored_set(confidence)) == expected
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0])
+def test_what_the_model_does_not_know_never_leaves_alone(threshold: float | None) -> None:
+    policy = replace(FIXED, threshold=threshold)
+    scored = scored_set(1.0, out_of_domain=True)
+    assert decided(policy, scored) == (Decision.REVIEW, Reason.OUT_OF_DOMAIN)
+
+
+@given(confidences)
+def test_nothing_leaves_without_a_threshold_or_with_sending_switched_off(value: float) -> None:
+    for policy in (replace(FIXED, threshold=None), replace(FIXED, auto_send=False, threshold=0.0)):
+        assert decided(policy, scored_set(value)) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+
+
+def test_a_confidence_that_is_no_number_never_leaves_alone() -> None:
+    decision, _ = decided(replace(FIXED, threshold=0.0), scored_set(math.nan))
+    assert decision is Decision.REVIEW
+
+
+@given(confidences)
+def test_a_new_service_sends_nothing(confidence: float) -> None:
+    policy = first_policy(START)
+    assert policy.version == FIRST_POLICY_VERSION
+    assert decided(policy, scored_set(confidence)) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+
+
+def test_a_change_becomes_the_policy_that_it_asks_for() -> None:
+    expected = RoutingPolicy(
+        version="v2",
+        target_accuracy=0.9,
+        risk=0.05,
+        auto_send=True,
+        threshold_mode=ThresholdMode.FIXED,
+        threshold=0.8,
+        created_at=START,
+        created_by="admin",
+    )
+    made = change(threshold=0.8).as_policy("v2", START, "admin")
+    assert made == expected
+
+
+CERTIFIED = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None}
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        change(),
+        change(threshold=0.0),
+        change(threshold=1.0),
+        change(**CERTIFIED),
+        change(auto_send=False),
+        change(confidence_floor=0.5, audits=AuditPlan(0.6, 0.4, AuditMode.SEND, 1.0, 1.0)),
+    ],
+)
+def test_a_sound_change_has_no_faults(sound: PolicyChange) -> None:
+    assert list(sound.faults()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pointer"),
+    [
+        (change(target_accuracy=0.0), "/target_accuracy"),
+        (change(target_accuracy=1.0), "/target_accuracy"),
+        (change(target_accuracy=math.nan), "/target_accuracy"),
+        (change(risk=-0.1), "/risk"),
+        (change(risk=1.0), "/risk"),
+        (change(threshold=None), "/threshold/value"),
+        (change(threshold=1.01), "/threshold/value"),
+        (change(threshold=math.nan), "/threshold/value"),
+        (change(threshold_mode=ThresholdMode.CERTIFIED), "/threshold/value"),
+        (change(audits=AuditPlan(certification_rate=-0.1)), "/audit/certification_rate"),
+        (change(audits=AuditPlan(training_rate=math.nan)), "/audit/training_rate"),
+        (
+            change(audits=AuditPlan(certification_rate=0.7, training_rate=0.4)),
+            "/audit/training_rate",
+        ),
+        (change(audits=AuditPlan(overlap_rate=1.5)), "/overlap_rate"),
+        (change(audits=AuditPlan(gold_reread_rate=2.0)), "/gold_reread_rate"),
+        (change(confidence_floor=1.5), "/confidence_floor"),
+        (change(rules=[{"label": "x"}]), "/rules/0/kind"),
+    ],
+)
+def test_a_change_that_cannot_take_effect_says_where(wrong: PolicyChange, pointer: str) -> None:
+    (fault,) = wrong.faults()
+    assert fault.pointer == pointer
+
+
+def test_all_faults_are_told_at_once() -> None:
+    assert len(list(change(target_accuracy=2.0, risk=2.0, threshold=2.0).faults())) == 3
+
+
+@given(shares, shares, shares, confidences, confidences)
+def test_a_check_is_drawn_from_the_documents_name_and_never_from_its_score(
+    draw: float, certification: float, training: float, confidence: float, other: float
+) -> None:
+    plan = AuditPlan(certification, (1 - certification) * training)
+    policy = replace(FIXED, audits=plan)
+    one, two = (policy.route(scored_set(c), Draws(draw, 0.0, 0.0)) for c in (confidence, other))
+    drawn = AuditRole.CERTIFICATION
+    assert (one.selection.role is drawn) == (two.selection.role is drawn) == (draw < certification)
+
+
+@pytest.mark.parametrize(
+    ("mode", "decision"), [(AuditMode.HOLD, Decision.REVIEW), (AuditMode.SEND, Decision.AUTO)]
+)
+@pytest.mark.parametrize(
+    ("draw", "role"), [(0.03, AuditRole.CERTIFICATION), (0.05, AuditRole.TRAINING)]
+)
+def test_a_confident_document_that_is_drawn_waits_or_is_sent_as_the_owner_chose(
+    mode: AuditMode, decision: Decision, draw: float, role: AuditRole
+) -> None:
+    policy = replace(FIXED, audits=AuditPlan(0.04, 0.02, mode))
+    found, reason, selection, *_ = policy.route(scored_set(0.9), Draws(draw, 0.0, 0.0))
+    assert (found, reason) == (decision, Reason.AUDIT)
+    assert (selection.role, selection.draw) == (role, draw)
+    assert selection.inclusion_probability == pytest.approx(0.06)
+
+
+def test_what_a_person_reads_anyway_serves_certification_but_is_no_training_audit() -> None:
+    policy = replace(FIXED, audits=AuditPlan(0.04, 0.02))
+    for draw, role in ((0.03, AuditRole.CERTIFICATION), (0.05, AuditRole.NONE)):
+        route = policy.route(scored_set(0.4), Draws(draw, 0.0, 0.0))
+        assert route[:3] == (Decision.REVIEW, Reason.BELOW_THRESHOLD, (role, draw, 1.0))
+    unknown = policy.route(scored_set(0.9, out_of_domain=True), Draws(0.03, 0.0, 0.0))
+    assert unknown.selection.role is AuditRole.NONE
+
+
+@given(confidences, confidences, confidences)
+def test_nothing_below_the_floor_leaves_alone(
+    confidence: float, threshold: float, floor: float
+) -> None:
+    policy = replace(FIXED, threshold=threshold, confidence_floor=floor)
+    decision, _ = decided(policy, scored_set(confidence))
+    assert (decision is Decision.AUTO) == (confidence >= threshold and confidence >= floor)
+
+
+def test_a_certified_threshold_holds_for_the_calibrator_that_it_was_proved_for() -> None:
+    scored = scored_set(0.9)
+    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    certified = replace(FIXED, threshold_mode=ThresholdMode.CERTIFIED, certified_for=scorer)
+    assert decided(certified, scored) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    other = replace(certified, certified_for=scorer._replace(calibrator_version="another"))
+    assert decided(other, scored) == (Decision.REVIEW, Reason.NO_THRESHOLD)
+    assert other.least_of(scorer) is None

@@ -1,0 +1,187 @@
+"""What is believed of a reviewed prediction, and how far."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.audits import AuditPlan, AuditRole, Selection
+from setwise.service.domain.predictions import Decision, Document, Prediction
+from setwise.service.domain.recalibration import (
+    EXACT,
+    LEAST_OF_EACH,
+    LEAST_ROWS,
+    NO_RATES,
+    NOT_ANSWERED,
+    SAME_DOCUMENT,
+    TO_CERTIFY,
+    UNKNOWN_TO_THE_MODEL,
+    WAITS_FOR_A_LEAD,
+    Answer,
+    Lessons,
+    Noise,
+    Rates,
+    ReviewedPrediction,
+    Row,
+    answer_of,
+    gather,
+    shortage,
+)
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from tests.fakes import START, scored_set
+from tests.samples import annotation, outcome, prediction, task
+
+NOISY = Rates(0.2, 0.1)
+PLAN = AuditPlan(certification_rate=0.25, training_rate=0.05)
+
+
+def said(of: Prediction, kind: ReviewKind, *, agreed: bool) -> Annotation:
+    labels = of.scored.labels if agreed else ("c",)
+    return replace(annotation(task(of), *labels), kind=kind)
+
+
+def spoken(*kinds: tuple[ReviewKind, bool]) -> ReviewedPrediction:
+    made = prediction()
+    answers = tuple(said(made, kind, agreed=agreed) for kind, agreed in kinds)
+    return ReviewedPrediction(made, answers, None)
+
+
+AUDIT, LEAD = ReviewKind.AUDIT, ReviewKind.ADJUDICATION
+REVIEW, OVERLAP = ReviewKind.REVIEW, ReviewKind.OVERLAP
+
+
+def rates_of(answer: Answer | str) -> Rates | str:
+    assert isinstance(answer, Answer)
+    return answer.rates(lambda *_: NOISY, 0.5)
+
+
+def test_an_outcome_goes_before_all_and_is_the_truth() -> None:
+    reviewed = spoken((REVIEW, True))
+    late = outcome(reviewed.prediction, "c")
+    answer = answer_of(reviewed._replace(outcome=late), Noise.KNOWN)
+    assert answer == Answer(False, "outcome", None)
+    assert rates_of(answer) == EXACT
+
+
+def test_an_auditor_who_agrees_cannot_have_called_a_right_set_wrong() -> None:
+    """Every contradiction goes to a lead, so alpha is none; beta stays."""
+    answer = answer_of(spoken((AUDIT, True)), Noise.KNOWN)
+    assert isinstance(answer, Answer)
+    assert (answer.agreed, answer.source) == (True, "audit")
+    assert rates_of(answer) == Rates(0.0, NOISY.beta)
+
+
+@pytest.mark.parametrize("agreed", [True, False])
+def test_a_contradiction_is_what_the_lead_says_with_the_auditors_beta(agreed: bool) -> None:
+    answer = answer_of(spoken((AUDIT, False), (LEAD, agreed)), Noise.KNOWN)
+    assert isinstance(answer, Answer)
+    assert answer.agreed is agreed
+    assert rates_of(answer) == Rates(0.0, NOISY.beta)
+
+
+def test_what_was_read_again_whatever_the_auditor_said_is_the_truth() -> None:
+    answer = answer_of(spoken((AUDIT, True), (LEAD, False)), Noise.KNOWN)
+    assert isinstance(answer, Answer)
+    assert answer.agreed is False
+    assert rates_of(answer) == EXACT
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_a_contradiction_that_waits_for_a_lead_is_no_answer(noise: Noise) -> None:
+    assert answer_of(spoken((AUDIT, False)), noise) == WAITS_FOR_A_LEAD
+
+
+def test_the_first_reviewer_counts_where_errors_are_corrected_for() -> None:
+    reviewed = spoken((REVIEW, False), (OVERLAP, True), (LEAD, True))
+    answer = answer_of(reviewed, Noise.ESTIMATED)
+    assert isinstance(answer, Answer)
+    assert answer.agreed is False
+    assert rates_of(answer) == NOISY
+    assert answer_of(reviewed, Noise.NONE) == Answer(True, "review", None)
+
+
+def test_without_an_answer_there_is_none() -> None:
+    assert answer_of(spoken(), Noise.NONE) == NOT_ANSWERED
+
+
+def learn(*reviewed: ReviewedPrediction, noise: Noise = Noise.NONE) -> Lessons:
+    plans = {one.prediction.policy_version: PLAN for one in reviewed}
+    return gather(reviewed, plans, lambda *_: NO_RATES, noise=noise, learnt_until=None)
+
+
+def reviewed_as(name: str, **fields: object) -> ReviewedPrediction:
+    made = prediction(document=Document(id=name, text="x"))._replace(**fields)
+    return ReviewedPrediction(made, (said(made, REVIEW, agreed=True),), None)
+
+
+def test_each_row_stands_for_the_documents_of_its_kind() -> None:
+    ordinary = reviewed_as("1")
+    taught = reviewed_as("2", selection=Selection(AuditRole.TRAINING, 0.3, 0.3))
+    sent = reviewed_as("3", decision=Decision.AUTO)
+    found = learn(ordinary, taught, sent)
+    assert [row.inclusion_probability for row in found.rows] == [0.75, 0.05, 1.0]
+
+
+def test_what_is_not_learnt_from_is_counted_by_reason() -> None:
+    certified = reviewed_as("1", selection=Selection(AuditRole.CERTIFICATION, 0.1, 1.0))
+    strange = reviewed_as("2", scored=scored_set(out_of_domain=True))
+    newest, older = reviewed_as("3"), reviewed_as("3")
+    silent = reviewed_as("4")._replace(annotations=())
+    found = learn(certified, strange, newest, older, silent)
+    assert [row.prediction for row in found.rows] == [newest.prediction]
+    counted = {why: count for why, count in found.excluded.items() if count}
+    assert counted == dict.fromkeys(
+        (TO_CERTIFY, UNKNOWN_TO_THE_MODEL, SAME_DOCUMENT, NOT_ANSWERED), 1
+    )
+    assert learn(newest, noise=Noise.KNOWN).excluded[NO_RATES] == 1
+
+
+def test_what_was_said_before_the_present_calibrator_was_learnt_is_known_to_it() -> None:
+    early = reviewed_as("1")
+    late = early._replace(
+        annotations=tuple(
+            replace(one, created_at=one.created_at + timedelta(days=1)) for one in early.annotations
+        ),
+        prediction=early.prediction._replace(document=Document(id="2", text="x")),
+    )
+    found = gather(
+        [early, late],
+        {early.prediction.policy_version: PLAN},
+        lambda *_: EXACT,
+        noise=Noise.NONE,
+        learnt_until=START + timedelta(hours=1),
+    )
+    assert [row.seen_before for row in found.rows] == [True, False]
+
+
+def lessons(right: int, wrong: int) -> Lessons:
+    made = prediction()
+    rows = [
+        Row(made, Answer(agreed, "review", None), EXACT, 1.0, START, seen_before=False)
+        for agreed, count in ((True, right), (False, wrong))
+        for _ in range(count)
+    ]
+    return Lessons(tuple(rows), {TO_CERTIFY: 7, NOT_ANSWERED: 0})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        (0, 0, "training_rate in the policy"),
+        (LEAST_ROWS - 5, 2, "Complete 3 more reviews"),
+        (LEAST_ROWS, LEAST_OF_EACH - 1, "9 are called wrong"),
+        (3, LEAST_ROWS, "3 are called right"),
+    ],
+)
+def test_a_shortage_says_how_much_is_missing_and_what_to_do(
+    right: int, wrong: int, says: str
+) -> None:
+    found = shortage(lessons(right, wrong))
+    assert found is not None
+    assert says in found
+    if right + wrong < LEAST_ROWS:
+        assert f"7 left out: {TO_CERTIFY}" in found
+
+
+def test_enough_is_enough() -> None:
+    assert shortage(lessons(LEAST_ROWS - LEAST_OF_EACH, LEAST_OF_EACH)) is None

@@ -1,0 +1,80 @@
+"""The rows that a model was calibrated on travel with it, and fade beside reviews."""
+
+import numpy as np
+import pytest
+
+from setwise.models.calibration import calibration_rows
+from setwise.models.calibration.calibration_rows import PRIOR_ROWS, CalibrationRows, fading_weight
+from setwise.models.calibration.recalibration import AnnouncedSets, Answers, Recalibration
+from tests.models.calibration.test_recalibration import N_LABELS, candidates
+
+
+def rows(n: int = 60) -> CalibrationRows:
+    known, own = candidates(n, seed=2)
+    return CalibrationRows.of(known, own, np.arange(len(own)) % 3 == 0)
+
+
+def test_the_announced_set_of_each_document_is_kept() -> None:
+    known, own = candidates(60, seed=2)
+    kept = rows()
+    first = known.doc_indptr[:-1]
+    assert len(kept) == 60
+    assert (kept.sets.confidence == own[first]).all()
+    assert (kept.right == (first % 3 == 0)).all()
+
+
+def test_of_many_documents_a_sample_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration_rows, "MOST_ROWS", 25)
+    kept, again = rows(), rows()
+    assert len(kept) == len(kept.sets) == 25
+    assert (kept.sets.confidence == again.sets.confidence).all()
+
+
+def test_rows_come_back_from_their_state() -> None:
+    kept = rows()
+    found = CalibrationRows.from_state(*kept.get_state())
+    assert (found.sets.columns() == kept.sets.columns()).all()
+    assert (found.sets.indicators() != kept.sets.indicators()).nnz == 0
+    assert (found.right == kept.right).all()
+    assert found.sets.n_labels == N_LABELS
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("confidence", lambda a: a + 1.0, r"outside \[0, 1\]"),
+        ("right", lambda a: a + 2, r"outside \[0, 1\]"),
+        ("right", lambda a: a[:-1], "of shape"),
+        ("labels", lambda a: a + np.int32(N_LABELS), "out of order or out of range"),
+        ("set_indptr", lambda a: a[::-1].copy(), "does not divide"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(name: str, change, message: str) -> None:
+    arrays, settings = rows().get_state()
+    with pytest.raises(ValueError, match=message):
+        CalibrationRows.from_state({**arrays, name: change(arrays[name])}, settings)
+
+
+def test_the_originals_are_worth_so_many_reviews_at_first_and_fade() -> None:
+    for n in (50, 5_000):
+        assert n * fading_weight(n, 0.0) == pytest.approx(min(n, PRIOR_ROWS))
+    worth = [5_000 * fading_weight(5_000, reviews) for reviews in (0, 200, 2_000, 20_000)]
+    assert worth == pytest.approx([200, 100, 200 / 11, 200 / 101])
+
+
+def test_beside_few_reviews_they_hold_the_model_to_its_word() -> None:
+    """Where a model is calibrated, few reviews mislead less beside the rows that say so."""
+    better = 0
+    for seed in range(20):
+        known, own = candidates(1_000, seed=seed)
+        draw = np.random.default_rng(seed)
+        sets = AnnouncedSets.of(known, own)
+        right = draw.random(1_000) < sets.confidence
+        original = CalibrationRows(sets.take(np.arange(800)), right[:800].astype(np.uint8))
+        few = np.arange(800, 1_000)
+        answers = Answers.of(right[few])
+        alone = Recalibration.fit(sets.take(few), answers)
+        beside = Recalibration.fit(sets.take(few), answers, always=original.beside(200.0))
+        misses = [np.mean((one.predict(sets) - sets.confidence) ** 2) for one in (alone, beside)]
+        better += misses[1] < misses[0]
+    assert better >= 16

@@ -1,0 +1,227 @@
+"""Robust calibrators: what noise hides they find, and without noise they are ordinary ones."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from setwise.models.calibration.calibrators import BoostedSets, IsotonicSets
+from setwise.models.calibration.losses import shifted_target
+from setwise.models.calibration.robust import (
+    FEW_ROWS,
+    RobustBoostedSets,
+    RobustLogisticSets,
+    choose_robust,
+    document_folds,
+    forward_loss,
+)
+from setwise.models.calibration.sampling import inclusion_weights
+from tests.models.calibration.tables import make_table
+
+BOTH = [RobustLogisticSets(), RobustBoostedSets(n_trees=150)]
+both = pytest.mark.parametrize("calibrator", BOTH, ids=str)
+
+
+def noisy(seed, n, alpha, beta=0.02, groups=None):
+    """Return a table, answers and their rates; with groups, alpha differs between them."""
+    table, right, chance = make_table(seed, n)
+    rng = np.random.default_rng(seed + 1)
+    rates = np.full(n, alpha) if groups is None else rng.choice(groups, n)
+    agreed = np.where(right, rng.random(n) >= rates, rng.random(n) < beta).astype(np.uint8)
+    return table, agreed, rates, np.full(n, beta), chance
+
+
+def error(calibrator, seed=99):
+    table, _, chance = make_table(seed, 4000)
+    return np.mean((calibrator.predict(table) - chance) ** 2)
+
+
+@both
+@pytest.mark.parametrize("alpha", [0.2, 0.5])
+def test_the_truth_is_seen_through_the_noise(calibrator, alpha):
+    table, agreed, alphas, betas, _ = noisy(0, 6000, alpha)
+    robust = clone(calibrator).fit(table, agreed, alpha=alphas, beta=betas)
+    naive = clone(calibrator).fit(table, agreed)
+    assert error(robust) < 0.6 * error(naive)
+    new, _, chance = make_table(99, 4000)
+    assert robust.predict(new).mean() == pytest.approx(chance.mean(), abs=0.04)
+    assert naive.predict(new).mean() < chance.mean() - 0.7 * alpha * chance.mean()
+
+
+@both
+def test_annotators_of_different_noise_are_taken_as_they_are(calibrator):
+    table, agreed, alphas, betas, _ = noisy(2, 6000, 0.0, groups=[0.1, 0.3, 0.5])
+    own = clone(calibrator).fit(table, agreed, alpha=alphas, beta=betas)
+    naive = clone(calibrator).fit(table, agreed)
+    assert error(own) < 0.5 * error(naive)
+
+
+@pytest.mark.slow
+def test_forward_beats_backward_where_noise_differs_between_annotators():
+    def errors(loss):
+        found = []
+        for seed in range(3):
+            table, agreed, alphas, betas, _ = noisy(10 * seed, 4000, 0.0, groups=[0.1, 0.3, 0.5])
+            fitted = RobustBoostedSets(loss, n_trees=200)
+            found.append(error(fitted.fit(table, agreed, alpha=alphas, beta=betas)))
+        return np.mean(found)
+
+    forward = errors("forward")
+    assert forward < errors("backward")
+
+
+@pytest.mark.parametrize("loss", ["backward", "uniform", "annotator"])
+def test_the_losses_of_the_thesis_are_robust_too(loss):
+    table, agreed, alphas, betas, _ = noisy(4, 6000, 0.35)
+    # Their leaves are means, not Newton steps, and so a fourth of them.
+    fitted = RobustBoostedSets(loss, n_trees=150, learning_rate=0.2)
+    naive = RobustBoostedSets(n_trees=150).fit(table, agreed)
+    assert error(fitted.fit(table, agreed, alpha=alphas, beta=betas)) < 0.5 * error(naive)
+
+
+def test_any_square_loss_is_robust_on_shifted_targets():
+    table, agreed, alphas, betas, _ = noisy(6, 6000, 0.4)
+    for calibrator in (IsotonicSets(), BoostedSets("squared")):
+        target = shifted_target(agreed, alphas, betas)
+        robust = clone(calibrator).fit(table, target)
+        assert error(robust) < 0.7 * error(clone(calibrator).fit(table, agreed))
+        assert ((robust.predict(table) >= 0) & (robust.predict(table) <= 1)).all()
+
+
+@both
+def test_weights_of_zero_leave_rows_out_and_equal_seeds_give_equal_fits(calibrator):
+    table, agreed, alphas, betas, _ = noisy(8, 1500, 0.2)
+    weight = np.ones(1500)
+    fits = [
+        clone(calibrator).fit(table, agreed, sample_weight=weight, alpha=alphas, beta=betas)
+        for _ in range(2)
+    ]
+    assert (fits[0].predict(table) == fits[1].predict(table)).all()
+    weight[750:] = 0.0
+    lies = np.where(weight > 0, agreed, 1 - agreed)
+    with_lies = clone(calibrator).fit(table, lies, sample_weight=weight, alpha=0.2, beta=0.02)
+    without = clone(calibrator).fit(table, agreed, sample_weight=weight, alpha=0.2, beta=0.02)
+    np.testing.assert_allclose(with_lies.predict(table), without.predict(table), atol=1e-6)
+
+
+@both
+def test_state_survives_json_and_predicts_the_same(calibrator):
+    table, agreed, alphas, betas, _ = noisy(9, 1500, 0.2)
+    original = clone(calibrator).fit(table, agreed, alpha=alphas, beta=betas)
+    arrays, settings = original.get_state()
+    again = type(calibrator).from_state(arrays, json.loads(json.dumps(settings)))
+    new = make_table(1)[0]
+    assert (again.predict(new) == original.predict(new)).all()
+    assert again.shape_ == original.shape_
+
+
+@both
+def test_a_foreign_table_and_hopeless_rates_are_refused(calibrator):
+    table, agreed, *_ = noisy(9, 300, 0.2)
+    with pytest.raises(NotFittedError):
+        clone(calibrator).predict(table)
+    fitted = clone(calibrator).fit(table, agreed, alpha=0.2)
+    other = dataclasses.replace(
+        table, names=table.names[:3], monotone=table.monotone[:3], dense=table.dense[:, :3]
+    )
+    with pytest.raises(ValueError, match="does not suit"):
+        fitted.predict(other)
+    with pytest.raises(ValueError, match="say nothing"):
+        clone(calibrator).fit(table, agreed, alpha=0.6, beta=0.4)
+
+
+def test_broken_coefficients_are_refused():
+    table, agreed, *_ = noisy(9, 300, 0.2)
+    arrays, settings = RobustLogisticSets().fit(table, agreed).get_state()
+    with pytest.raises(ValueError, match="suit"):
+        RobustLogisticSets.from_state({**arrays, "coefficients": np.zeros(2)}, settings)
+    with pytest.raises(ValueError, match="positive"):
+        RobustLogisticSets.from_state({**arrays, "scale": np.zeros(5)}, settings)
+
+
+@both
+def test_answers_that_all_agree_give_finite_confidences(calibrator):
+    table, _, _ = make_table(0, 200)
+    for agreed in (np.ones(200), np.zeros(200)):
+        fitted = clone(calibrator).fit(table, agreed, alpha=0.3, beta=0.05)
+        confidence = fitted.predict(table)
+        assert np.isfinite(confidence).all()
+        assert np.all(confidence > 0.7) if agreed[0] else np.all(confidence < 0.3)
+
+
+def test_the_candidates_of_a_document_share_a_fold():
+    table, _, _ = make_table(0, 300)
+    table = dataclasses.replace(table, document=np.arange(300) // 3)
+    folds = document_folds(table, 5, np.random.default_rng(0))
+    assert (folds.reshape(100, 3) == folds[::3, None]).all()
+    assert np.bincount(folds).tolist() == [60] * 5
+
+
+def test_the_forward_loss_prefers_the_true_confidences_on_noisy_answers():
+    _, agreed, alphas, betas, chance = noisy(3, 20_000, 0.4)
+    told = forward_loss(chance, agreed, alphas, betas)
+    for other in (chance * 0.6, np.sqrt(chance), np.full(20_000, chance.mean())):
+        assert told < forward_loss(other, agreed, alphas, betas)
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "tried"), [(900, 0.2, 1), pytest.param(2700, 0.2, 2, marks=pytest.mark.slow)]
+)
+def test_few_effective_rows_are_left_to_the_linear_margin(n, alpha, tried):
+    table, agreed, alphas, betas, _ = noisy(5, n, alpha)
+    found = choose_robust(table, agreed, alpha=alphas, beta=betas)
+    assert found.effective_rows == pytest.approx(n * (1 - alpha - 0.02) ** 2)
+    assert len(found.losses) == tried
+    assert found.losses[found.name] == min(found.losses.values())
+    assert found.name == "robust-logistic" or found.effective_rows > FEW_ROWS / 2
+    own = found.calibrator.predict(table)
+    assert np.corrcoef(own, found.confidence)[0, 1] > 0.9
+    assert not np.array_equal(own, found.confidence)
+
+
+def test_fewer_documents_than_folds_are_refused():
+    table, agreed, *_ = noisy(5, 4, 0.1)
+    with pytest.raises(ValueError, match="folds"):
+        choose_robust(table, agreed, alpha=0.1, beta=0.0)
+
+
+@pytest.mark.slow
+def test_audits_with_capped_weights_cure_what_reviews_alone_bias():
+    # A model sends what it is sure of; then sure documents begin to fail where label 5 is present.
+    def changed(seed, n):
+        table, _, chance = make_table(seed, n)
+        row_of_label = np.repeat(np.arange(n), table.sizes)
+        has = np.bincount(row_of_label[table.labels == 5], minlength=n) > 0
+        return table, np.where(has, 0.45 * chance, chance)
+
+    before, right, _ = make_table(0, 6000)
+    deployed = BoostedSets("logistic").fit(before, right)
+    table, chance = changed(1, 12_000)
+    rng = np.random.default_rng(2)
+    outcome, told = rng.random(12_000) < chance, deployed.predict(table)
+    sent = told >= 0.6
+    probability = np.where(sent, 0.05, 1.0)
+    reviewed = rng.random(12_000) < probability
+
+    def refit(rows, weight):
+        rows = np.flatnonzero(rows)
+        return RobustBoostedSets(n_trees=200).fit(
+            table.take(rows), outcome[rows], sample_weight=weight
+        )
+
+    cured = refit(reviewed, inclusion_weights(probability[reviewed]))
+    alone = refit(~sent, None)
+    new, chance = changed(3, 6000)
+    region = deployed.predict(new) >= 0.6
+    truth = chance[region].mean()
+    bias = {
+        "deployed": deployed.predict(new)[region].mean() - truth,
+        "alone": alone.predict(new)[region].mean() - truth,
+        "cured": cured.predict(new)[region].mean() - truth,
+    }
+    assert bias["deployed"] > 0.05
+    assert bias["alone"] < -0.08
+    assert abs(bias["cured"]) < 0.03

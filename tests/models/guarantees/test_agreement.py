@@ -1,0 +1,114 @@
+"""Noise from overlapping answers: exact on expected counts, fooled as foretold, never silent."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.models.guarantees.agreement import (
+    compare_with_overlap,
+    estimate_from_pairs,
+    estimate_from_strata,
+    find_rubber_stamps,
+    stamps_among,
+)
+from setwise.models.guarantees.noise import NoiseFault
+from setwise.models.guarantees.proportions import weighted_proportion
+
+
+def expected(accuracy, alpha, beta, n):
+    """Return the expected counts of both, one and none agreeing."""
+    agree, other = 1 - alpha, beta
+    of_right = np.array([agree**2, 2 * agree * alpha, alpha**2])
+    of_wrong = np.array([other**2, 2 * other * (1 - other), (1 - other) ** 2])
+    return n * (accuracy * of_right + (1 - accuracy) * of_wrong)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2, 0.4])
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_strata_give_back_the_rates_of_expected_counts(alpha, beta):
+    counts = [expected(p, alpha, beta, 10_000) for p in (0.95, 0.8, 0.6, 0.3)]
+    found = estimate_from_strata(counts)
+    assert found.alpha == pytest.approx(alpha, abs=1e-3)
+    assert found.beta == pytest.approx(beta, abs=1e-3)
+    assert found.accuracy == pytest.approx(np.mean([0.95, 0.8, 0.6, 0.3]), abs=2e-3)
+    assert found.misfit_p_value > 0.9
+
+
+def test_pairs_give_back_alpha_if_beta_is_zero_and_overstate_it_otherwise():
+    assert estimate_from_pairs(*expected(0.8, 0.2, 0.0, 1000)).alpha == pytest.approx(0.2)
+    assert estimate_from_pairs(*expected(0.8, 0.2, 0.2, 1000)).alpha > 0.22
+
+
+@pytest.mark.slow
+def test_standard_errors_are_the_spread_of_the_estimates():
+    rng = np.random.default_rng(0)
+    accuracies = (0.95, 0.85, 0.7, 0.5, 0.3)
+    strata, pairs = [], []
+    for _ in range(300):
+        counts = [rng.multinomial(400, expected(p, 0.2, 0.05, 1.0)) for p in accuracies]
+        strata.append(estimate_from_strata(counts))
+        pairs.append(estimate_from_pairs(*rng.multinomial(2000, expected(0.8, 0.2, 0.0, 1.0))))
+    for found in (strata, pairs):
+        spread = np.std([one.alpha for one in found])
+        assert np.mean([one.alpha_error for one in found]) == pytest.approx(spread, rel=0.2)
+    assert np.mean([one.misfit_p_value < 0.1 for one in strata]) < 0.17
+
+
+def test_shared_difficulty_makes_reviewers_look_more_exact_than_they_are():
+    # Half of the right predictions are easy (alpha .05), half hard (.35): .2 on the whole.
+    counts = (expected(0.8, 0.05, 0.0, 5000) + expected(0.8, 0.35, 0.0, 5000)).round().astype(int)
+    overlap = estimate_from_pairs(*counts)
+    assert overlap.alpha < 0.18
+    gold = weighted_proportion(np.arange(2000) < 400)
+    assert [one.fault for one in compare_with_overlap("g", gold, overlap)] == [
+        NoiseFault.OVERLAP_CONFLICT
+    ]
+
+
+def test_overlap_that_agrees_with_gold_labels_raises_nothing():
+    overlap = estimate_from_pairs(*expected(0.8, 0.2, 0.0, 1000).astype(int))
+    assert compare_with_overlap("g", weighted_proportion(np.arange(500) < 100), overlap) == ()
+
+
+def test_answers_that_no_two_rates_explain_are_found():
+    counts = [expected(p, alpha, 0.0, 3000) for p, alpha in ((0.9, 0.4), (0.9, 0.05), (0.5, 0.2))]
+    found = estimate_from_strata(np.round(counts))
+    gold = weighted_proportion(np.arange(20) < 4)
+    assert NoiseFault.OVERLAP_MISFIT in {
+        one.fault for one in compare_with_overlap("g", gold, found)
+    }
+
+
+def test_too_little_overlap_gives_no_estimate():
+    assert estimate_from_pairs(0, 3, 5) is None
+    assert estimate_from_strata([[5, 3, 2], [0, 0, 0]]) is None
+    with pytest.raises(ValueError, match="three columns"):
+        estimate_from_strata([[1, 2]])
+    with pytest.raises(ValueError, match="negative"):
+        estimate_from_pairs(-1, 0, 0)
+
+
+def test_an_annotator_who_agrees_with_everything_is_named():
+    names = ["stamp"] * 60 + ["ann"] * 60 + ["bob"] * 3
+    agreed = [1] * 60 + [1, 1, 1, 0] * 15 + [1] * 3
+    (finding,) = find_rubber_stamps(names, agreed)
+    assert (finding.source, finding.fault) == ("stamp", NoiseFault.AGREES_WITH_EVERYTHING)
+    assert find_rubber_stamps(["stamp"] * 60, [1] * 60) == ()
+    assert len(find_rubber_stamps(["stamp"] * 60, [1] * 60, expected=0.8)) == 1
+    assert find_rubber_stamps(["ann"] * 9 + ["bob"] * 9, [1] * 18) == ()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60),
+    st.sampled_from([None, 0.0, 0.5, 0.95]),
+)
+def test_counts_tell_of_rubber_stamps_as_single_answers_do(
+    answers: list[tuple[str, bool]], expected: float | None
+) -> None:
+    answers = [*answers, *[("stamp", True)] * 40]
+    names = sorted({who for who, _ in answers})
+    given_by = [[agreed for who, agreed in answers if who == name] for name in names]
+    counted = stamps_among(names, [*map(len, given_by)], [*map(sum, given_by)], expected=expected)
+    who, agreed = zip(*answers, strict=True)
+    assert counted == find_rubber_stamps(who, agreed, expected=expected)

@@ -1,0 +1,219 @@
+"""Noise rates from gold labels: estimates, pooling, and what forbids their use."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from setwise.models.guarantees.noise import (
+    MIN_GOLD_RIGHT,
+    MIN_GOLD_WRONG,
+    NoiseFault,
+    NoiseRates,
+    estimate_noise,
+)
+from setwise.models.guarantees.proportions import (
+    Proportion,
+    shrink_proportions,
+    weighted_proportion,
+)
+
+
+def gold(seed, n, alpha, beta, accuracy=0.8):
+    """Return blind answers and truth of one group; alpha may differ from row to row."""
+    rng = np.random.default_rng(seed)
+    right = rng.random(n) < accuracy
+    return np.where(right, rng.random(n) >= alpha, rng.random(n) < beta), right
+
+
+def faults(group):
+    return {finding.fault for finding in group.findings}
+
+
+def test_without_weights_the_interval_is_clopper_and_pearsons():
+    found = weighted_proportion([1] * 7 + [0] * 23, level=0.9)
+    exact = stats.binomtest(7, 30).proportion_ci(0.9, "exact")
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+    assert found.effective == pytest.approx(30)
+
+
+@pytest.mark.slow
+def test_the_interval_of_a_weighted_share_covers_it():
+    # Disagreements are all adjudicated, a tenth of the agreements are read again.
+    rng = np.random.default_rng(0)
+    covered = []
+    for _ in range(1000):
+        disagreed = rng.random(500) < 0.2
+        kept = disagreed | (rng.random(500) < 0.1)
+        found = weighted_proportion(disagreed[kept], np.where(disagreed, 1.0, 10.0)[kept])
+        covered.append(found.low <= 0.2 <= found.high)
+    assert np.mean(covered) > 0.87
+
+
+def test_equal_weights_do_not_change_a_share():
+    hit = np.arange(40) < 9
+    plain, weighted = weighted_proportion(hit), weighted_proportion(hit, np.full(40, 3.0))
+    assert (weighted.estimate, weighted.low, weighted.high) == pytest.approx(
+        (plain.estimate, plain.low, plain.high)
+    )
+
+
+def test_no_row_means_that_nothing_is_known():
+    nothing = weighted_proportion([])
+    assert (nothing.low, nothing.high, nothing.effective) == (0.0, 1.0, 0.0)
+
+
+def test_rates_are_those_of_the_counts():
+    agreed, right = gold(0, 2000, 0.2, 0.1)
+    found = estimate_noise(["a"] * 2000, ["g"] * 2000, agreed, right).groups["g"]
+    assert found.usable
+    assert found.rates.alpha == pytest.approx(np.mean(~agreed[right]))
+    assert found.rates.beta == pytest.approx(np.mean(agreed[~right]))
+    assert found.alpha.low < 0.2 < found.alpha.high
+    assert found.beta.low < 0.1 < found.beta.high
+
+
+def test_an_estimate_is_json():
+    agreed, right = gold(0, 300, 0.2, 0.1)
+    found = estimate_noise(["a"] * 300, ["g"] * 300, agreed, right)
+    stored = json.loads(json.dumps(found.to_json()))
+    assert stored["groups"]["g"]["alpha"]["estimate"] == found.groups["g"].alpha.estimate
+    assert stored["groups"]["g"]["usable"] is True
+    assert stored["annotators"][0]["name"] == "a"
+
+
+def test_weights_undo_that_agreements_are_seldom_read_again():
+    agreed, right = gold(1, 40_000, 0.2, 0.05)
+    kept = ~agreed | (np.random.default_rng(2).random(40_000) < 0.1)
+    weight = np.where(agreed, 10.0, 1.0)[kept]
+    who = ["a"] * int(kept.sum())
+    raw = estimate_noise(who, who, agreed[kept], right[kept]).groups["a"]
+    weighted = estimate_noise(who, who, agreed[kept], right[kept], weight=weight).groups["a"]
+    assert raw.alpha.estimate > 0.6
+    assert weighted.alpha.estimate == pytest.approx(0.2, abs=0.02)
+    assert weighted.beta.estimate == pytest.approx(0.05, abs=0.02)
+    assert weighted.alpha.effective < 40_000 * 0.8  # fewer than if all had been read again
+
+
+def test_short_groups_are_put_together_and_each_long_one_stands_alone():
+    agreed, right = gold(3, 700, 0.2, 0.02)
+    group = np.array(["long"] * 500 + ["short"] * 100 + ["brief"] * 100)
+    right[500:600] = np.arange(100) < 85  # 15 wrong: too few
+    right[600:] = np.arange(100) < 40  # 40 right: too few
+    agreed[500:] = right[500:] & (np.arange(200) % 5 > 0)
+    found = estimate_noise(group, group, agreed, right).groups
+    assert found["long"].pooled == ("long",)
+    assert found["short"].pooled == found["brief"].pooled == ("brief", "short")
+    assert found["short"].alpha == found["brief"].alpha
+    assert found["short"].alpha.n == 125
+    assert found["short"].usable
+
+
+def test_too_few_gold_labels_block_and_say_how_many_are_needed():
+    agreed, right = np.ones(40), np.arange(40) < 35
+    found = estimate_noise(["a"] * 40, ["g"] * 40, agreed, right).groups["g"]
+    needed = {finding.fault: finding.needed for finding in found.findings}
+    assert needed[NoiseFault.TOO_FEW_GOLD_RIGHT] == MIN_GOLD_RIGHT - 35
+    assert needed[NoiseFault.TOO_FEW_GOLD_WRONG] == MIN_GOLD_WRONG - 5
+    assert not found.usable
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "fault"),
+    [(0.6, 0.5, NoiseFault.NOT_SEPARATED), (0.5, 0.25, NoiseFault.TOO_NOISY)],
+)
+def test_answers_that_say_too_little_are_blocked(alpha, beta, fault):
+    agreed, right = gold(4, 3000, alpha, beta)
+    found = estimate_noise(["a"] * 3000, ["g"] * 3000, agreed, right).groups["g"]
+    assert faults(found) == {fault}
+    assert not found.usable
+
+
+def test_audits_that_all_agree_say_nothing_of_beta():
+    found = estimate_noise(["a"] * 200, ["g"] * 200, np.ones(200), np.ones(200)).groups["g"]
+    assert NoiseFault.TOO_FEW_GOLD_WRONG in faults(found)
+    assert found.alpha.estimate == 0.0
+
+
+def test_an_alpha_that_varies_with_confidence_is_taken_by_half():
+    rng = np.random.default_rng(5)
+    confidence = rng.random(4000)
+    agreed, right = gold(6, 4000, np.where(confidence < 0.5, 0.35, 0.1), 0.02)
+    who = ["g"] * 4000
+    found = estimate_noise(who, who, agreed, right, confidence=confidence).groups["g"]
+    assert faults(found) == {NoiseFault.ALPHA_VARIES}
+    assert found.usable
+    alpha, beta = found.training_rates([0.2, 0.9])
+    assert alpha == pytest.approx([0.35, 0.1], abs=0.04)
+    assert beta == pytest.approx([0.02, 0.02], abs=0.015)
+    even = estimate_noise(who, who, *gold(7, 4000, 0.2, 0.02), confidence=confidence)
+    assert even.groups["g"].split is None
+
+
+def test_rates_for_training_understate_alpha_and_cautious_ones_bound_both():
+    agreed, right = gold(8, 400, 0.2, 0.1)
+    found = estimate_noise(["a"] * 400, ["g"] * 400, agreed, right).groups["g"]
+    alpha, beta = found.training_rates([0.5])
+    assert found.alpha.low < alpha[0] < found.alpha.estimate
+    assert beta[0] == found.beta.estimate
+    cautious = found.cautious_rates(0.05)
+    assert cautious.alpha < found.alpha.low
+    assert cautious.beta > found.beta.high
+
+
+def test_annotators_are_drawn_towards_their_group():
+    names = np.repeat([f"a{i}" for i in range(12)], 60)
+    agreed, right = gold(10, 720, 0.25, 0.05)
+    found = estimate_noise(names, ["g"] * 720, agreed, right)
+    group = found.groups["g"].alpha.estimate
+    assert [one.name for one in found.annotators] == sorted(set(names))
+    for annotator in found.annotators:
+        raw = np.mean(~agreed[right & (names == annotator.name)])
+        shrunk = annotator.alpha.estimate
+        assert min(raw, group) - 0.01 <= shrunk <= max(raw, group) + 0.01
+
+
+@pytest.mark.slow
+def test_shrinking_beats_raw_and_pooled_rates_of_different_annotators():
+    rng = np.random.default_rng(11)
+    errors = {"raw": [], "pooled": [], "shrunk": []}
+    for _ in range(60):
+        truth = rng.beta(4, 12, 20)
+        hits = rng.binomial(30, truth)
+        sources = [weighted_proportion(np.arange(30) < k) for k in hits]
+        raw = hits / 30
+        shrunk = np.array([one.estimate for one in shrink_proportions(sources)])
+        for name, guess in (("raw", raw), ("pooled", raw.mean()), ("shrunk", shrunk)):
+            errors[name].append(np.mean((guess - truth) ** 2))
+    assert np.mean(errors["shrunk"]) < 0.8 * np.mean(errors["raw"])
+    assert np.mean(errors["shrunk"]) < 0.8 * np.mean(errors["pooled"])
+
+
+def test_sources_that_know_nothing_take_the_common_rate():
+    known = weighted_proportion(np.arange(100) < 20)
+    unknown = Proportion(0.5, 0.0, 1.0, 0.9, 0, 0.0)
+    shrunk = shrink_proportions([known, known, known, unknown])
+    assert shrunk[3].estimate == pytest.approx(0.2, abs=0.02)
+    assert shrunk[3].high - shrunk[3].low > shrunk[0].high - shrunk[0].low
+    assert shrink_proportions([unknown]) == [unknown]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"agreed": [1]}, "one value a row"),
+        ({"right": [1, 2]}, "right is 0 or 1"),
+        ({"weight": [1.0, 0.0]}, "positive"),
+    ],
+)
+def test_bad_rows_are_named(change, words):
+    rows = {"annotator": ["a", "b"], "group": ["g", "g"], "agreed": [1, 0], "right": [1, 1]}
+    with pytest.raises(ValueError, match=words):
+        estimate_noise(**{**rows, **change})
+
+
+@pytest.mark.parametrize("rates", [(-0.1, 0.0), (0.0, 1.1), (float("nan"), 0.0)])
+def test_a_noise_rate_is_a_probability(rates):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        NoiseRates(*rates)

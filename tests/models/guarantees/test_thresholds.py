@@ -1,0 +1,356 @@
+"""Certified thresholds: exact violation probabilities, refusals, what the owner is told."""
+
+import json
+from itertools import product
+
+import numpy as np
+import pytest
+
+from setwise.models.guarantees.certificates import Certificate, Method, Refusal, RefusalReason
+from setwise.models.guarantees.noise import NoiseRates
+from setwise.models.guarantees.rival_thresholds import plugin_threshold, sgr_threshold
+from setwise.models.guarantees.sequence import plan_sequence
+from setwise.models.guarantees.thresholds import (
+    MissRate,
+    certify,
+    certify_adjudicated,
+    certify_noisy,
+    risk_of_attempt,
+)
+
+
+def world(seed, n, bias=0.0):
+    """Return confidences and correctness; with a bias, confidences are too high."""
+    rng = np.random.default_rng(seed)
+    confidence = rng.beta(2.2, 0.75, n)
+    return confidence, rng.random(n) < np.clip(confidence - bias, 0, 1)
+
+
+@pytest.mark.parametrize("target", [0.6, 0.75])
+@pytest.mark.parametrize("accuracy", [(0.9, 0.6, 0.3), (0.75, 0.75, 0.1)])
+def test_the_probability_of_a_false_certificate_is_at_most_the_risk(accuracy, target):
+    # Three confidences, five audits: all 6**5 samples, each with its probability.
+    levels, share, risk, n = np.array([0.9, 0.6, 0.3]), np.array([0.4, 0.3, 0.3]), 0.3, 5
+    predicted = np.repeat(levels, [40, 30, 30])
+    above = np.cumsum(share * accuracy) / np.cumsum(share)
+    # A sample matters only by how many audits of each of six kinds it holds.
+    chance = np.concatenate([share * accuracy, share * (1 - np.array(accuracy))])
+    false = total = 0.0
+    for counts in product(range(n + 1), repeat=5):
+        if sum(counts) > n:
+            continue
+        kinds = np.array([*counts, n - sum(counts)])
+        factorial = np.array([1, 1, 2, 6, 24, 120])
+        probability = 120 / np.prod(factorial[kinds]) * np.prod(chance**kinds)
+        found = certify(
+            predicted,
+            np.repeat(np.tile(levels, 2), kinds),
+            np.repeat([1, 1, 1, 0, 0, 0], kinds),
+            target=target,
+            risk=risk,
+        )
+        total += probability
+        if isinstance(found, Certificate):
+            step = int(np.flatnonzero(levels == found.threshold)[0])
+            false += probability * (above[step] <= target)
+    assert total == pytest.approx(1.0)
+    assert false <= risk + 1e-12
+
+
+def test_a_certificate_carries_evidence_that_can_be_checked_again():
+    predicted, _ = world(1, 4000)
+    confidence, right = world(2, 2000)
+    found = certify(predicted, confidence, right, target=0.9, risk=0.1, excluded={"not-blind": 3})
+    assert isinstance(found, Certificate)
+    above = confidence >= found.threshold
+    assert (found.n_above, found.n_good) == (above.sum(), right[above].sum())
+    assert found.coverage == np.mean(predicted >= found.threshold)
+    assert found.accuracy == pytest.approx(right[above].mean())
+    assert 0.9 <= found.accuracy_bound <= found.accuracy
+    proved = [step for step in found.steps if step.p_value <= found.test_risk]
+    assert proved[-1].threshold == found.threshold
+    assert len(found.steps) - len(proved) == 1
+    assert [step.threshold for step in found.steps] == sorted(
+        (step.threshold for step in found.steps), reverse=True
+    )
+    stored = json.loads(json.dumps(found.to_json()))
+    assert stored["certified"] is True
+    assert stored["excluded"] == {"not-blind": 3}
+    assert stored["method"] == "clean"
+    assert stored["steps"][0]["n_audits"] == found.steps[0].n_audits
+
+
+def test_a_floor_is_met_by_a_proved_threshold_only():
+    predicted, _ = world(1, 4000)
+    confidence, right = world(2, 2000)
+    found = certify(predicted, confidence, right, target=0.9, risk=0.1)
+    assert isinstance(found, Certificate)
+    assert found.proved[-1] == found.threshold
+    assert found.at_least(0.0) == found.threshold
+    middle = found.proved[len(found.proved) // 2]
+    assert found.at_least(middle) == middle
+    assert found.at_least(np.nextafter(middle, 1)) == found.proved[len(found.proved) // 2 - 1]
+    assert found.at_least(np.nextafter(found.proved[0], 1)) is None
+
+
+def test_what_estimated_rates_cost_is_taken_from_the_risk():
+    predicted, _ = world(1, 3000)
+    confidence, right = world(2, 3000)
+    found = {
+        spent: certify_noisy(
+            predicted,
+            confidence,
+            right,
+            np.zeros(3000, int),
+            [NoiseRates(0.0, 0.02)],
+            random_assignment=True,
+            rates_risk=spent,
+            target=0.9,
+            risk=0.1,
+        )
+        for spent in (0.0, 0.05)
+    }
+    assert found[0.05].test_risk == pytest.approx(0.05)
+    assert found[0.05].coverage <= found[0.0].coverage
+    with pytest.raises(ValueError, match="nothing is left"):
+        certify_noisy(
+            [0.9],
+            [0.9],
+            [1],
+            [0],
+            [NoiseRates(0, 0)],
+            random_assignment=True,
+            rates_risk=0.1,
+            target=0.9,
+            risk=0.1,
+        )
+
+
+def test_the_start_of_the_sequence_knows_no_label():
+    predicted, _ = world(1, 4000)
+    confidence, right = world(2, 300)
+    first = [
+        certify(predicted, confidence, outcome, target=0.9, risk=0.1).steps[0].threshold
+        for outcome in (right, ~right, np.zeros_like(right))
+    ]
+    assert len(set(first)) == 1
+
+
+def test_thresholds_are_quantiles_with_their_shares_and_means():
+    predicted, _ = world(3, 1000)
+    sequence = plan_sequence(predicted, 500, 0.9, 0.1)
+    assert (np.diff(sequence.thresholds) < 0).all()
+    for step in (0, 70, 149):
+        above = predicted[predicted >= sequence.thresholds[step]]
+        assert sequence.share[step] == pytest.approx(len(above) / 1000)
+        assert sequence.confidence[step] == pytest.approx(above.mean())
+    assert sequence.share[-1] == 1.0
+
+
+def test_no_audits_are_refused_with_the_number_that_would_do():
+    predicted, _ = world(1, 4000)
+    found = certify(predicted, [], [], target=0.9, risk=0.1)
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.NO_AUDITS
+    # If the confidences are right, that number proves the threshold four times in five.
+    proved = 0
+    for seed in range(200):
+        confidence, right = world(100 + seed, found.further_audits)
+        proved += certify(predicted, confidence, right, target=0.9, risk=0.1).certified
+    assert 0.7 <= proved / 200 <= 0.95
+
+
+def test_too_few_audits_name_the_number_still_needed():
+    confidence, right = np.full(10, 0.97), np.ones(10)
+    found = certify(np.full(100, 0.97), confidence, right, target=0.9, risk=0.1)
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.TOO_FEW_AUDITS
+    assert found.further_if_all_good == 12
+    assert found.planned_threshold == 0.97
+    enough = certify(np.full(100, 0.97), np.full(22, 0.97), np.ones(22), target=0.9, risk=0.1)
+    assert enough.certified
+
+
+def test_accuracy_below_the_target_is_not_blamed_on_the_number_of_audits():
+    confidence, right = np.full(500, 0.7), np.arange(500) < 350
+    found = certify(np.full(100, 0.7), confidence, right, target=0.9, risk=0.1)
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.BELOW_TARGET
+    assert found.further_audits is None
+
+
+def test_a_bad_pocket_at_the_top_is_named():
+    top = np.concatenate([np.full(300, 0.99), np.full(700, 0.9)])
+    blocked = certify(
+        top, top, np.concatenate([np.arange(300) < 200, np.ones(700)]), target=0.85, risk=0.1
+    )
+    assert isinstance(blocked, Refusal)
+    assert blocked.reason is RefusalReason.BLOCKED_AT_TOP
+    assert blocked.steps[0].n_good == 200
+
+
+@pytest.mark.parametrize("verb", ["clean", "adjudicated", "noisy"])
+def test_a_target_of_one_and_an_empty_stream_are_refused(verb):
+    for predicted, target, reason in (
+        ([0.9], 1.0, RefusalReason.TARGET_UNPROVABLE),
+        ([], 0.9, RefusalReason.NO_PREDICTIONS),
+    ):
+        found = {
+            "clean": lambda p=predicted, t=target: certify(p, [0.9], [1], target=t, risk=0.1),
+            "adjudicated": lambda p=predicted, t=target: certify_adjudicated(
+                p, [0.9], [0], miss_rate=MissRate.known(0.1), target=t, risk=0.1
+            ),
+            "noisy": lambda p=predicted, t=target: certify_noisy(
+                p, [0.9], [1], [0], [NoiseRates(0.2, 0)], random_assignment=True, target=t, risk=0.1
+            ),
+        }[verb]()
+        assert isinstance(found, Refusal)
+        assert found.reason is reason
+
+
+def test_a_perfect_reviewer_makes_adjudicated_and_noisy_audits_clean_ones():
+    predicted, _ = world(1, 3000)
+    confidence, right = world(2, 1500)
+    clean = certify(predicted, confidence, right, target=0.9, risk=0.1)
+    adjudicated = certify_adjudicated(
+        predicted, confidence, ~right, miss_rate=MissRate.known(0.0), target=0.9, risk=0.1
+    )
+    noisy = certify_noisy(
+        predicted,
+        confidence,
+        right,
+        np.zeros(1500, int),
+        [NoiseRates(0.0, 0.0)],
+        random_assignment=True,
+        target=0.9,
+        risk=0.1,
+    )
+    assert isinstance(clean, Certificate)
+    for other in (adjudicated, noisy):
+        assert isinstance(other, Certificate)
+        assert other.threshold == clean.threshold
+        assert other.p_value == pytest.approx(clean.p_value)
+        assert other.accuracy_bound == pytest.approx(clean.accuracy_bound)
+
+
+def test_a_bound_of_the_miss_rate_spends_its_risk_and_rereading_buys_some_back():
+    predicted, _ = world(1, 3000)
+    confidence, right = world(2, 2500)
+    miss = MissRate.from_counts(n_missed=6, n_wrong=300, risk=0.01)
+    assert 0.02 < miss.upper < 0.06
+    found = {
+        reread: certify_adjudicated(
+            predicted,
+            confidence,
+            ~right,
+            miss_rate=miss,
+            reread_rate=reread,
+            target=0.9,
+            risk=0.1,
+        )
+        for reread in (0.0, 1.0)
+    }
+    assert found[0.0].method is Method.ADJUDICATED
+    assert found[0.0].test_risk == pytest.approx(0.09)
+    assert found[0.0].coverage <= found[1.0].coverage
+
+
+def test_a_miss_rate_that_nothing_bounds_is_refused():
+    found = certify_adjudicated(
+        [0.9], [0.9], [0], miss_rate=MissRate.from_counts(0, 0, 0.01), target=0.9, risk=0.1
+    )
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.MISS_RATE_UNKNOWN
+
+
+def test_answers_worth_nothing_are_refused():
+    found = certify_noisy(
+        [0.9],
+        [0.9],
+        [1],
+        [1],
+        [NoiseRates(0.1, 0.0), NoiseRates(0.6, 0.4)],
+        random_assignment=False,
+        target=0.9,
+        risk=0.1,
+    )
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.NOISE_TOO_HIGH
+
+
+@pytest.mark.parametrize("random_assignment", [True, False])
+def test_noisy_audits_without_any_say_how_many_would_do(random_assignment):
+    predicted, _ = world(1, 3000)
+    found = certify_noisy(
+        predicted,
+        [],
+        np.zeros(0),
+        np.zeros(0, int),
+        [NoiseRates(0.1, 0.0), NoiseRates(0.3, 0.0)],
+        random_assignment=random_assignment,
+        target=0.9,
+        risk=0.1,
+    )
+    assert isinstance(found, Refusal)
+    assert found.reason is RefusalReason.NO_AUDITS
+    assert found.further_audits > certify(predicted, [], [], target=0.9, risk=0.1).further_audits
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"confidence": [0.9, 0.8]}, "as many outcomes"),
+        ({"confidence": [1.2]}, r"\[0, 1\]"),
+        ({"right": [2]}, "0 or 1"),
+        ({"target": 0.0}, "target"),
+        ({"risk": 1.0}, "risk"),
+        ({"predicted": [np.nan]}, "predicted"),
+    ],
+)
+def test_bad_arguments_are_named(change, words):
+    good = {"predicted": [0.9], "confidence": [0.9], "right": [1], "target": 0.9, "risk": 0.1}
+    with pytest.raises(ValueError, match=words):
+        certify(**{**good, **change})
+
+
+def test_shared_risks_add_up_to_no_more_than_the_whole():
+    spent = sum(risk_of_attempt(0.1, attempt) for attempt in range(1, 5000))
+    assert 0.0999 < spent < 0.1
+
+
+def test_sgr_spends_its_risk_on_every_step_and_so_sends_less():
+    predicted, _ = world(1, 4000)
+    sent = {"certified": 0.0, "sgr": 0.0}
+    for seed in range(20):
+        confidence, right = world(50 + seed, 1000)
+        found = certify(predicted, confidence, right, target=0.9, risk=0.1)
+        sent["certified"] += found.coverage if isinstance(found, Certificate) else 0.0
+        threshold = sgr_threshold(confidence, right, 0.9, 0.1)
+        sent["sgr"] += 0.0 if threshold is None else np.mean(predicted >= threshold)
+    assert 0 < sent["sgr"] < sent["certified"]
+
+
+def test_the_plugin_rules_take_confidences_at_their_word():
+    predicted = [0.99, 0.95, 0.8, 0.8, 0.1]
+    assert plugin_threshold(predicted, 0.9) == 0.9
+    assert plugin_threshold(predicted, 0.9, "mean") == 0.95
+    assert plugin_threshold(predicted, 0.88, "mean") == 0.8
+    assert plugin_threshold([0.5], 0.9) is None
+    assert plugin_threshold([], 0.9) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bias", [0.0, 0.06], ids=["calibrated", "over-confident"])
+@pytest.mark.parametrize("n", [200, 1000])
+def test_violations_in_simulation_stay_below_the_risk(n, bias):
+    pool, _ = world(0, 5000)
+    big = np.sort(world(7, 400_000)[0])[::-1]
+    accuracy = np.cumsum(np.clip(big - bias, 0, 1)) / np.arange(1, len(big) + 1)
+    violated = 0
+    for seed in range(400):
+        confidence, right = world(1000 + seed, n, bias)
+        found = certify(pool, confidence, right, target=0.9, risk=0.1)
+        if isinstance(found, Certificate):
+            sent = np.count_nonzero(big >= found.threshold)
+            violated += accuracy[sent - 1] < 0.9
+    assert violated / 400 <= 0.1 + 3 * np.sqrt(0.09 / 400)

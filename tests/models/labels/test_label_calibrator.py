@@ -1,0 +1,154 @@
+"""Label calibration keeps order, never reaches 0 or 1, and improves the likelihood."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+from scipy.special import expit, logit
+from sklearn.exceptions import NotFittedError
+from sklearn.isotonic import IsotonicRegression
+
+from setwise.models.labels.label_calibrator import LabelCalibrator
+
+
+def scores(seed, n=400, n_labels=5, slope=2.0):
+    """Return over-confident logits and labels drawn from the honest ones."""
+    rng = np.random.default_rng(seed)
+    honest = rng.normal(-1, 1.5, (n, n_labels))
+    return slope * honest, (rng.random((n, n_labels)) < expit(honest)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_learning_from_some_rows_is_learning_from_them_alone(dtype):
+    logits, Y = scores(4)
+    logits = logits.astype(dtype)
+    rows = np.flatnonzero(np.arange(len(logits)) % 3)
+    some = LabelCalibrator().fit(logits, Y, rows=rows)
+    alone = LabelCalibrator().fit(logits[rows], Y[rows])
+    np.testing.assert_array_equal(some.transform(logits), alone.transform(logits))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_mean_of_raw_and_isotonic_logits_at_the_knots(seed):
+    logits, Y = scores(seed)
+    calibrated = LabelCalibrator().fit(logits, Y).transform(logits)
+    margin = 0.5 / (len(Y) + 1)
+    for label in range(Y.shape[1]):
+        share = IsotonicRegression().fit_transform(logits[:, label], Y[:, label])
+        mean = 0.5 * logits[:, label] + 0.5 * logit(np.clip(share, margin, 1 - margin))
+        np.testing.assert_allclose(calibrated[:, label], expit(mean), rtol=1e-9)
+
+
+@settings(deadline=None)  # the first example compiles
+@given(
+    st.lists(st.tuples(st.floats(-1e300, 1e300), st.booleans()), min_size=1, max_size=30),
+    st.floats(0, 0.99),
+)
+def test_keeps_order_and_stays_strictly_inside_zero_and_one(rows, share):
+    logits = np.array([[row[0]] for row in rows])
+    Y = np.array([[int(row[1])] for row in rows])
+    calibrated = LabelCalibrator(share).fit(logits, Y).transform(logits)
+    order = np.argsort(logits[:, 0], kind="stable")
+    assert (np.diff(calibrated[order, 0]) >= 0).all()
+    assert ((calibrated > 0) & (calibrated < 1)).all()
+
+
+def test_different_ordinary_logits_stay_different():
+    logits, Y = scores(0)
+    calibrated = LabelCalibrator().fit(logits, Y).transform(logits)
+    for label in range(Y.shape[1]):
+        order = np.argsort(logits[:, label])
+        assert (np.diff(calibrated[order, label]) > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_improves_the_likelihood_of_overconfident_scores_on_new_rows(seed):
+    logits, Y = scores(seed, n=4000)
+    calibrated = LabelCalibrator().fit(logits[:2000], Y[:2000]).transform(logits[2000:])
+    truth = Y[2000:]
+
+    def log_loss(p):
+        return -np.mean(np.where(truth, np.log(p), np.log1p(-p)))
+
+    assert log_loss(calibrated) < log_loss(expit(logits[2000:]))
+
+
+@pytest.mark.parametrize("always", [0, 1])
+def test_a_label_that_never_or_always_occurs_has_a_finite_curve(always):
+    logits = np.linspace(-3, 3, 20)[:, None]
+    calibrated = LabelCalibrator().fit(logits, np.full((20, 1), always)).transform(logits)
+    assert ((calibrated > 0) & (calibrated < 1)).all()
+    assert (np.sign(calibrated - 1 / (1 + np.exp(-logits))) == (1 if always else -1)).all()
+
+
+def test_sparse_and_dense_labels_give_the_same():
+    logits, Y = scores(1)
+    expected = LabelCalibrator().fit(logits, Y).transform(logits)
+    for sparse in (csr_array(Y), csr_matrix(Y)):
+        assert (LabelCalibrator().fit(logits, sparse).transform(logits) == expected).all()
+
+
+def test_integer_weights_equal_repeated_rows_up_to_the_margin():
+    logits, Y = scores(2, n=60)
+    weight = np.random.default_rng(0).integers(0, 3, 60)
+    rows = np.repeat(np.arange(60), weight)
+    np.testing.assert_allclose(
+        LabelCalibrator().fit(logits, Y, weight).transform(logits),
+        LabelCalibrator().fit(logits[rows], Y[rows]).transform(logits),
+        rtol=1e-9,
+    )
+
+
+def test_state_rebuilds_an_equal_calibrator():
+    logits, Y = scores(3)
+    fitted = LabelCalibrator(0.3).fit(logits, Y)
+    again = LabelCalibrator.from_state(*fitted.get_state())
+    assert (again.transform(logits) == fitted.transform(logits)).all()
+    assert again.n_labels_ == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("knot_indptr", np.array([0, 0, 4])),
+        ("knot_indptr", np.array([0, 9, 4])),
+        ("knot_logits", np.array([[0.0, 1.0, 0.0, 1.0]])),
+        ("knot_values", np.array([np.nan] * 4)),
+        ("knot_values", np.zeros(4, dtype=np.float32)),
+    ],
+)
+def test_state_that_compiled_code_could_trip_over_is_refused(name, value):
+    arrays = {
+        "knot_indptr": np.array([0, 2, 4]),
+        "knot_logits": np.array([0.0, 1.0, 0.0, 1.0]),
+        "knot_values": np.zeros(4),
+    }
+    LabelCalibrator.from_state(arrays, {"isotonic_share": 0.5})
+    with pytest.raises(ValueError, match=name):
+        LabelCalibrator.from_state({**arrays, name: value}, {"isotonic_share": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("logits", "Y", "fault"),
+    [
+        ([[0.0]], [[1, 0]], "one shape"),
+        ([0.0], [1], "one shape"),
+        ([[np.nan]], [[1]], "finite"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(logits, Y, fault):
+    with pytest.raises(ValueError, match=fault):
+        LabelCalibrator().fit(logits, np.atleast_2d(Y))
+
+
+def test_a_share_of_one_is_refused_because_order_would_be_lost():
+    with pytest.raises(ValueError, match="isotonic_share"):
+        LabelCalibrator(1.0).fit([[0.0]], [[1]])
+
+
+def test_other_numbers_of_labels_and_unfitted_use_are_refused():
+    with pytest.raises(NotFittedError):
+        LabelCalibrator().transform([[0.0]])
+    with pytest.raises(ValueError, match="knows 1 labels"):
+        LabelCalibrator().fit([[0.0]], [[1]]).transform([[0.0, 1.0]])

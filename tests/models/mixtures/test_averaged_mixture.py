@@ -1,0 +1,186 @@
+"""The mean of several mixtures: a mixture whose joint is the mean of theirs."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from setwise.models.mixtures.averaged_mixture import AveragedMixture
+from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
+from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+
+N_LABELS = 5
+SETS = (np.arange(2**N_LABELS)[:, None] >> np.arange(N_LABELS)) & 1
+
+
+def documents(seed: int, n: int = 160) -> tuple[np.ndarray, np.ndarray]:
+    """Two kinds of documents whose labels come together; some carry none."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    kind = X[:, 0] + 0.5 * rng.normal(size=n) > 0
+    p = np.where(kind[:, None], [0.8, 0.7, 0.1, 0.1, 0.3], [0.1, 0.2, 0.7, 0.8, 0.3])
+    return X, (rng.uniform(size=p.shape) < p).astype(np.uint8)
+
+
+def template(**given: object) -> ConditionalBernoulliMixture:
+    chosen = {"alpha": 1e-2, "gate_alpha": 1e-2, "tol": 0.0, "max_iter": 3, **given}
+    return ConditionalBernoulliMixture(3, **chosen)
+
+
+def all_joints(model, X: np.ndarray) -> np.ndarray:
+    """Log-probability of every set by the model, (n, 2^L)."""
+    columns = [model.log_probability(X, np.tile(s, (len(X), 1))) for s in SETS]
+    return np.stack(columns, axis=1)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{}, {"experts": "separate"}, {"features": "kernel"}],
+    ids=["shared", "separate", "kernel"],
+)
+def model(request: pytest.FixtureRequest) -> AveragedMixture:
+    return AveragedMixture(template(**request.param), 3, random_state=1).fit(*documents(0))
+
+
+def test_the_joint_is_the_mean_of_the_joints(model: AveragedMixture) -> None:
+    X, _ = documents(1)
+    own = np.stack([all_joints(fit, X[:20]) for fit in model.fits_])
+    expected = logsumexp(own, axis=0) - np.log(3)
+    np.testing.assert_allclose(all_joints(model, X[:20]), expected, atol=1e-12)
+    assert np.abs(own[0] - own[1]).max() > 1e-3  # the fits do differ
+    np.testing.assert_allclose(logsumexp(expected, axis=1), 0.0, atol=1e-12)
+
+
+def test_sets_and_marginals_equal_enumeration(model: AveragedMixture) -> None:
+    X, _ = documents(2)
+    X = X[:60]
+    joint = all_joints(model, X)
+    np.testing.assert_array_equal(model.predict(X), SETS[joint.argmax(axis=1)])
+    found = model.most_probable_sets(X, 4)
+    assert found.proven.all()
+    best = np.sort(joint, axis=1)[:, ::-1][:, :4]
+    np.testing.assert_allclose(found.candidates.log_score.reshape(-1, 4), best, atol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X), np.exp(joint) @ SETS, atol=1e-12)
+    codes = model.support_.toarray().astype(int) @ (1 << np.arange(N_LABELS))
+    np.testing.assert_allclose(model.support_log_probability(X), joint[:, codes], atol=1e-12)
+    both = SETS.sum(axis=1)[:, None] + SETS.sum(axis=1)
+    f1 = np.where(both == 0, 1.0, 2.0 * (SETS @ SETS.T) / np.maximum(both, 1))
+    exact = model.best_f1_sets(X, support=False)
+    earned = (np.exp(joint) @ f1).max(axis=1)
+    np.testing.assert_allclose(exact.expected_f1, earned, atol=1e-10)
+
+
+def test_its_likelihood_is_not_below_the_mean_of_the_fits(model: AveragedMixture) -> None:
+    X, Y = documents(3)
+    fits = [fit.log_probability(X, Y) for fit in model.fits_]
+    assert (model.log_probability(X, Y) >= np.mean(fits, axis=0) - 1e-12).all()
+
+
+def test_it_survives_its_state(model: AveragedMixture) -> None:
+    arrays, settings = model.get_state()
+    again = AveragedMixture.from_state(arrays, settings)
+    X, _ = documents(4)
+    for one, other in zip(model.parameters(X), again.parameters(X), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.n_components_ == model.n_components_
+    assert again.describe_components() == model.describe_components()
+    assert sum(name == "scale" for name in arrays) == 1  # what all fits share is stored once
+
+
+def test_damaged_states_are_refused(model: AveragedMixture) -> None:
+    arrays, settings = model.get_state()
+    del arrays["fit1_rates"]
+    with pytest.raises(ValueError, match="'rates' is missing"):
+        AveragedMixture.from_state(arrays, settings)
+    with pytest.raises(ValueError, match="no mixture to average"):
+        AveragedMixture.from_state({}, {"fits": []})
+
+
+def test_components_of_all_fits_are_described_and_explain_sets(model: AveragedMixture) -> None:
+    summaries = model.describe_components()
+    assert sorted(s.component for s in summaries) == list(range(model.n_components_))
+    shares = [s.share for s in summaries]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1.0)
+    last = model.fits_[-1]
+    own = {s.component: s for s in last.describe_components()}
+    first = model.n_components_ - last.n_components_
+    for summary in summaries:
+        if summary.component >= first:
+            alone = own[summary.component - first]
+            assert summary.labels == alone.labels
+            assert summary.share == pytest.approx(alone.share / 3)
+    X, _ = documents(5)
+    why = model.explain(X[:1])
+    assert why.probability == pytest.approx(np.exp(all_joints(model, X[:1]).max()))
+    weights = np.exp(model.parameters(X[:1])[0][0])
+    for part in why.components:
+        assert part.weight == pytest.approx(weights[part.component])
+
+
+def test_equal_seeds_give_equal_fits_on_any_number_of_threads() -> None:
+    X, Y = documents(6)
+    one, two, other = (
+        AveragedMixture(template(n_jobs=jobs), 2, random_state=seed).fit(X, Y)
+        for jobs, seed in [(1, 0), (2, 0), (1, 1)]
+    )
+    np.testing.assert_array_equal(one.parameters(X)[1], two.parameters(X)[1])
+    assert np.abs(one.predict_proba(X) - other.predict_proba(X)).max() > 1e-6
+
+
+def test_the_first_fit_chooses_penalties_for_all() -> None:
+    X, Y = documents(7)
+    model = AveragedMixture(ConditionalBernoulliMixture(2), 3).fit(X, Y)
+    for fit in model.fits_[1:]:
+        np.testing.assert_array_equal(fit.alpha_, model.fits_[0].alpha_)
+        assert fit.gate_alpha_ == model.fits_[0].gate_alpha_
+    assert len({fit.random_state for fit in model.fits_}) == 3
+
+
+def test_penalties_that_are_chosen_are_scaled_and_given_ones_are_not() -> None:
+    X, Y = documents(7)
+    mixture = ConditionalBernoulliMixture(2, gate_alpha=0.02, early_stopping=False)
+    plain, freer = (
+        AveragedMixture(mixture, 1, penalty_scale=scale).fit(X, Y).fits_[0] for scale in (1.0, 0.5)
+    )
+    np.testing.assert_allclose(freer.alpha_, 0.5 * plain.alpha_)
+    assert freer.gate_alpha_ == plain.gate_alpha_ == 0.02
+    with pytest.raises(ValueError, match=r"penalty_scale must be positive; it is 0\.0"):
+        AveragedMixture(mixture, 1, penalty_scale=0.0).fit(X, Y)
+
+
+def test_too_many_components_warn_once() -> None:
+    X, _ = documents(8)
+    Y = np.tile([[1, 0], [0, 1]], (80, 1))
+    mixture = ConditionalBernoulliMixture(9, alpha=1e-2, gate_alpha=1e-2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        AveragedMixture(mixture, 3).fit(X, Y)
+    said = [w for w in caught if issubclass(w.category, ComponentWarning)]
+    assert len(said) == 1
+    assert "only 2 distinct label sets" in str(said[0].message)
+
+
+def test_what_has_no_mean_is_refused() -> None:
+    with pytest.raises(ValueError, match="n_fits must be at least 1; it is 0"):
+        AveragedMixture(n_fits=0).fit(*documents(0))
+    one = template().fit(*documents(0))
+    for other in (template().fit(*documents(9)), template(weighting="none").fit(*documents(0))):
+        with pytest.raises(ValueError, match="have no mean"):
+            AveragedMixture.of([one, other])
+
+
+def test_the_empty_set_is_predicted_only_if_training_has_it() -> None:
+    X, Y = documents(10)
+    Y[:] = 0
+    Y[:40, 0] = 1
+    Y[40:50, 1] = 1
+    some = AveragedMixture(template(), 2).fit(X, Y)
+    assert some.allow_empty_
+    assert (some.predict(X).sum(axis=1) == 0).any()
+    with_label = Y.copy()
+    with_label[50:, 2] = 1
+    never = AveragedMixture(template(), 2).fit(sp.csr_array(X), sp.csr_array(with_label))
+    assert never.predict(X).any(axis=1).all()

@@ -1,0 +1,153 @@
+"""The Bernoulli mixture of label sets: likelihood, weights, recovery, bad input."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from setwise.models.mixtures.bernoulli_mixture import (
+    BernoulliMixture,
+    _DistinctSets,
+    _run,
+    mixture_covariance,
+)
+
+
+def every_set(n_labels: int) -> np.ndarray:
+    return (np.arange(2**n_labels)[:, None] >> np.arange(n_labels)) & 1
+
+
+def sets_of(seed: int, n: int = 200, n_labels: int = 6) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    means = rng.beta(0.5, 0.8, size=(3, n_labels))
+    return (rng.uniform(size=(n, n_labels)) < means[rng.integers(3, size=n)]).astype(np.uint8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_objective_never_falls_at_any_step(seed: int) -> None:
+    sets = _DistinctSets.collect(sp.csr_array(sets_of(seed)), None, 0.1)
+    mixture = sets.draw_start(4, np.random.RandomState(seed))
+    values = [_run(sets, mixture, steps, 0.0).objective for steps in range(40)]
+    assert np.all(np.diff(values) >= -1e-12)
+    assert values[-1] > values[0] + 0.01
+
+
+def test_probabilities_sum_to_one_over_all_sets() -> None:
+    model = BernoulliMixture(3, random_state=0, tol=1e-4).fit(sets_of(1))
+    assert np.exp(model.score_samples(every_set(6))).sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(model.predict_proba(every_set(6)).sum(axis=1), 1.0)
+
+
+def test_integer_weights_equal_repeated_sets() -> None:
+    Y = sets_of(2)
+    counts = np.random.default_rng(0).integers(0, 4, size=len(Y))
+    weighted = BernoulliMixture(3, random_state=5).fit(Y, sample_weight=counts)
+    repeated = BernoulliMixture(3, random_state=5).fit(np.repeat(Y, counts, axis=0))
+    np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-10)
+    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-10)
+
+
+def test_order_of_rows_does_not_matter() -> None:
+    Y = sets_of(3)
+    shuffled = Y[np.random.default_rng(0).permutation(len(Y))]
+    a, b = (BernoulliMixture(3, random_state=1).fit(rows) for rows in (Y, shuffled))
+    np.testing.assert_allclose(a.means_, b.means_)
+
+
+def test_planted_components_are_found() -> None:
+    rng = np.random.default_rng(0)
+    means = np.array([[0.9, 0.9, 0.1, 0.1, 0.1], [0.1, 0.1, 0.9, 0.9, 0.1]])
+    Y = rng.uniform(size=(4000, 5)) < means[(rng.uniform(size=4000) < 0.3).astype(int)]
+    model = BernoulliMixture(2, random_state=0).fit(Y.astype(int))
+    np.testing.assert_allclose(model.means_, means, atol=0.05)
+    np.testing.assert_allclose(model.weights_, [0.7, 0.3], atol=0.03)
+
+
+def test_best_of_several_starts_is_kept() -> None:
+    Y = sets_of(4, n=300, n_labels=8)
+    one = [
+        BernoulliMixture(5, n_init=1, tol=1e-4, random_state=s).fit(Y).objective_ for s in range(12)
+    ]
+    several = BernoulliMixture(5, n_init=12, tol=1e-4, random_state=0).fit(Y).objective_
+    assert several > np.median(one)
+
+
+def test_covariance_equals_enumeration_and_sampling() -> None:
+    model = BernoulliMixture(3, random_state=0, tol=1e-4).fit(sets_of(5))
+    sets = every_set(6)
+    p = np.exp(model.score_samples(sets))
+    mean = p @ sets
+    expected = (sets - mean).T @ ((sets - mean) * p[:, None])
+    np.testing.assert_allclose(model.covariance(), expected, atol=1e-12)
+    draws, component = model.sample(20_000, random_state=0)
+    np.testing.assert_allclose(np.cov(draws.T), expected, atol=0.02)
+    share = np.bincount(component, minlength=3) / 20_000
+    np.testing.assert_allclose(share, model.weights_, atol=0.02)
+
+
+def test_two_components_may_leave_labels_uncorrelated() -> None:
+    """Non-diagonal covariance is not guaranteed: one label has equal means here."""
+    covariance = mixture_covariance(np.array([0.5, 0.5]), np.array([[0.3, 0.5], [0.7, 0.5]]))
+    assert covariance[0, 1] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_more_components_than_distinct_sets_are_reduced_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="5 components for 2 distinct label sets: fitted 2"):
+        model = BernoulliMixture(5, random_state=0).fit([[1, 0], [0, 1], [1, 0]])
+    assert len(model.weights_) == 2
+
+
+def test_unfinished_fit_says_so() -> None:
+    with pytest.warns(ConvergenceWarning, match="after 2 steps"):
+        BernoulliMixture(4, n_init=1, max_iter=2, tol=0.0, random_state=0).fit(sets_of(6))
+
+
+def test_unseen_label_and_single_label_stay_possible() -> None:
+    model = BernoulliMixture(2, random_state=0).fit([[1, 0, 0], [0, 1, 0], [1, 0, 0]])
+    assert np.isfinite(model.score_samples([[0, 0, 1]])).all()
+    alone = BernoulliMixture(1, random_state=0).fit([[1], [0], [1]])
+    assert 0.5 < alone.means_[0, 0] < 0.8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"n_components": 0}, "n_components must be at least 1"),
+        ({"smoothing": 0.0}, "smoothing must be positive"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments: dict, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        BernoulliMixture(**arguments).fit([[1, 0], [0, 1]])
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 and 1"):
+        BernoulliMixture(1).fit([[0.5, 1.0]])
+    with pytest.raises(ValueError, match="all sample weights are zero"):
+        BernoulliMixture(1).fit([[1, 0]], sample_weight=[0.0])
+    with pytest.raises(ValueError, match="expecting 2 features"):
+        BernoulliMixture(1).fit([[1, 0], [0, 1]]).score_samples([[1, 0, 0]])
+
+
+class OfThresholdedReals(BernoulliMixture):
+    """The checks draw real numbers; a label is present where one is positive."""
+
+    def _labels(self, Y):
+        reals = check_array(Y, accept_sparse="csr", ensure_min_samples=1, estimator=self)
+        return super()._labels((reals > 0).astype(np.uint8))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*distinct label sets")
+@parametrize_with_checks(
+    [OfThresholdedReals(2, n_init=1)],
+    expected_failed_checks=lambda _: dict.fromkeys(
+        ["check_estimator_sparse_array", "check_estimator_sparse_matrix"],
+        "the checks ask whoever has predict_proba for the tags of a classifier",
+    ),
+)
+def test_scikit_learn_conventions(estimator, check) -> None:
+    check(estimator)

@@ -1,0 +1,161 @@
+"""The policy in a form: what is wrong stands at its field, what is previewed is what is saved."""
+
+import html
+import re
+
+import pytest
+
+from setwise.service.domain.audits import AuditMode, AuditPlan
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.pages.board.policy import HERE, typed, wanted
+from tests.browsing import Browser
+from tests.edge import Service
+
+RULES = [
+    {"kind": "label", "label": "a, <b>"},
+    {"kind": "metadata", "name": "night", "field": "ward", "values": [3, True, "x"]},
+    {"kind": "at_most", "n": 2, "labels": ["a", "b", "c"]},
+    {"kind": "requires", "label": "a", "labels": ["b"]},
+    {"kind": "exactly_one", "labels": ["a", "b"]},
+]
+CHANGE = PolicyChange(
+    target_accuracy=0.955,
+    risk=0.07,
+    auto_send=False,
+    threshold_mode=ThresholdMode.FIXED,
+    threshold=0.8125,
+    confidence_floor=0.3,
+    audits=AuditPlan(0.07, 0.03, AuditMode.SEND, 0.2, 0.1),
+    rules=RULES,
+)
+
+
+@pytest.fixture
+def admin(service: Service) -> Browser:
+    service.person("ann", Role.ADMIN)
+    browser = Browser(service)
+    browser.sign_in()
+    return browser
+
+
+def fields(page: str, form: int = -1) -> dict[str, list[str]]:
+    """What a browser would send of the last form of a page that goes to the policy."""
+    forms = re.findall(r'<form[^>]*action="/board/policy[^"]*".*?</form>', page, re.DOTALL)
+    sent: dict[str, list[str]] = {}
+    for tag in re.findall(r"<(?:input|textarea|select)\b[^>]*>", forms[form]):
+        name = re.search(r'name="([^"]*)"', tag)
+        value = re.search(r'value="([^"]*)"', tag)
+        box = 'type="checkbox"' in tag or 'type="radio"' in tag
+        if name and (not box or " checked" in tag):
+            sent.setdefault(name[1], []).append(html.unescape(value[1] if value else ""))
+    return sent
+
+
+def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
+    stored = service.verbs.change_policy(SYSTEM, CHANGE, None)
+    sent = fields(admin.get(HERE).text)
+    change = wanted(typed(stored))
+    assert change == CHANGE.__class__(**{**vars(CHANGE), "rules": [*change.rules]})
+    assert change.as_policy("x", stored.created_at, "y").rules == stored.rules
+    answer = admin.submit(f"{HERE}/preview", sent)
+    assert answer.status_code == 200
+    assert "it says what is in force already" in answer.text
+
+
+def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: Browser) -> None:
+    for text in ("0.95", "0.6", "0.2"):
+        service.predict(text)
+    sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0,5"]}
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert "2 (67 %)" in shown
+    assert service.verbs.get_policy(SYSTEM).threshold is None
+    saved = admin.submit(HERE, fields(shown, 0))
+    assert (saved.status_code, saved.headers["location"]) == (303, f"{HERE}?done=policy-saved")
+    policy = service.verbs.get_policy(SYSTEM)
+    assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
+    assert "not certified" in admin.get(HERE).text
+    events = sorted(service.database.contents.events.values(), key=lambda event: event.id)
+    assert (events[-1].action, events[-1].actor_name) == ("policy.changed", "Ann")
+
+
+def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
+    service: Service, admin: Browser
+) -> None:
+    before = service.verbs.get_policy(SYSTEM).version
+    sent = fields(admin.get(HERE).text) | {
+        "target": ["12o"],
+        "risk": ["100"],
+        "mode": ["fixed"],
+        "threshold": [""],
+        "training_rate": ["101"],
+        "new_kind": ["requires"],
+        "new_label": ["<b>bold</b>"],
+        "new_labels": [""],
+    }
+    for path in (HERE, f"{HERE}/preview"):
+        answer = admin.submit(path, sent)
+        assert answer.status_code == 422
+        for name in ("target", "risk", "threshold", "training_rate", "new_labels"):
+            assert f'id="{name}-fault"' in answer.text, name
+        assert 'value="12o"' in answer.text
+        assert "<b>bold</b>" not in answer.text
+        assert "&lt;b&gt;bold&lt;/b&gt;" in answer.text
+    assert service.verbs.get_policy(SYSTEM).version == before
+
+
+def test_rates_that_together_exceed_everything_are_refused_at_their_field(admin: Browser) -> None:
+    sent = fields(admin.get(HERE).text)
+    sent |= {"certification_rate": ["60"], "training_rate": ["50"]}
+    answer = admin.submit(f"{HERE}/preview", sent)
+    assert answer.status_code == 422
+    assert 'id="training_rate-fault"' in answer.text
+
+
+@pytest.mark.parametrize("rule", ["{", "[]", "7", '{"kind": "knit"}'])
+def test_a_rule_that_no_page_wrote_is_refused(admin: Browser, rule: str) -> None:
+    answer = admin.submit(f"{HERE}/preview", fields(admin.get(HERE).text) | {"rule": [rule]})
+    assert answer.status_code == 422
+
+
+def test_a_rule_is_added_and_another_one_dropped(service: Service, admin: Browser) -> None:
+    service.verbs.change_policy(SYSTEM, CHANGE, None)
+    sent = fields(admin.get(HERE).text)
+    sent["rule"] = sent["rule"][1:]
+    sent |= {"new_kind": ["metadata"], "new_field": ["source"], "new_labels": ["7\nmail\ntrue"]}
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert admin.submit(HERE, fields(shown, 0)).status_code == 303
+    rules = service.verbs.get_policy(SYSTEM).rules
+    assert [rule.name for rule in rules] == [
+        "night", "at most", "a requires", "exactly one", "metadata source",
+    ]  # fmt: skip
+    assert rules[-1].values == (7, "mail", True)
+
+
+def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
+    service: Service, admin: Browser
+) -> None:
+    shown = admin.submit(
+        f"{HERE}/preview",
+        fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0.5"]},
+    ).text
+    mine = fields(shown, 0)
+    service.verbs.change_policy(SYSTEM, CHANGE, None)
+    late = admin.submit(HERE, mine)
+    assert late.status_code == 412
+    assert "has changed the policy meanwhile" in late.text
+    assert service.verbs.get_policy(SYSTEM).threshold == 0.8125
+    again = fields(late.text, 0)
+    assert again["threshold"] == ["0.5"]
+    assert admin.submit(HERE, again).status_code == 303
+    assert service.verbs.get_policy(SYSTEM).threshold == 0.5
+
+
+def test_a_certified_policy_without_a_proof_says_that_it_sends_nothing(
+    service: Service, admin: Browser
+) -> None:
+    service.fix_threshold(0.5)
+    service.predict("0.9")
+    sent = fields(admin.get(HERE).text) | {"mode": ["certified"]}
+    shown = admin.submit(f"{HERE}/preview", sent).text
+    assert "nothing would be sent until a certification does" in shown

@@ -1,0 +1,66 @@
+"""The reliability diagram of a calibrator, from the report that is stored with it."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from setwise.models.evaluation.reports import report_calibration
+from setwise.service.pages.board.reliability import reliability
+
+N = 600
+
+
+def half(*, honest: bool, n: int = N) -> object:
+    """Return what a stored report says of confidences, as JSON gives it back."""
+    draw = np.random.default_rng(5)
+    confidence = draw.uniform(0.2, 0.95, n)
+    agreed = draw.random(n) < (confidence if honest else confidence**3)
+    return json.loads(json.dumps(report_calibration(confidence, agreed).to_json()))
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, object]:
+    return {"before": half(honest=False), "after": half(honest=True)}
+
+
+def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
+    figure = reliability(report)
+    assert figure.svg is not None
+    assert figure.svg.count('class="line waiting"') == figure.svg.count('class="line link"') == 1
+    assert figure.svg.count('class="band link"') == 1
+    before, _, after = figure.says.partition("After")
+    assert before.startswith("Before, the curve strays further")
+    assert after.startswith(", the curve stays where honest confidence would lie")
+    assert figure.says.endswith("600 rows, each judged by a fit that has not seen it.")
+
+
+def test_a_calibrator_that_has_seen_the_rows_is_said_to_be_flattered(
+    report: dict[str, object],
+) -> None:
+    says = reliability(report | {"comparison": {"n": 150}}).says
+    assert says.endswith("before has learnt from 450 of them, which flatters it.")
+    assert "flatters" not in reliability(report | {"comparison": {"n": N}}).says
+
+
+def test_its_numbers_are_those_of_the_report(report: dict[str, object]) -> None:
+    rows = list(csv.DictReader(io.StringIO(reliability(report).as_csv())))
+    for when in ("before", "after"):
+        drawn = report[when]["reliability"]
+        mine = [row for row in rows if row["calibrator"] == when]
+        for name in ("confidence", "accuracy", "low", "high"):
+            assert [float(row[name]) for row in mine] == drawn[name]
+
+
+def test_too_few_rows_are_told_with_how_many_it_takes() -> None:
+    few = half(honest=True, n=12)
+    figure = reliability({"before": few, "after": few})
+    assert figure.svg is None
+    assert figure.empty == "It is drawn from 200 reviewed documents on; there were 12."
+
+
+@pytest.mark.parametrize("report", [{}, {"before": None, "after": {"brier": {"value": 0.1}}}])
+def test_a_report_without_a_curve_is_not_a_fault(report: dict[str, object]) -> None:
+    assert reliability(report).svg is None

@@ -1,0 +1,116 @@
+"""The board as administrators, auditors and others meet it, over fakes."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.jobs import JobState
+from setwise.service.pages.board.frame import SECTIONS
+from tests.browsing import Browser
+from tests.edge import Service
+from tests.fakes import START
+from tests.samples import job
+
+
+def browser_of(service: Service, role: Role) -> Browser:
+    service.person("ann", role)
+    browser = Browser(service)
+    browser.sign_in()
+    return browser
+
+
+@pytest.fixture
+def admin(service: Service) -> Browser:
+    return browser_of(service, Role.ADMIN)
+
+
+def actions(service: Service) -> list[str]:
+    events = service.database.contents.events.values()
+    return [event.action for event in sorted(events, key=lambda event: event.id)]
+
+
+@pytest.mark.parametrize("address", ["/board", *(one.address for one in SECTIONS)])
+def test_administrators_and_auditors_read_every_page_and_nobody_else(
+    service: Service, address: str
+) -> None:
+    for role in (Role.ADMIN, Role.AUDITOR, Role.LEAD, Role.REVIEWER):
+        service.person(role.value, role)
+        browser = Browser(service)
+        browser.sign_in(role.value)
+        allowed = role in {Role.ADMIN, Role.AUDITOR}
+        assert browser.get(address).status_code == (200 if allowed else 403), role
+    assert Browser(service).get(address).status_code == 303
+
+
+@pytest.mark.parametrize("address", [one.address for one in SECTIONS])
+def test_an_auditor_is_offered_no_change(service: Service, address: str) -> None:
+    shown = browser_of(service, Role.AUDITOR).get(address).text
+    main = shown.partition("<main")[2].partition("</main>")[0]
+    assert 'method="post"' not in main
+
+
+def routes(router: object) -> Iterator[object]:
+    for route in router.routes:
+        inside = getattr(route, "original_router", None)
+        yield from [route] if inside is None else routes(inside)
+
+
+def changing(app: object) -> list[str]:
+    """Every address of the board that takes a POST."""
+    return sorted(
+        re.sub(r"\{\w+\}", "00000000-0000-7000-8000-000000000000", route.path)
+        for route in routes(app)
+        if route.path.startswith("/board") and "POST" in route.methods
+    )
+
+
+def test_only_administrators_change_anything_and_only_from_pages_of_ours(service: Service) -> None:
+    addresses = changing(service.app)
+    assert len(addresses) >= 10
+    auditor = browser_of(service, Role.AUDITOR)
+    own = auditor.token("/account")
+    service.person("root", Role.ADMIN)
+    admin = Browser(service)
+    admin.sign_in("root")
+    before = actions(service)
+    for address in addresses:
+        assert auditor.submit(address, {"csrf": own}).status_code == 403, address
+        assert admin.submit(address, {"csrf": "forged"}).status_code == 403, address
+        assert admin.submit(address, {"csrf": own}).status_code == 403, address
+    assert actions(service) == before
+
+
+def test_the_first_page_leads_to_every_section(admin: Browser) -> None:
+    shown = admin.get("/board").text
+    for one in SECTIONS:
+        assert f'<h2><a href="{one.address}">{one.name}</a></h2>' in shown
+        assert one.needed in set(Permission)
+
+
+def test_a_notice_is_one_of_ours(admin: Browser) -> None:
+    assert "opens nothing any more" in admin.get("/board/keys?done=key-revoked").text
+    assert "pwned" not in admin.get("/board/keys?done=pwned").text
+
+
+def test_the_first_page_says_what_somebody_should_look_at(service: Service, admin: Browser) -> None:
+    empty = admin.get("/board").text
+    assert "None serves, so nothing can be predicted." in empty
+    service.fix_threshold(0.8)
+    service.verbs.create_key(SYSTEM, "old <b>", Role.CLIENT, expires_at=soon())
+    failed = replace(job("export"), state=JobState.FAILED, error="disk full", finished_at=START)
+    with service.database() as transaction:
+        transaction.jobs.enqueue(failed)
+        transaction.commit()
+    shown = admin.get("/board").text
+    assert "Threshold: 0.8, fixed by hand, not certified." in shown
+    assert "old &lt;b&gt; expires on" in shown
+    assert "The last failure was on" in shown
+    assert shown.count('class="badge bad">look<') == 3
+
+
+def soon() -> datetime:
+    return datetime.now(UTC) + timedelta(days=3)

@@ -1,0 +1,53 @@
+"""Tables of figures as people and spreadsheets read them."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.service.pages.figures.table import Column, Figure, Kind
+
+FIGURE = Figure(
+    "sources",
+    "Sources",
+    "A sentence.",
+    [Column("name", Kind.TEXT), Column("documents"), Column("share", Kind.SHARE)],
+    [["north, “old”", 12_345, 0.123456], ["=SUM(A1)", 0, None]],
+)
+
+
+def test_people_read_rounded_numbers() -> None:
+    assert FIGURE.written() == [["north, “old”", "12,345", "12.3 %"], ["=SUM(A1)", "0", "–"]]  # noqa: RUF001 -- as tables write it
+
+
+def test_downloads_hold_numbers_in_full() -> None:
+    rows = list(csv.DictReader(io.StringIO(FIGURE.as_csv())))
+    assert rows[0] == {"name": "north, “old”", "documents": "12345", "share": "0.123456"}
+    assert json.loads(FIGURE.as_json())[0]["share"] == 0.123456
+
+
+def test_a_spreadsheet_takes_no_text_for_a_formula() -> None:
+    rows = list(csv.reader(io.StringIO(FIGURE.as_csv())))
+    assert rows[2] == ["'=SUM(A1)", "0", ""]
+
+
+@pytest.mark.parametrize("kind", [Kind.NUMBER, Kind.SHARE, Kind.HOURS, Kind.CONFIDENCE])
+@given(value=st.floats(0, 1))
+def test_no_number_is_written_with_an_exponent(kind: Kind, value: float) -> None:
+    written = kind.write(value)
+    assert not re.search(r"e[-+]?\d|nan|inf|-0", written), written
+    if kind in {Kind.SHARE, Kind.CONFIDENCE} and 0 < value < 1:
+        assert written not in {"0", "1", "0 %", "0.0 %", "100 %", "100.0 %"}
+
+
+def test_hours_are_written_as_people_say_them() -> None:
+    columns = [Column("hours_a_day", Kind.HOURS, "Reviewing a day"), Column("from_week")]
+    figure = replace(FIGURE, columns=columns, rows=[[2.8e-05, 1], [0.25, 2], [120.0, 3]])
+    assert [column.head for column in columns] == ["Reviewing a day", "From week"]
+    assert [row[0] for row in figure.written()] == ["under a second", "15 minutes", "120 hours"]
+    assert figure.as_csv().startswith("hours_a_day,from_week")

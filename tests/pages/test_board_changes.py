@@ -1,0 +1,336 @@
+"""What administrators do on the board, over fakes: each change asks first, and is on the trail."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import SYSTEM, Permission, Role
+from setwise.service.domain.jobs import JobState
+from tests.browsing import Browser
+from tests.edge import PASSWORD, Service
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, calibration, change, job, model
+
+NOWHERE = "00000000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def admin(service: Service) -> Browser:
+    service.person("ann", Role.ADMIN)
+    browser = Browser(service)
+    browser.sign_in()
+    return browser
+
+
+def send(browser: Browser, address: str, **fields: str) -> object:
+    return browser.submit(address, {"csrf": browser.token("/account"), **fields})
+
+
+def last_action(service: Service) -> tuple[str, str]:
+    events = service.database.contents.events.values()
+    newest = max(events, key=lambda event: event.id)
+    return newest.action, newest.actor_name
+
+
+# Keys
+
+
+def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
+    made = send(
+        admin, "/board/keys", name="billing", role="lead", scope="report", expires="2099-12-31",
+        per_minute="60",
+    )  # fmt: skip
+    assert made.status_code == 201
+    (secret,) = re.findall(r"sw_lead_[\w-]+", made.text)
+    service.verbs.authenticate(secret)
+    key = next(one for one in service.verbs.list_keys(SYSTEM) if one.name == "billing")
+    assert key.scopes == {Permission.REPORT}
+    assert key.expires_at.isoformat() == "2100-01-01T00:00:00+00:00"
+    assert key.per_minute == 60
+    assert last_action(service) == ("key.created", "Ann")
+    assert secret not in admin.get("/board/keys").text
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"name": ""}, "name"),
+        ({"role": "emperor"}, "role"),
+        ({"role": "client", "scope": "administer"}, "scope"),
+        ({"scope": "fly"}, "scope"),
+        ({"expires": "2001-01-01"}, "expires"),
+        ({"expires": "soon"}, "expires"),
+        ({"expires": "9999-12-31"}, "expires"),
+        ({"per_minute": "-1"}, "per_minute"),
+        ({"per_minute": "1.5"}, "per_minute"),
+        ({"per_minute": "many"}, "per_minute"),
+        ({"per_minute": "NaN"}, "per_minute"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_at_its_field(
+    service: Service, admin: Browser, fields: dict[str, str], where: str
+) -> None:
+    before = len(service.verbs.list_keys(SYSTEM))
+    refused = send(admin, "/board/keys", **{"name": "<i>", "role": "client", **fields})
+    assert refused.status_code == 422
+    assert f'id="{where}-fault"' in refused.text
+    assert "<i>" not in refused.text
+    assert len(service.verbs.list_keys(SYSTEM)) == before
+
+
+def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None:
+    keys = {key.name: key for key in service.verbs.list_keys(SYSTEM)}
+    person = service.verbs.list_people(SYSTEM)[0]
+    send(admin, f"/board/keys/{keys['admin'].id}/revoke")
+    refused = send(admin, f"/board/people/{person.id}/disable")
+    assert refused.status_code == 409
+    assert "last admin" in refused.text
+    refused = send(admin, f"/board/people/{person.id}", name="Ann", role="reviewer")
+    assert refused.status_code == 422
+    assert 'id="role-fault"' in refused.text
+
+
+def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
+    key = next(one for one in service.verbs.list_keys(SYSTEM) if one.role is Role.CLIENT)
+    assert "refused, within seconds" in admin.get(f"/board/keys/{key.id}/revoke").text
+    assert send(admin, f"/board/keys/{key.id}/revoke").status_code == 303
+    assert last_action(service) == ("key.revoked", "Ann")
+    assert "1 that works no longer" in admin.get("/board/keys").text
+
+
+# People
+
+
+def test_an_account_is_made_changed_shut_and_opened(service: Service, admin: Browser) -> None:
+    fields = {"login": "Bo", "name": "Bo B", "role": "reviewer", "password": " spaces count  "}
+    assert send(admin, "/board/people", **fields).status_code == 303
+    bo = next(one for one in service.verbs.list_people(SYSTEM) if one.login == "bo")
+    service.verbs.sign_in("bo", " spaces count  ")
+    here = f"/board/people/{bo.id}"
+    assert send(admin, here, name="Bob", role="lead").status_code == 303
+    assert send(admin, f"{here}/password", password="short").status_code == 422
+    assert send(admin, f"{here}/password", password=PASSWORD).status_code == 303
+    service.verbs.sign_in("bo", PASSWORD)
+    assert "signed out everywhere" in admin.get(f"{here}/disable").text
+    assert send(admin, f"{here}/disable").status_code == 303
+    assert send(admin, f"{here}/enable").status_code == 303
+    assert last_action(service) == ("person.enabled", "Ann")
+
+
+def test_a_login_name_that_is_taken_is_told_at_its_field(service: Service, admin: Browser) -> None:
+    fields = {"login": "ann", "name": "Other", "role": "reviewer", "password": PASSWORD}
+    refused = send(admin, "/board/people", **fields)
+    assert refused.status_code == 422
+    assert 'id="login-fault"' in refused.text
+    assert PASSWORD not in refused.text
+    assert 'value="Other"' in refused.text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"/board/{what}/{NOWHERE}{action}"
+        for what, action in (
+            ("people", ""),
+            ("people", "/disable"),
+            ("keys", "/revoke"),
+            ("models", ""),
+            ("models", "/activate"),
+            ("calibrators", ""),
+            ("groups", ""),
+            ("jobs", ""),
+            ("webhooks", ""),
+            ("webhooks", "/delete"),
+            ("deliveries", ""),
+            ("certifications", ""),
+        )
+    ],
+)
+def test_what_is_not_there_is_a_page_that_says_so(admin: Browser, address: str) -> None:
+    missing = admin.get(address)
+    assert missing.status_code == 404
+    assert "There is nothing here" in missing.text
+
+
+# Jobs
+
+
+def test_a_job_is_cancelled_and_tried_again(service: Service, admin: Browser) -> None:
+    queued = replace(job("export"), owner_id=CLIENT.id)
+    with service.database() as transaction:
+        transaction.jobs.enqueue(queued)
+        transaction.commit()
+    here = f"/board/jobs/{queued.id}"
+    assert "It has not begun" in admin.get(f"{here}/cancel").text
+    assert send(admin, f"{here}/cancel").status_code == 303
+    again = send(admin, f"{here}/cancel")
+    assert again.status_code == 409
+    assert "has cancelled already" in again.text
+    assert send(admin, f"{here}/retry").status_code == 303
+    assert service.verbs.get_job(SYSTEM, queued.id).state is JobState.QUEUED
+    assert "data-live" in admin.get(here).text
+    assert last_action(service) == ("job.retried", "Ann")
+
+
+def test_jobs_are_filtered_and_paged(service: Service, admin: Browser) -> None:
+    with service.database() as transaction:
+        for number in range(60):
+            transaction.jobs.enqueue(job("export" if number % 2 else "scoring"))
+        transaction.commit()
+    first = admin.get("/board/jobs").text
+    assert first.count('<a href="/board/jobs/') == 50
+    rest = admin.get("/board/jobs?after=" + first.partition("after=")[2].partition('"')[0]).text
+    assert rest.count('<a href="/board/jobs/') == 10
+    assert admin.get("/board/jobs?kind=export").text.count('<a href="/board/jobs/') == 30
+    assert "There is no such job" in admin.get("/board/jobs?state=failed").text
+    assert admin.get("/board/jobs?after=nonsense").status_code == 422
+
+
+# Calibrators
+
+
+CURVE = {
+    "confidence": [0.2, 0.9],
+    "accuracy": [0.25, 0.85],
+    "low": [0.1, 0.8],
+    "high": [0.3, 0.95],
+    "level": 0.9,
+    "p_value": 0.4,
+}
+
+
+@pytest.fixture
+def learnt(service: Service) -> str:
+    registered = model("sha256:model")
+    numbers = {"value": 0.2, "low": 0.1, "high": 0.3}
+    report = {
+        "rows": {"used": 240, "agreed": 200, "contradicted": 40, "excluded": {"why": 3}},
+        "before": {"brier": numbers},
+        "after": {"brier": numbers | {"value": 0.15}, "n": 240, "reliability": CURVE},
+        "automation": {"target": 0.9, "before": {"coverage": 0.2}, "after": {"coverage": 0.1}},
+        "comparison": {"better": True, "gain": 0.05, "p_value": 0.001, "n": 240},
+        "routes": {
+            "documents": 100,
+            "threshold": 0.9,
+            "threshold_from": "the policy",
+            "to_auto": {
+                "count": 1,
+                "items": [{"document_id": "<b>7</b>", "before": 0.8, "after": 0.95}],
+            },
+            "to_review": {"count": 0, "items": []},
+        },
+    }
+    made = replace(calibration(registered), report=report)
+    with service.database() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, service.clock(), CLIENT.id)
+        transaction.calibrations.add(made)
+        transaction.commit()
+    return f"/board/calibrators/{made.id}"
+
+
+def test_a_calibrator_is_read_activated_and_taken_back(
+    service: Service, admin: Browser, learnt: str
+) -> None:
+    shown = admin.get(learnt).text
+    assert "Better: the Brier score falls by 0.0500 on 240 rows (p = 0.001)" in shown
+    assert '<td class="count better">0.1500 (0.1000 to 0.3000)</td>' in shown
+    assert '<td class="count worse">10.0 %</td>' in shown
+    assert "&lt;b&gt;7&lt;/b&gt;" in shown
+    assert "1 that waited would be sent" in admin.get(f"{learnt}/activate").text
+    assert send(admin, f"{learnt}/activate").status_code == 303
+    assert last_action(service) == ("calibration.activated", "Ann")
+    assert '<span class="badge good">serves</span>' in admin.get("/board/calibrators").text
+    assert send(admin, "/board/calibrators/rollback").status_code == 303
+    assert '<span class="badge good">serves</span>' not in admin.get("/board/calibrators").text
+
+
+def test_the_numbers_of_a_calibrators_diagram_are_taken_away(admin: Browser, learnt: str) -> None:
+    assert f'href="{learnt}/reliability.csv"' in admin.get(learnt).text
+    table = admin.get(f"{learnt}/reliability.csv")
+    assert table.headers["content-disposition"].startswith("attachment")
+    assert table.text.splitlines()[1] == "after,0.2,0.25,0.1,0.3"
+    rows = admin.get(f"{learnt}/reliability.json").json()
+    assert [row["accuracy"] for row in rows] == CURVE["accuracy"]
+    assert admin.get(f"{learnt}/reliability.pdf").status_code == 404
+
+
+def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learnt: str) -> None:
+    here = "/board/calibrators"
+    wrong = send(admin, here, noise="known", activate="never", alpha="60", beta="50")
+    assert wrong.status_code == 422
+    assert 'id="alpha-fault"' in wrong.text
+    assert 'value="60"' in wrong.text
+    assert send(admin, here, noise="loud", activate="never").status_code == 422
+    asked = send(admin, here, noise="known", activate="if-better", alpha="10", beta="0")
+    assert asked.status_code == 303
+    started = service.verbs.get_job(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    assert started.payload["rates"] == [0.1, 0.0]
+
+
+def test_without_a_model_nothing_is_learnt(admin: Browser) -> None:
+    refused = send(admin, "/board/calibrators", noise="none", activate="never")
+    assert refused.status_code == 422
+    assert 'role="alert"' in refused.text
+
+
+# Groups
+
+
+def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browser) -> None:
+    assert send(admin, "/board/groups", name="Coders", group="Not This").status_code == 422
+    assert send(admin, "/board/groups", name="Coders", group="coders").status_code == 303
+    assert "already" in send(admin, "/board/groups", name="More", group="coders").text
+    here = "/board/groups/coders"
+    rates = {"source": "fixed", "alpha": "5", "beta": "12.5"}
+    wrong = send(admin, here, name="Coders", version="1", **(rates | {"alpha": "99"}))
+    assert wrong.status_code == 422
+    assert 'id="alpha-fault"' in wrong.text
+    assert send(admin, here, name="Coders", version="1", **rates).status_code == 303
+    late = send(admin, here, name="Coders", version="1", **rates)
+    assert late.status_code == 412
+    assert service.verbs.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
+    someone = next(one for one in service.verbs.list_annotators(SYSTEM)).annotator
+    place = {"annotator": someone.id, "version": str(someone.version)}
+    assert send(admin, "/board/groups/place", **place, group="coders").status_code == 303
+    assert last_action(service) == ("annotator.placed", "Ann")
+    assert send(admin, "/board/groups/place", **place, group="default").status_code == 409
+
+
+# The breaker
+
+
+def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Browser) -> None:
+    audits = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
+    service.verbs.change_policy(ADMIN, change(threshold=0.8, audits=audits), None)
+    assert send(admin, "/board/breaker/reset").status_code == 409
+    for place in range(40):
+        service.predict(f"0.9{place:02}")
+    for who in (ANN, LEAD):
+        while (task := service.verbs.claim_review(who)) is not None:
+            service.verbs.complete_review(who, task.id, ["c"], None, task.version)
+    assert "the target is no longer met" in admin.get("/board/breaker").text
+    assert "tripped" in admin.get("/board/policy").text
+    assert "upon your word alone" in admin.get("/board/breaker/reset").text
+    assert send(admin, "/board/breaker/reset").status_code == 303
+    assert service.verbs.get_policy(SYSTEM).trip_id is None
+    assert "on somebody&#39;s word" in admin.get("/board/breaker").text
+
+
+# The audit trail
+
+
+def test_the_trail_is_filtered_by_who_what_and_when(service: Service, admin: Browser) -> None:
+    service.fix_threshold(0.5)
+    ann = service.verbs.list_people(SYSTEM)[0].id
+    shown = admin.get("/board/audit?action=policy.").text
+    assert "policy.changed" in shown
+    assert "session.begun" not in shown
+    mine = admin.get(f"/board/audit?actor={ann}").text
+    assert "session.begun" in mine
+    assert "policy.changed" not in mine
+    assert "Nothing of this kind" in admin.get("/board/audit?before=2001-01-01T00:00").text
+    odd = admin.get("/board/audit?since=yesterday&subject=%3Cb%3E").text
+    assert 'id="since-fault"' in odd
+    assert "<b>" not in odd

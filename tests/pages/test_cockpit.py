@@ -1,0 +1,240 @@
+"""The cockpit: for whom it is, what it says with and without numbers, and its downloads."""
+
+import csv
+import gzip
+import io
+import json
+import re
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Role
+from tests.browsing import Browser
+from tests.edge import Service
+
+
+@pytest.fixture
+def browser(service: Service) -> Browser:
+    service.person("lea", Role.LEAD)
+    browser = Browser(service)
+    browser.sign_in("lea")
+    return browser
+
+
+def worked(service: Service, seconds: int = 20) -> None:
+    """Let documents come in, some be reviewed and some be reported on."""
+    service.fix_threshold(0.8)
+    for number in range(90):
+        made = service.predict(f"{number / 100:g}").json()
+        if made["decision"] == "auto" and number % 2:
+            right = {"labels": made["labels"] if number % 5 else ["c"], "source": "billing"}
+            service.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=right)
+    for number in range(60):
+        task = service.post("/v1/reviews/claim", by="reviewer").json()
+        labels = ["a", "b"] if number % 3 else ["a", "d"]
+        service.clock.advance(seconds=seconds)
+        answer = service.post(
+            f"/v1/reviews/{task['id']}/complete",
+            by="reviewer",
+            json={"labels": labels},
+            headers={"If-Match": f'"{task["version"]}"'},
+        )
+        assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("role", "status"),
+    [(Role.REVIEWER, 403), (Role.LEAD, 200), (Role.ADMIN, 200), (Role.AUDITOR, 200)],
+)
+def test_it_is_for_those_who_read_reports(service: Service, role: Role, status: int) -> None:
+    service.person("ann", role)
+    browser = Browser(service)
+    browser.sign_in()
+    assert browser.get("/cockpit").status_code == status
+    assert browser.get("/cockpit/volume.csv").status_code == status
+    assert ('href="/cockpit"' in browser.get("/").text) == (status == 200)
+
+
+def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> None:
+    page = browser.get("/cockpit")
+    assert page.status_code == 200
+    assert "<svg" not in page.text
+    assert page.text.count('class="empty"') == page.text.count('<section class="card figure')
+    assert "no audit has been read yet" in page.text
+    assert "Nothing waits for a person." in page.text
+    assert "No label went wrong" not in page.text, "where nobody has looked"
+    assert not re.search(r"\b0 (of 0|documents came|audits since)|unknown were", page.text)
+    tiles = re.findall(r'<li class="tile (\w*)">.*?class="number">(.*?)<', page.text, re.DOTALL)
+    assert tiles == [
+        ("sent", "none"),
+        ("", "unknown"),
+        ("warn", "not yet"),
+        ("waiting", "0"),
+        ("completed", "unknown"),
+    ]
+
+
+def test_one_document_is_told_of_as_one(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8)
+    service.predict("0.4")
+    page = browser.get("/cockpit").text
+    assert "1 document came in: 0 sent without a person (0\N{NO-BREAK SPACE}%), 1 left to" in page
+    assert "1 task waits" in page
+    assert "nobody can tell how it will go on" in page
+    assert "its pace shows after the first full day" in page
+    assert "somebody has set the threshold; no audits have proved it" in page
+    assert ">0.5</text>" not in figure(page, "volume"), "documents are counted in whole numbers"
+    assert "reviewing a day (right)" not in page, "while nobody knows how fast people are"
+
+
+def figure(page: str, name: str) -> str:
+    found = re.search(rf'<section class="card figure[^>]*id="{name}".*?</section>', page, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told", "unit"), [(1, "1 second", "seconds"), (45, "45 seconds", "minutes")]
+)
+def test_working_time_is_written_in_a_unit_that_fits(
+    service: Service, browser: Browser, seconds: int, told: str, unit: str
+) -> None:
+    worked(service, seconds)
+    page = browser.get("/cockpit?threshold=0.6").text
+    assert f"{told} a document" in page
+    assert not re.search(r"\d(\.\d+)?e-\d", re.sub("<[^>]*>", " ", page))
+    assert re.search(r"Reviewing a day</th><td>[\d.]+ (seconds|minutes)</td>", page)
+    assert f"reviewer {unit} a day" in page
+
+
+def test_each_row_of_numbers_has_its_name_in_front(service: Service, browser: Browser) -> None:
+    worked(service)
+    numbers = figure(browser.get("/cockpit").text, "what-if")
+    assert '<th scope="row" class="count">0.01</th>' in numbers
+    assert ">Reviewing a day</th>" in numbers
+
+
+def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: Browser) -> None:
+    worked(service)
+    page = browser.get("/cockpit").text
+    sections = re.findall(r'<section class="card figure.*?</section>', page, re.DOTALL)
+    assert len(sections) == 12
+    for section in sections:
+        assert re.search(r'<p class="says">[A-Z0-9“].+\.( \(p [=<] [\d.]+\))?</p>', section), (
+            section
+        )
+        if 'class="empty"' not in section:
+            assert '<svg class="chart"' in section
+            assert 'role="img"' in section
+            assert "<table>" in section
+            assert ".csv?" in section
+    drawn = {re.search(r'id="([\w-]+)"', one)[1] for one in sections if "<svg" in one}
+    assert drawn >= {"volume", "queue", "what-if", "reliability", "confidence", "labels", "sizes"}
+    assert "90 documents came in" in page
+    assert "20 seconds a document" in page
+
+
+def test_what_other_programs_report_is_not_called_an_audit(
+    service: Service, browser: Browser
+) -> None:
+    worked(service)
+    page = browser.get("/cockpit").text
+    assert "from 5 outcomes" in page
+    assert "which nobody drew by lot" in page
+
+
+def test_another_threshold_is_looked_at_and_nothing_changes(
+    service: Service, browser: Browser
+) -> None:
+    worked(service)
+    before = service.verbs.get_policy(SYSTEM)
+    page = browser.get("/cockpit?threshold=0.6").text
+    assert "looked at 0.6" in page
+    assert "Nothing has changed. An administrator can put it into force." in page
+    row = re.search(r"Sent automatically</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
+    assert row is not None
+    assert row.groups() == ("11.1 %", "33.3 %")
+    assert "Looked at</th>" in browser.get("/cockpit?target=0.9").text
+    assert service.verbs.get_policy(SYSTEM) == before
+
+
+@pytest.mark.parametrize("query", ["threshold=2", "target=1", "days=0", "days=100000"])
+def test_what_cannot_be_asked_is_refused(browser: Browser, query: str) -> None:
+    answer = browser.get(f"/cockpit?{query}")
+    assert answer.status_code == 422
+    assert "must lie between" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    {
+        "days=abc": "days must be a whole number, not &#39;abc&#39;.",
+        "days=1.5": "days must be a whole number",
+        "days=": "days must be a whole number, not &#39;&#39;.",
+        "pace=month": "pace must be &#39;day&#39; or &#39;week&#39;, not &#39;month&#39;.",
+        "threshold=high&target=<b>": "threshold must be a number, not &#39;high&#39;. "
+        "target must be a number, not &#39;&lt;b&gt;&#39;.",
+        "threshold=nan": "threshold must lie between 0 and 1.",
+        f"days={'9' * 5000}": "days",
+    }.items(),
+)
+def test_what_cannot_be_read_is_refused_in_the_frame_of_the_page(
+    browser: Browser, query: str, says: str
+) -> None:
+    for address in ("/cockpit", "/cockpit/volume.csv"):
+        answer = browser.get(f"{address}?{query}")
+        assert answer.status_code == 422
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert says in answer.text
+        assert len(answer.text) < 20_000
+        assert 'href="/account"' in answer.text  # in the frame of who is signed in
+        assert f'<a href="{address}">Show the page as usual.</a>' in answer.text
+
+
+def test_a_script_is_told_in_json_what_cannot_be_read(browser: Browser) -> None:
+    answer = browser.get("/cockpit?days=abc", Accept="application/json")
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["errors"][0]["pointer"] == "/query/days"
+
+
+def test_nobody_learns_what_an_address_takes_before_signing_in(service: Service) -> None:
+    answer = Browser(service).get("/cockpit?days=abc")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/login?next=%2Fcockpit%3Fdays%3Dabc"
+
+
+def test_numbers_are_taken_away_as_csv_and_json(service: Service, browser: Browser) -> None:
+    worked(service)
+    as_csv = browser.get("/cockpit/volume.csv?days=7")
+    assert as_csv.headers["content-type"].startswith("text/csv")
+    assert as_csv.headers["content-disposition"] == 'attachment; filename="setwise-volume.csv"'
+    rows = list(csv.DictReader(io.StringIO(as_csv.text)))
+    assert len(rows) == 7
+    assert sum(int(row["sent"]) + int(row["reviewed"]) for row in rows) == 90
+    as_json = json.loads(browser.get("/cockpit/volume.json?days=7").text)
+    assert [str(row["sent"]) for row in as_json] == [row["sent"] for row in rows]
+    for missing in ("nothing.csv", "volume.exe"):
+        assert browser.get(f"/cockpit/{missing}").status_code == 404
+
+
+def test_markup_in_labels_and_sources_is_shown_as_it_is(service: Service, browser: Browser) -> None:
+    service.fix_threshold(0.8)
+    hostile = "<script>alert(1)</script>"
+    body = {"document": {"text": "0.4"}, "metadata": {"site": hostile}}
+    made = service.post("/v1/predictions", by="client", json=body).json()
+    body["metadata"] = {"site": "=cmd()"}
+    other = service.post("/v1/predictions", by="client", json=body).json()
+    for one in (made, other):
+        right = {"labels": [hostile], "source": "x"}
+        service.post(f"/v1/predictions/{one['id']}/outcome", by="client", json=right)
+    page = browser.get("/cockpit").text
+    assert hostile not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "'=cmd()" in browser.get("/cockpit/sources.csv").text
+
+
+def test_the_page_is_small(service: Service, browser: Browser) -> None:
+    worked(service)
+    page = browser.get("/cockpit?days=400&threshold=0.6")
+    assert len(gzip.compress(page.content)) < 150_000

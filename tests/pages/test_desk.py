@@ -1,0 +1,352 @@
+"""The review desk's routes: who gets in, what is told, and that nothing is sent twice."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.policy import PolicyChange, ThresholdMode
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
+from tests.edge import Service, assert_problem
+from tests.pages.test_sign_in import Browser
+from tests.samples import add_predictions, prediction, task
+
+SCRIPT = {"Accept": "application/json", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
+WORDS = re.compile(r"audit|overlap|blind|gold|below_threshold|above_threshold", re.IGNORECASE)
+
+
+class Desk(Browser):
+    """A browser whose script talks to the desk."""
+
+    def __init__(self, service: Service, login: str, role: Role) -> None:
+        super().__init__(service)
+        self.id = service.person(login, role)
+        self.sign_in(login)
+        self.csrf = re.search(r'name="csrf-token" content="([^"]+)"', self.get("/account").text)[1]
+
+    def ask(
+        self, path: str, body: object = None, *, csrf: str | None = None, **headers: str
+    ) -> httpx.Response:
+        token = self.csrf if csrf is None else csrf
+        sent = {**SCRIPT, "X-CSRF-Token": token, "Content-Type": "application/json", **headers}
+        return self.send("POST", f"/desk{path}", sent, content=json.dumps(body or {}))
+
+    def look(self, path: str) -> httpx.Response:
+        return self.send("GET", f"/desk{path}", SCRIPT)
+
+    def next(self, *having: str) -> dict[str, Any]:
+        answer = self.ask("/next", {"having": list(having)})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def decide(self, item: dict[str, Any], *labels: str, **more: object) -> httpx.Response:
+        body = {"labels": labels, "version": item["version"], **more}
+        return self.ask(f"/tasks/{item['id']}/decide", body)
+
+    def caller(self) -> Caller:
+        return Caller(self.id, "Ann", Role.REVIEWER)
+
+
+def fill(
+    service: Service, kind: ReviewKind = ReviewKind.REVIEW, *, text: str = "fever, no cough"
+) -> ReviewTask:
+    made = replace(task(prediction(document=Document(id="note-17", text=text))), kind=kind)
+    with service.database() as transaction:
+        add_predictions(transaction, made.prediction)
+        transaction.reviews.add(made)
+        transaction.commit()
+    return made
+
+
+def stored(service: Service, task_id: str) -> ReviewTask:
+    return service.database.contents.reviews[task_id]
+
+
+@pytest.fixture
+def desk(service: Service) -> Desk:
+    return Desk(service, "ann", Role.REVIEWER)
+
+
+@pytest.mark.parametrize("role", [Role.REVIEWER, Role.LEAD, Role.ADMIN])
+def test_whoever_may_review_has_a_desk_and_a_way_there(service: Service, role: Role) -> None:
+    desk = Desk(service, "person", role)
+    assert 'href="/desk">Review the next document</a>' in desk.get("/").text
+    page = desk.get("/desk")
+    assert page.status_code == 200
+    assert 'aria-current="page">Review' in page.text
+
+
+def test_others_are_kept_out_of_everything(service: Service) -> None:
+    made = fill(service)
+    desk = Desk(service, "otto", Role.AUDITOR)
+    assert 'href="/desk"' not in desk.get("/").text
+    assert desk.get("/desk").status_code == 403
+    for path in ("/progress", "/labels"):
+        assert_problem(desk.look(path), 403, "forbidden")
+    bodies = {
+        "/next": {},
+        f"/tasks/{made.id}/heartbeat": {},
+        f"/tasks/{made.id}/take-back": {},
+        f"/tasks/{made.id}/release": {},
+        f"/tasks/{made.id}/undo": {},
+        f"/tasks/{made.id}/skip": {"reason": "hard"},
+        f"/tasks/{made.id}/check": {"labels": []},
+        f"/tasks/{made.id}/explain": {"labels": []},
+        f"/tasks/{made.id}/decide": {"labels": [], "version": 1},
+    }
+    for path, body in bodies.items():
+        assert_problem(desk.ask(path, body), 403, "forbidden")
+    assert stored(service, made.id) == made
+
+
+def test_what_no_page_of_ours_sent_is_refused(service: Service, desk: Desk) -> None:
+    fill(service)
+    assert_problem(desk.ask("/next", csrf="forged"), 403, "forged-request")
+    assert_problem(desk.ask("/next", **{"Sec-Fetch-Site": "cross-site"}), 403, "forged-request")
+    plain = desk.submit("/desk/claim", {"csrf": "forged"})
+    assert plain.status_code == 403
+    assert desk.next()["version"] == 2
+
+
+def test_a_session_that_ended_is_told_to_scripts_and_leads_people_back(desk: Desk) -> None:
+    desk.cookies.clear()
+    assert_problem(desk.ask("/next"), 401, "unauthenticated")
+    assert desk.get("/desk").headers["location"] == "/login?next=%2Fdesk"
+
+
+def test_the_next_task_is_claimed_and_told_with_what_is_odd(service: Service, desk: Desk) -> None:
+    rule = {"kind": "requires", "label": "b", "labels": ["c"], "name": "b needs c"}
+    change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9, rules=[rule])
+    service.verbs.change_policy(SYSTEM, change, None)
+    made = fill(service)
+    item = desk.next()
+    assert (item["id"], item["version"], item["kind"]) == (made.id, 2, "review")
+    assert item["document"]["text"] == "fever, no cough"
+    assert item["why"] == "The model is less sure than the threshold asks."
+    assert [one["labels"] for one in item["candidates"]] == [["a", "b"], ["a"], []]
+    assert item["candidates"][0]["warnings"] == ["Rule “b needs c”: b comes with c."]
+    assert item["marginals"][0] == {"label": "a", "probability": 0.98}
+    assert item["expires_in_s"] == 900
+    checked = desk.ask(f"/tasks/{made.id}/check", {"labels": ["a", "c", "d"]})
+    assert checked.json() == {"warnings": ["No training document has exactly this set."]}
+
+
+def test_a_reload_gives_the_same_task_and_a_second_tab_another(
+    service: Service, desk: Desk
+) -> None:
+    first, second = fill(service), fill(service)
+    assert desk.next()["id"] == first.id
+    assert desk.next()["id"] == first.id
+    assert desk.next(first.id)["id"] == second.id
+    assert desk.ask("/next", {"having": [first.id, second.id]}).status_code == 204
+
+
+@pytest.mark.parametrize("kind", [ReviewKind.AUDIT, ReviewKind.OVERLAP])
+def test_a_blind_task_looks_like_any_review_without_suggestions(
+    service: Service, desk: Desk, kind: ReviewKind
+) -> None:
+    fill(service, kind)
+    answer = desk.ask("/next")
+    item = answer.json()
+    assert item["kind"] == "review"
+    assert [item[name] for name in ("why", "candidates", "marginals", "answers")] == [None] * 4
+    told = {**item, "document": None}
+    assert not WORDS.search(json.dumps(told))
+    assert set(item) == {
+        "id",
+        "version",
+        "document",
+        "kind",
+        "why",
+        "candidates",
+        "marginals",
+        "answers",
+        "expires_in_s",
+    }
+    assert_problem(desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}), 403, "forbidden")
+    assert not WORDS.search(desk.get("/desk").text)
+    assert desk.decide(item, "a", "b").json() == {"version": 3, "undo_s": 20}
+
+
+def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
+    made = fill(service, ReviewKind.ADJUDICATION)
+    with service.database() as transaction:
+        transaction.reviews.save(replace(made, answers=(("a",), ("a", "b"))))
+        transaction.commit()
+    item = Desk(service, "lea", Role.LEAD).next()
+    assert item["answers"] == [["a"], ["a", "b"]]
+    assert item["why"] == "Two answers differ. Yours decides."
+
+
+def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
+    service: Service,
+) -> None:
+    made = fill(service, ReviewKind.ADJUDICATION)
+    with service.database() as transaction:
+        transaction.reviews.save(replace(made, answers=(("a",),)))
+        transaction.commit()
+    item = Desk(service, "lea", Role.LEAD).next()
+    assert item["why"] == "Somebody has read it. Say whether the answer is right; yours counts."
+
+
+def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:
+    made = fill(service, ReviewKind.ADJUDICATION)
+    with service.database() as transaction:
+        transaction.reviews.save(replace(made, answers=(("c",), ("c", "d"))))
+        transaction.commit()
+    desk = Desk(service, "lea", Role.LEAD)
+    desk.submit("/desk/claim", {"csrf": desk.csrf})
+    page = desk.get("/desk").text
+    form = page.partition("<noscript>")[2].partition("</noscript>")[0]
+    assert re.findall(r"required> ([^<]+)</label>", form)[:2] == ["c", "c, d"]
+    assert "checked" not in form
+    assert "% sure" not in form
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
+    desk.submit("/desk/settle", {**fields, "chosen": "1"})
+    assert stored(service, made.id).decision.labels == ("c", "d")
+
+
+def test_a_decision_sent_twice_is_one_and_may_be_taken_back(service: Service, desk: Desk) -> None:
+    made = fill(service)
+    item = desk.next()
+    first = desk.decide(item, "a", comment="<b>sûr</b> 👍")
+    assert first.json() == desk.decide(item, "a", comment="<b>sûr</b> 👍").json()
+    assert_problem(desk.decide(item, "b"), 409, "review-already-decided")
+    assert desk.look("/progress").json() == {"done": 1}
+    back = desk.ask(f"/tasks/{made.id}/undo").json()
+    assert (back["id"], back["version"]) == (made.id, 4)
+    assert desk.look("/progress").json() == {"done": 0}
+    assert_problem(desk.decide(item, "b"), 412, "stale-version")
+    assert desk.decide(back, "b").status_code == 200
+    service.clock.advance(seconds=21)
+    assert_problem(desk.ask(f"/tasks/{made.id}/undo"), 409, "review-already-decided")
+    assert service.verbs.settle_decisions() == 1
+    assert stored(service, made.id).state is ReviewState.COMPLETED
+
+
+def test_a_lost_lease_is_told(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    assert desk.ask(f"/tasks/{item['id']}/heartbeat").json() == {"version": 2, "expires_in_s": 900}
+    service.clock.advance(minutes=16)
+    other = Desk(service, "ben", Role.REVIEWER)
+    assert other.next()["id"] == item["id"]
+    assert_problem(desk.decide(item, "a"), 412, "stale-version")
+    assert_problem(desk.ask(f"/tasks/{item['id']}/heartbeat"), 409, "lease-lost")
+    assert_problem(desk.ask(f"/tasks/{item['id']}/check", {"labels": []}), 404, "review-not-found")
+
+
+def test_a_task_that_went_back_to_the_queue_is_taken_back(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    path = f"/tasks/{item['id']}"
+    service.clock.advance(minutes=16)
+    kept = desk.ask(f"{path}/take-back")
+    assert kept.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
+    service.clock.advance(minutes=16)
+    assert service.verbs.expire_leases() == 1
+    assert_problem(desk.ask(f"{path}/heartbeat"), 409, "lease-lost")
+    assert desk.ask(f"{path}/take-back").json() == {"version": 4, "expires_in_s": 900}
+    assert desk.decide(item | {"version": 4}, "a").status_code == 200
+    claims = [
+        one for one in service.database.contents.events.values() if one.action == "review.claimed"
+    ]
+    assert [one.subject for one in claims] == [item["id"]] * 2
+
+
+def test_what_others_have_is_not_taken_back(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    path = f"/tasks/{item['id']}/take-back"
+    service.clock.advance(minutes=16)
+    other = Desk(service, "ben", Role.REVIEWER)
+    theirs = other.next()
+    assert_problem(desk.ask(path), 409, "lease-lost")
+    assert other.decide(theirs, "a").status_code == 200
+    service.clock.advance(minutes=16)
+    service.verbs.settle_decisions()
+    assert_problem(desk.ask(path), 409, "review-already-decided")
+    assert_problem(desk.ask("/tasks/nonsense/take-back"), 404, "review-not-found")
+
+
+def test_a_task_is_skipped_with_a_reason_and_given_back(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    assert_problem(
+        desk.ask(f"/tasks/{item['id']}/skip", {"reason": " "}), 422, "invalid-request", "/reason"
+    )
+    assert desk.ask(f"/tasks/{item['id']}/release").status_code == 204
+    again = desk.next()
+    assert again["id"] == item["id"]
+    assert desk.ask(f"/tasks/{item['id']}/skip", {"reason": "hard"}).status_code == 204
+    assert desk.ask("/next").status_code == 204
+
+
+def test_terms_are_told_on_demand(service: Service, desk: Desk) -> None:
+    fill(service)
+    item = desk.next()
+    told = desk.ask(f"/tasks/{item['id']}/explain", {"labels": ["a"]}).json()
+    assert told == {
+        "terms": [[{"term": "fever,", "weight": 1.5}, {"term": "cough", "weight": -0.5}]]
+    }
+
+
+def test_labels_are_found_by_words_in_any_order(service: Service, desk: Desk) -> None:
+    service.predictors.predictor.labels = ["R07 Chest pain", "R10 Pain, chest wall", "J18 Fever"]
+    found = desk.look("/labels?query=pain%20chest").json()
+    assert found == {"labels": ["R07 Chest pain", "R10 Pain, chest wall"], "total": 2}
+    assert desk.look("/labels?query=chest%20pain").json()["labels"][0] == "R07 Chest pain"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"labels": ["a"]}, {"labels": "a", "version": 2}, {"labels": [], "version": 2, "kind": "x"}],
+)
+def test_a_malformed_decision_is_refused_with_its_place(
+    service: Service, desk: Desk, body: dict[str, object]
+) -> None:
+    fill(service)
+    item = desk.next()
+    answer = desk.ask(f"/tasks/{item['id']}/decide", body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"]
+
+
+def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
+    page = desk.get("/desk").text
+    assert not re.search(r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=", page)
+    scripts = re.findall(r'<script type="module" src="([^"]+)"', page)
+    (script,) = [address for address in scripts if "/desk" in address]
+    assert all(desk.get(address).status_code == 200 for address in scripts)
+    module = desk.get(script)
+    assert module.headers["content-type"].startswith("text/javascript")
+    for address in re.findall(r'from "([^"]+)"', module.text):
+        assert re.fullmatch(r"/static/desk-\w+\.js\?v=[0-9a-f]{12}", address)
+        assert desk.get(address).status_code == 200
+
+
+def test_without_a_script_a_document_is_settled_with_a_form(service: Service, desk: Desk) -> None:
+    first, second = fill(service, text="<script>alert(1)</script> & more"), fill(service)
+    assert "Nothing lies on your desk." in desk.get("/desk").text
+    assert desk.submit("/desk/claim", {"csrf": desk.csrf}).headers["location"] == "/desk"
+    page = desk.get("/desk").text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
+    assert fields["task"] == first.id
+    sent = desk.submit("/desk/settle", {**fields, "chosen": "1", "comment": " sure "})
+    assert (sent.status_code, sent.headers["location"]) == (303, "/desk")
+    decision = stored(service, first.id).decision
+    assert decision is not None
+    assert (decision.labels, decision.comment) == (("a",), "sure")
+    assert desk.submit("/desk/settle", {**fields, "chosen": "1"}).status_code == 404
+    assert f'value="{second.id}"' in desk.get("/desk").text
+    page = desk.get("/desk").text
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', page))
+    desk.submit("/desk/settle", {**fields, "chosen": "-1", "labels": "c\r\n\r\n d \r\n"})
+    assert stored(service, second.id).decision.labels == ("c", "d")
+    assert stored(service, first.id).state is ReviewState.COMPLETED

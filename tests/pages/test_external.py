@@ -1,0 +1,177 @@
+"""Signing in with a real OpenID Connect provider, and with ones that cheat."""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from joserfc.jwk import RSAKey
+
+from setwise.service.app import create_app
+from setwise.service.domain.callers import SYSTEM, Role
+from setwise.service.pages.start import pages
+from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
+from tests.edge import Service
+from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, running
+from tests.pages.test_sign_in import Browser
+
+ROLES = "coders=reviewer, bosses=lead, checks=auditor"
+
+
+@pytest.fixture
+def provider() -> Iterator[IdentityProvider]:
+    with running() as provider:
+        yield provider
+
+
+@pytest.fixture
+def browser(service: Service, provider: IdentityProvider) -> Browser:
+    asked = Provider(provider.issuer, CLIENT_ID, CLIENT_SECRET, "groups", read_roles(ROLES))
+    edge = service.app.state.edge
+    router = pages(service.verbs, edge.sessions, provider=OpenIdConnect(asked), now=service.clock)
+    service.app = create_app(edge, dashboard=router)
+    return Browser(service)
+
+
+def come_in(browser: Browser, provider: IdentityProvider, back: str = "/account") -> httpx.Response:
+    left = browser.get(f"/login/oidc?next={back}")
+    assert left.status_code == 303, left.text
+    arrived = urlsplit(provider.sign_in(left.headers["location"]))
+    assert arrived.path == "/login/oidc/callback"
+    return browser.get(f"{arrived.path}?{arrived.query}")
+
+
+def people(browser: Browser) -> list[tuple[str, str, Role]]:
+    found = browser._service.database.contents.people.values()
+    return [(person.login, person.name, person.role) for person in found]
+
+
+def test_a_newcomer_gets_an_account_with_the_role_of_their_group(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    assert "/login/oidc?next=" in browser.get("/login").text
+    entered = come_in(browser, provider)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/account")
+    assert "Ann Lee" in browser.get("/account").text
+    assert people(browser) == [("ann", "Ann Lee", Role.REVIEWER)]
+    come_in(Browser(browser._service), provider)
+    assert len(people(browser)) == 1
+
+
+def test_the_provider_decides_about_name_and_role(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    come_in(browser, provider)
+    provider.claims = {"name": "Ann Roe", "groups": ["coders", "bosses"]}
+    come_in(Browser(browser._service), provider)
+    assert people(browser) == [("ann", "Ann Roe", Role.LEAD)]
+    assert browser.get("/account").status_code == 303  # the old role's session has ended
+
+
+def test_whoever_has_no_role_stays_outside(browser: Browser, provider: IdentityProvider) -> None:
+    for groups in (["cooks"], [], "cooks", None, [["coders"]]):
+        provider.claims = {"groups": groups}
+        assert come_in(browser, provider).status_code == 403
+    assert people(browser) == []
+
+
+def test_a_disabled_account_stays_outside(browser: Browser, provider: IdentityProvider) -> None:
+    come_in(browser, provider)
+    people_kept = browser._service.database.contents.people
+    (person,) = people_kept.values()
+    browser._service.verbs.change_person(SYSTEM, person.id, disabled=True)
+    assert come_in(browser, provider).status_code == 403
+
+
+def test_a_login_name_that_is_somebody_elses_stays_theirs(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    browser._service.person("ann", Role.LEAD)
+    come_in(browser, provider)
+    assert sorted(role for _, _, role in people(browser)) == [Role.LEAD, Role.REVIEWER]
+    assert [login for login, *_ in people(browser)][1].startswith("external-")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"aud": "another-program"},
+        {"aud": [CLIENT_ID, "other"], "azp": "other"},
+        {"nonce": "another"},
+        {"nonce": None},
+        {"exp": timedelta(hours=-1)},
+        {"exp": None},
+        {"iat": timedelta(hours=1)},
+        {"sub": None},
+    ],
+)
+def test_a_token_that_is_not_for_this_sign_in_is_refused(
+    browser: Browser, provider: IdentityProvider, claims: dict[str, object]
+) -> None:
+    provider.claims = {
+        name: int(time.time() + given.total_seconds()) if isinstance(given, timedelta) else given
+        for name, given in claims.items()  # from now, not from when the tests were collected
+    }
+    refused = come_in(browser, provider)
+    assert refused.status_code == 403
+    assert "token is" in refused.text
+    assert people(browser) == []
+
+
+def test_a_token_signed_by_somebody_else_is_refused(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    provider.published = RSAKey.generate_key(2048, {"kid": "one"})
+    assert come_in(browser, provider).status_code == 403
+    assert people(browser) == []
+
+
+def test_only_the_browser_that_left_can_come_back(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    left = browser.get("/login/oidc")
+    arrived = urlsplit(provider.sign_in(left.headers["location"]))
+    back = f"{arrived.path}?{arrived.query}"
+    victim = Browser(browser._service)
+    assert victim.get(back).status_code == 403
+    victim.get("/login/oidc")
+    assert victim.get(back).status_code == 403  # with an attempt of its own
+    victim.cookies.set("setwise-away", "e30.forged")
+    assert victim.get(back).status_code == 403
+    assert browser.get(back).status_code == 303
+    assert browser.get(back).status_code == 403  # a code is good once
+    assert browser.get(f"{arrived.path}?error=access_denied").status_code == 403
+
+
+def test_the_verifier_never_travels_through_the_provider(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    left = browser.get("/login/oidc")
+    asked = parse_qs(urlsplit(left.headers["location"]).query)
+    assert "code_verifier" not in asked
+    kept = left.headers["set-cookie"]
+    assert "HttpOnly" in kept
+    assert asked["nonce"][0] not in left.headers["location"].partition("nonce=")[0]
+
+
+def test_a_provider_that_fails_is_told_as_such(
+    browser: Browser, provider: IdentityProvider
+) -> None:
+    provider.broken = True
+    assert browser.get("/login/oidc").status_code == 503
+    provider.broken = False
+    assert come_in(browser, provider).status_code == 303
+
+
+def test_the_way_back_never_leads_elsewhere(browser: Browser, provider: IdentityProvider) -> None:
+    entered = come_in(browser, provider, back="//evil.example")
+    assert entered.headers["location"] == "/"
+
+
+@pytest.mark.parametrize("written", ["coders", "coders=king", "=lead", "coders=client"])
+def test_roles_that_make_no_sense_are_refused(written: str) -> None:
+    with pytest.raises(ValueError, match="GROUP=ROLE"):
+        read_roles(written)

@@ -1,0 +1,366 @@
+"""The courier: real calls to a receiver, on both databases, in order, at least once, never lost."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+from sqlalchemy import Engine
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.webhooks import (
+    Answer,
+    Backoff,
+    DeliveryState,
+    EndpointChange,
+    Message,
+    MessageType,
+    signing_secret,
+)
+from setwise.service.runtime.courier import Courier, DeliveryVerbs
+from setwise.service.runtime.sender import HttpSender
+from setwise.service.services import deliver
+from setwise.service.services.deliver import Parcel, Sender
+from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.services.webhooks import AddWebhook, ReplayDead
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.database import create
+from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
+from tests.ports import held_port
+from tests.receiver import Received, Receiver
+from tests.samples import ADMIN, CLIENT
+
+ROOT = Path(__file__).parents[2]
+SECRET = signing_secret(b"s" * 32)
+QUICK = Backoff(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter=0.0)
+PATIENCE_S = 120.0  # a machine may be busy
+
+
+def verbs(begin: Begin, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
+    return DeliveryVerbs(
+        route=deliver.RouteMessages(begin, utc_now, new_id),
+        claim=deliver.ClaimDeliveries(begin, utc_now, lease),
+        record=deliver.RecordAnswers(begin, utc_now, new_id, lambda: 0.0, QUICK),
+    )
+
+
+@contextmanager
+def running(*couriers: Courier) -> Iterator[None]:
+    for courier in couriers:
+        courier.start()
+    try:
+        yield
+    finally:
+        for courier in couriers:
+            courier.stop()
+
+
+def courier(begin: Begin, send: Sender | None = None, **options: timedelta) -> Courier:
+    send = send or HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
+    return Courier(verbs(begin, **options), send, utc_now, poll_s=0.02)
+
+
+class Fake:
+    """A sender that asks a function instead of an endpoint."""
+
+    def __init__(self, answer: Callable[[Parcel], Answer]) -> None:
+        self._answer = answer
+
+    def __call__(self, parcel: Parcel) -> Answer:
+        return self._answer(parcel)
+
+    def close(self) -> None:
+        pass
+
+
+def add(begin: Begin, url: str) -> str:
+    new = AddWebhook(begin, utc_now, new_id, allow_private=True, new_secret=lambda: SECRET)
+    return new(ADMIN, EndpointChange(url))[0].id
+
+
+def tell(begin: Begin, n: int, *, documents: int = 0) -> list[str]:
+    """Write ``n`` messages, each in a transaction of its own; returns their ids."""
+    ids = []
+    for number in range(n):
+        name = new_id()
+        key = f"{CLIENT.id}/note-{number % documents}" if documents else name
+        data = {"document": key, "number": number}
+        kind = MessageType.PREDICTION_AUTO_SENT
+        with begin() as transaction:
+            transaction.outbox.add(Message(name, kind, CLIENT.id, key, data, utc_now()))
+            transaction.commit()
+        ids.append(name)
+    return ids
+
+
+def states(begin: Begin) -> Counter[DeliveryState]:
+    with begin(read_only=True) as transaction:
+        page = transaction.deliveries.page(state=None, endpoint_id=None, after=None, limit=1_000)
+    return Counter(delivery.state for delivery in page.items)
+
+
+def hears_nothing_more(begin: Begin, hook: str) -> bool:
+    with begin(read_only=True) as transaction:
+        endpoint = transaction.endpoints.get(hook)
+    assert endpoint is not None
+    return not endpoint.enabled
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def real(engine: Engine) -> Begin:
+    return Transactions(engine)
+
+
+def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
+    real: Begin,
+) -> None:
+    lock, seen = threading.Lock(), Counter[str]()
+
+    def fail_some(call: Received) -> int:
+        """Fail the first call about odd messages, and the first two about every third one."""
+        number = call.message["data"]["number"]
+        with lock:
+            seen[call.id] += 1
+            return 500 if seen[call.id] <= max(number % 2, 2 * (number % 3 == 0)) else 200
+
+    with Receiver(fail_some, secrets=[SECRET]) as receiver:
+        add(real, receiver.url)
+        told = tell(real, 60, documents=7)
+        with running(courier(real), courier(real)):
+            eventually(lambda: states(real) == {DeliveryState.DELIVERED: 60})
+    assert set(receiver.ids()) == set(told)
+    first: dict[str, list[int]] = defaultdict(list)
+    for call in receiver.calls:
+        numbers = first[call.message["data"]["document"]]
+        if call.message["data"]["number"] not in numbers:
+            numbers.append(call.message["data"]["number"])
+    assert sum(map(len, first.values())) == 60
+    assert all(numbers == sorted(numbers) for numbers in first.values())
+    assert Counter(Counter(receiver.ids()).values()) == {1: 20, 2: 20, 3: 20}
+
+
+def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
+    second = threading.Event()
+
+    def answer(_: Received) -> int:
+        """Keep the first call until there is another beside it."""
+        if receiver.most_at_once > 1:
+            second.set()
+        return 204 if second.wait(PATIENCE_S / 2) else 500
+
+    with Receiver(answer, secrets=[SECRET]) as receiver:
+        add(real, receiver.url)
+        told = tell(real, 60)
+        with running(*(courier(real) for _ in range(4))):
+            eventually(lambda: states(real) == {DeliveryState.DELIVERED: 60})
+    assert Counter(receiver.ids()) == dict.fromkeys(told, 1)
+    assert receiver.most_at_once > 1
+
+
+def test_routers_side_by_side_make_one_delivery_of_each_message(real: Begin) -> None:
+    add(real, "https://b.example/")
+    stop = threading.Event()
+
+    def route() -> int:
+        routed, one = 0, verbs(real).route
+        while not stop.is_set():
+            routed += one()
+        return routed + one()
+
+    with ThreadPoolExecutor() as pool:
+        routers = [pool.submit(route) for _ in range(3)]
+        tell(real, 60)
+        stop.set()
+        assert sum(router.result() for router in routers) == 60
+    assert states(real) == {DeliveryState.PENDING: 60}
+
+
+def test_a_courier_writes_only_when_there_is_something_to_write(real: Begin) -> None:
+    opened: list[bool] = []
+
+    def noted(*, read_only: bool = False, snapshot: bool = False) -> UnitOfWork:
+        opened.append(read_only)
+        return real(read_only=read_only, snapshot=snapshot)
+
+    def writes() -> int:
+        return opened.count(False)
+
+    with running(courier(noted, Fake(lambda _: Answer(utc_now(), 0.0, status=200)))):
+        add(real, "https://b.example/")
+        eventually(lambda: len(opened) > 5)
+        assert writes() == 0
+        tell(real, 1)
+        eventually(lambda: states(real) == {DeliveryState.DELIVERED: 1})
+        seen = len(opened)
+        eventually(lambda: len(opened) > seen + 5)
+        assert writes() == 3  # it routes, claims and records
+
+
+def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:
+    release = threading.Event()
+    with (
+        Receiver(lambda _: 204 if release.wait(PATIENCE_S) else 500, secrets=[SECRET]) as hanging,
+        Receiver(secrets=[SECRET]) as quick,
+    ):
+        for receiver in (hanging, quick):
+            add(begin, receiver.url)
+        told = tell(begin, 40)
+        with running(courier(begin)):
+            eventually(lambda: len(quick.calls) == 40)
+            assert len(hanging.calls) <= 4
+            release.set()
+            eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 80})
+    assert set(hanging.ids()) == set(told)
+
+
+def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Begin) -> None:
+    with held_port() as port, Receiver(secrets=[SECRET], port=port) as receiver:
+        hook = add(real, receiver.url)
+        with running(courier(real)):
+            early = tell(real, 5)
+            eventually(lambda: states(real) == {DeliveryState.DELIVERED: 5})
+            receiver.stop()
+            late = tell(real, 5)
+            eventually(lambda: states(real)[DeliveryState.DEAD] == 5)
+            with Receiver(secrets=[SECRET], port=port) as again:
+                replay = ReplayDead(real, utc_now, new_id)
+                assert replay(ADMIN, hook) == 5
+                eventually(lambda: states(real) == {DeliveryState.DELIVERED: 10})
+    assert sorted(receiver.ids()) == sorted(early)
+    assert sorted(again.ids()) == sorted(late)
+
+
+def test_a_receiver_that_is_gone_hears_nothing_more(begin: Begin) -> None:
+    with Receiver(lambda _: 410, secrets=[SECRET]) as receiver:
+        hook = add(begin, receiver.url)
+        tell(begin, 1)
+        with running(courier(begin)):
+            eventually(lambda: hears_nothing_more(begin, hook))
+            tell(begin, 5)
+            eventually(lambda: states(begin) == {DeliveryState.PENDING: 6})
+            time.sleep(0.3)
+    assert len(receiver.calls) == 1
+
+
+def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Begin) -> None:
+    def send(parcel: Parcel) -> Answer:
+        if parcel.delivery.message.data["number"] == 0:
+            raise ZeroDivisionError("with a document in its words")
+        return Answer(utc_now(), 0.0, status=200)
+
+    add(begin, "https://b.example/")
+    tell(begin, 3)
+    with structlog.testing.capture_logs() as logs, running(courier(begin, Fake(send))):
+        eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 2, DeliveryState.DEAD: 1})
+    with begin(read_only=True) as transaction:
+        (dead,) = transaction.deliveries.page(
+            state=DeliveryState.DEAD, endpoint_id=None, after=None, limit=9
+        ).items
+        attempts = transaction.deliveries.attempts(dead.id)
+    assert len(attempts) == len(QUICK.delays)
+    assert {one.answer.error for one in attempts} == {"a fault of Setwise: ZeroDivisionError"}
+    assert [log["log_level"] for log in logs if log["event"] == "delivery.dead"] == ["error"]
+
+
+def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Begin) -> None:
+    """The database goes away between the call and its record: no second call."""
+    down = threading.Event()
+    sent: list[str] = []
+
+    def open_transaction(*, read_only: bool = False) -> object:
+        if down.is_set():
+            raise StorageUnavailable("The database is not available: it sleeps.")
+        return begin(read_only=read_only)
+
+    def send(parcel: Parcel) -> Answer:
+        sent.append(parcel.delivery.message.id)
+        down.set()
+        return Answer(utc_now(), 0.0, status=200)
+
+    add(begin, "https://b.example/")
+    told = tell(begin, 1)
+    with running(courier(open_transaction, Fake(send))):  # type: ignore[arg-type]
+        eventually(down.is_set)
+        time.sleep(0.2)
+        assert states(begin) == {DeliveryState.PENDING: 1}
+        down.clear()
+        eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 1})
+    assert sent == told
+
+
+def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Begin) -> None:
+    entered = threading.Event()
+
+    def slow(call: Received) -> int:
+        entered.set()
+        time.sleep(0.4)
+        return 200
+
+    with Receiver(slow, secrets=[SECRET]) as receiver:
+        add(begin, receiver.url)
+        tell(begin, 1)
+        one = courier(begin)
+        one.start()
+        assert entered.wait(PATIENCE_S)
+        one.stop()
+    assert states(begin) == {DeliveryState.DELIVERED: 1}
+
+
+KILLED = textwrap.dedent(
+    """
+    import os, sys, signal
+    sys.path.insert(0, sys.argv[2])
+    from datetime import timedelta
+    from setwise.service.stores.database import create
+    from setwise.service.stores.transaction import Transactions
+    from setwise.service.runtime.courier import Courier
+    from tests.runtime.test_courier import courier
+
+    class Dying(Courier):
+        def _record(self):
+            if self._unrecorded:  # sent, but nobody knows of it yet
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    begin = Transactions(create(sys.argv[1]))
+    alive = courier(begin, lease=timedelta(seconds=1))
+    Dying(alive._verbs, alive._send, alive._now, poll_s=0.02).run()
+    """
+)
+
+
+@pytest.mark.slow
+def test_what_a_killed_courier_sent_is_sent_again_under_the_same_id(database_url: str) -> None:
+    engine = create(database_url)
+    begin = Transactions(engine)
+    with Receiver(secrets=[SECRET]) as receiver:
+        add(begin, receiver.url)
+        told = tell(begin, 3, documents=1)
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, database_url, ROOT], check=False, timeout=PATIENCE_S
+        )
+        assert killed.returncode == -9
+        assert receiver.ids() == told[:1]
+        assert states(begin) == {DeliveryState.PENDING: 3}
+        with running(courier(begin)):
+            eventually(lambda: states(begin) == {DeliveryState.DELIVERED: 3})
+    assert receiver.ids() == [told[0], *told]
+    first, second = receiver.calls[:2]
+    assert (first.id, first.body) == (second.id, second.body)
+    engine.dispose()

@@ -1,0 +1,112 @@
+"""Files of jobs: the fake, a folder and an object store behave alike."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.runtime.files import FolderOrObjectFiles
+from setwise.service.runtime.sealed_files import FRAME_BYTES, SealedFiles
+from setwise.service.services.files import Files
+from setwise.service.stores.ciphers import TextCipher
+from tests.fake_files import FakeFiles
+
+CIPHER = TextCipher([bytes(range(32))])
+
+
+@pytest.fixture(params=["fake", "folder", "object store", "sealed"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    if request.param == "fake":
+        return FakeFiles()
+    if request.param == "sealed":
+        return SealedFiles(FolderOrObjectFiles(str(tmp_path / "files")), CIPHER)
+    folder = str(tmp_path / "files")
+    return FolderOrObjectFiles(folder if request.param == "folder" else f"memory://{folder}")
+
+
+def write(files: Files, name: str, *content: bytes) -> None:
+    with files.create(name) as sink:
+        for part in content:
+            sink.write(part)
+
+
+def test_a_file_comes_back_and_may_be_replaced(files: Files) -> None:
+    write(files, "jobs/1/upload/a", b"one", b"two")
+    with files.open("jobs/1/upload/a") as file:
+        assert file.read() == b"onetwo"
+    write(files, "jobs/1/upload/a", b"three")
+    with files.open("jobs/1/upload/a") as file:
+        assert file.read() == b"three"
+
+
+def test_names_are_listed_in_order_and_removed_by_folder(files: Files) -> None:
+    for name in ("jobs/2/b", "jobs/2/a", "jobs/10/c/d"):
+        write(files, name, b"x")
+    assert list(files.names("jobs")) == ["10", "2"]
+    assert list(files.names("jobs/2")) == ["a", "b"]
+    assert list(files.names("nothing")) == []
+    files.remove("jobs/2")
+    files.remove("jobs/2")
+    assert list(files.names("jobs")) == ["10"]
+    with pytest.raises(FileNotFoundError):
+        files.open("jobs/2/a")
+
+
+def test_a_file_that_was_not_finished_is_not_there(files: Files) -> None:
+    def break_off() -> None:
+        with files.create("jobs/1/a") as sink:
+            sink.write(b"half")
+            raise RuntimeError("cut")
+
+    with pytest.raises(RuntimeError, match="cut"):
+        break_off()
+    assert list(files.names("jobs/1")) == []
+
+
+def test_only_the_owner_may_read_what_lies_in_a_folder(tmp_path: Path) -> None:
+    write(FolderOrObjectFiles(str(tmp_path)), "a", b"x")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+SECRET = b"the patient said\n" * 20_000
+
+
+def test_a_sealed_file_shows_nothing_and_reads_as_any_other() -> None:
+    plain = FakeFiles()
+    sealed = SealedFiles(plain, CIPHER)
+    write(sealed, "jobs/1/upload/documents", SECRET[:7], SECRET[7:])
+    stored = plain.stored["jobs/1/upload/documents"]
+    assert len(SECRET) > 3 * FRAME_BYTES
+    assert b"patient" not in stored
+    with sealed.open("jobs/1/upload/documents") as file:
+        assert file.read(2) == b"th"
+        file.seek(0)
+        assert file.readline() == b"the patient said\n"
+        assert file.tell() == 17
+        assert b"the patient said\n" + file.read() == SECRET
+
+
+def test_a_file_from_before_there_was_a_key_is_read() -> None:
+    plain = FakeFiles({"a": b"old"})
+    with SealedFiles(plain, CIPHER).open("a") as file:
+        assert file.read() == b"old"
+
+
+@pytest.mark.parametrize("fault", ["cut off", "exchanged", "moved", "other key"])
+def test_a_sealed_file_that_was_tampered_with_is_not_read(fault: str) -> None:
+    plain = FakeFiles()
+    write(SealedFiles(plain, CIPHER), "a", SECRET)
+    lines = plain.stored["a"].splitlines(keepends=True)
+    cipher, name = CIPHER, "a"
+    if fault == "cut off":
+        plain.stored["a"] = b"".join(lines[:-1])
+    elif fault == "exchanged":
+        plain.stored["a"] = b"".join([lines[1], lines[0], *lines[2:]])
+    elif fault == "moved":
+        name = "b"
+        plain.stored["b"] = plain.stored["a"]
+    else:
+        cipher = TextCipher([bytes(32)])
+    with SealedFiles(plain, cipher).open(name) as file, pytest.raises(StorageUnavailable):
+        file.read()

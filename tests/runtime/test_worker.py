@@ -1,0 +1,323 @@
+"""The worker: claims, runs, records; and what happens when it cannot."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import structlog
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
+from setwise.service.domain.jobs import Job, JobState, RetryRule
+from setwise.service.runtime.worker import Interrupted, JobVerbs, Report, Task, Worker
+from setwise.service.services import work
+from setwise.service.services.oversee import CancelJob
+from setwise.service.services.ports import Begin
+from tests.fakes import FakeClock, FakeDatabase, FakeIds
+
+
+class World:
+    """A job table in memory, and workers on it."""
+
+    def __init__(self, lease: timedelta = timedelta(seconds=60)) -> None:
+        self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
+        self.lease = lease
+
+    def verbs(self, begin: Begin | None = None) -> JobVerbs:
+        opened, clock = begin or self.database, self.clock
+        rule = RetryRule(attempts=2, first_delay=timedelta(seconds=5))
+        return JobVerbs(
+            enqueue=work.EnqueueJob(opened, clock, self.ids),
+            claim=work.ClaimJob(opened, clock, self.lease, rule),
+            proceed=work.ContinueJob(opened, clock, self.lease),
+            checkpoint=work.CheckpointJob(opened),
+            succeed=work.SucceedJob(opened, clock),
+            repeat=work.RepeatJob(opened, clock),
+            fail=work.FailJob(opened, clock, rule),
+            give_back=work.ReturnJob(opened, clock),
+        )
+
+    def worker(self, **tasks: Task) -> Worker:
+        return Worker(self.verbs(), tasks, poll_s=0.01)
+
+    def job(self) -> Job:
+        (job,) = self.database.contents.jobs.values()
+        return job
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_job_is_run_once_and_its_result_kept(world: World) -> None:
+    ran: list[object] = []
+
+    def add(job: Job, report: Report) -> dict[str, object]:
+        ran.append(job.payload)
+        return {"sum": 5}
+
+    worker = world.worker(add=Task(add))
+    world.verbs().enqueue("add", payload={"a": 2, "b": 3})
+    assert worker.run_one()
+    assert not worker.run_one()
+    assert ran == [{"a": 2, "b": 3}]
+    assert (world.job().state, world.job().result) == (JobState.SUCCEEDED, {"sum": 5})
+
+
+def test_jobs_of_other_kinds_are_left_to_others(world: World) -> None:
+    world.verbs().enqueue("mystery")
+    assert not world.worker(add=Task(lambda job, report: None)).run_one()
+    assert world.job().state is JobState.QUEUED
+
+
+def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
+    def fail(job: Job, report: Report) -> None:
+        raise ModelUnavailable("no model")
+
+    worker = world.worker(fail=Task(fail))
+    world.verbs().enqueue("fail")
+    assert worker.run_one()
+    assert (world.job().state, world.job().error) == (JobState.QUEUED, "no model")
+    assert not worker.run_one()  # not due yet
+    world.clock.advance(seconds=5)
+    assert worker.run_one()
+    assert world.job().state is JobState.FAILED
+
+
+def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
+    def fail(job: Job, report: Report) -> None:
+        raise InvalidRequest("no such file")
+
+    world.verbs().enqueue("fail")
+    assert world.worker(fail=Task(fail)).run_one()
+    assert (world.job().state, world.job().error) == (JobState.FAILED, "no such file")
+
+
+def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
+    began_with: list[object] = []
+
+    def count(job: Job, report: Report) -> None:
+        began_with.append(job.checkpoint)
+        report.checkpoint({"done": 7})
+        if len(began_with) == 1:
+            raise ModelUnavailable("no model")
+
+    worker = world.worker(count=Task(count))
+    world.verbs().enqueue("count")
+    worker.run_one()
+    world.clock.advance(seconds=5)
+    worker.run_one()
+    assert began_with == [None, {"done": 7}]
+    assert world.job().state is JobState.SUCCEEDED
+
+
+def test_a_cancelled_job_stops_at_its_next_safe_point(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("setwise.service.runtime.worker.TELL_EVERY_S", 0.0)
+    cancel = CancelJob(world.database, world.clock, world.ids)
+    steps: list[str] = []
+
+    def work_on(job: Job, report: Report) -> None:
+        report(0.1, "first")
+        steps.append("first")
+        cancel(SYSTEM, job.id)
+        report(0.2, "second")
+        steps.append("second")
+
+    world.verbs().enqueue("x")
+    world.worker(x=Task(work_on)).run_one()
+    assert steps == ["first"]
+    assert (world.job().state, world.job().message) == (JobState.CANCELLED, "first")
+
+
+def test_a_cancelled_job_keeps_no_checkpoint_of_what_came_after(world: World) -> None:
+    cancel = CancelJob(world.database, world.clock, world.ids)
+
+    def work_on(job: Job, report: Report) -> None:
+        cancel(SYSTEM, job.id)
+        report.checkpoint({"done": 1})
+        raise AssertionError("not reached")
+
+    world.verbs().enqueue("x")
+    world.worker(x=Task(work_on)).run_one()
+    assert (world.job().state, world.job().checkpoint) == (JobState.CANCELLED, None)
+
+
+def test_the_words_of_an_unexpected_error_are_not_kept(world: World) -> None:
+    def fail(job: Job, report: Report) -> None:
+        raise ValueError("the patient said")
+
+    world.verbs().enqueue("fail")
+    world.worker(fail=Task(fail)).run_one()
+    assert world.job().error == "ValueError"
+
+
+def test_a_recurring_job_keeps_one_row_and_waits_for_its_turn(world: World) -> None:
+    ran = []
+    task = Task(lambda job, report: ran.append(job.id), every=timedelta(seconds=30))
+    worker = world.worker(tick=task)
+    for _ in range(3):
+        worker.schedule()
+    assert worker.run_one()
+    worker.schedule()
+    assert not worker.run_one()
+    world.clock.advance(seconds=30)
+    assert worker.run_one()
+    assert len(ran) == 2
+    assert world.job().state is JobState.QUEUED
+
+
+def test_a_recurring_job_that_was_given_up_is_scheduled_anew(world: World) -> None:
+    def fail(job: Job, report: Report) -> None:
+        raise InvalidRequest("no")
+
+    worker = world.worker(tick=Task(fail, every=timedelta(seconds=30)))
+    worker.schedule()
+    worker.run_one()
+    assert world.job().state is JobState.FAILED
+    worker.schedule()
+    states = [job.state for job in world.database.contents.jobs.values()]
+    assert states == [JobState.FAILED, JobState.QUEUED]
+
+
+def test_a_worker_that_lost_its_lease_drops_its_result(world: World) -> None:
+    def slow(job: Job, report: Report) -> dict[str, object]:
+        world.clock.advance(seconds=61)
+        other = world.verbs().claim(["slow"])
+        assert other is not None
+        world.verbs().succeed(other, {"by": "other"})
+        return {"by": "me"}
+
+    world.verbs().enqueue("slow")
+    with structlog.testing.capture_logs() as lines:
+        assert world.worker(slow=Task(slow)).run_one()
+    assert world.job().result == {"by": "other"}
+    assert [line["event"] for line in lines] == ["job.lost"]
+
+
+def test_the_lease_of_a_long_job_is_renewed_with_its_progress() -> None:
+    world = World(lease=timedelta(seconds=0.06))
+    renewed = threading.Event()
+
+    def long(job: Job, report: Report) -> None:
+        report(0.5, "half way")
+        deadline = time.monotonic() + 120
+        while world.job().message != "half way" and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if world.job().progress == 0.5:
+            renewed.set()
+
+    world.verbs().enqueue("long")
+    world.worker(long=Task(long)).run_one()
+    assert renewed.is_set()
+    assert world.job().state is JobState.SUCCEEDED
+
+
+def test_a_long_job_hears_that_it_lost_its_lease() -> None:
+    world = World(lease=timedelta(seconds=0.06))
+    interrupted = threading.Event()
+
+    def long(job: Job, report: Report) -> None:
+        # By a clock that is ahead, so that no renewal in between makes the lease last.
+        ahead = work.ClaimJob(
+            world.database, lambda: world.clock() + timedelta(seconds=1), world.lease
+        )
+        assert ahead(["long"]) is not None
+        deadline = time.monotonic() + 120
+        try:
+            while time.monotonic() < deadline:
+                report(0.1)
+                time.sleep(0.005)
+        except Interrupted:
+            interrupted.set()
+            raise
+
+    world.verbs().enqueue("long")
+    world.worker(long=Task(long)).run_one()
+    assert interrupted.is_set()
+    assert world.job().state is JobState.RUNNING  # in the other worker's hands
+    assert world.job().token == 2
+
+
+def test_a_stopped_worker_gives_its_job_back(world: World) -> None:
+    started = threading.Event()
+
+    def endless(job: Job, report: Report) -> None:
+        while True:
+            started.set()
+            report(0.0)
+            time.sleep(0.005)
+
+    world.verbs().enqueue("endless")
+    worker = world.worker(endless=Task(endless))
+    worker.start()
+    assert started.wait(120)
+    worker.stop()
+    assert (world.job().state, world.job().attempt) == (JobState.QUEUED, 0)
+
+
+def test_a_worker_outlives_a_silent_database(world: World) -> None:
+    silent = threading.Event()
+    asked = threading.Event()
+    silent.set()
+
+    def begin(*, read_only: bool = False) -> object:
+        if silent.is_set():
+            asked.set()
+            raise StorageUnavailable("asleep")
+        return world.database(read_only=read_only)
+
+    done = threading.Event()
+    task = Task(lambda job, report: done.set())
+    worker = Worker(world.verbs(begin), {"x": task}, poll_s=0.01)  # type: ignore[arg-type]
+    worker.start()
+    assert asked.wait(120)
+    world.verbs().enqueue("x")
+    silent.clear()
+    assert done.wait(120)
+    worker.stop()
+
+
+def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("setwise.service.runtime.worker.LONGEST_PAUSE_S", 0.01)
+    worker = world.worker(x=Task(lambda job, report: None))
+    mistakes = iter([RuntimeError("bug")])
+    schedule = worker.schedule
+
+    def faulty(kinds: list[str]) -> None:
+        for mistake in mistakes:
+            raise mistake
+        schedule(kinds)
+
+    monkeypatch.setattr(worker, "schedule", faulty)
+    world.verbs().enqueue("x")
+    worker.start()
+    deadline = time.monotonic() + 120
+    while world.job().state is not JobState.SUCCEEDED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    worker.stop()
+    assert world.job().state is JobState.SUCCEEDED
+
+
+def test_two_workers_never_run_the_same_job(world: World) -> None:
+    ran: list[str] = []
+    lock = threading.Lock()
+
+    def note(job: Job, report: Report) -> None:
+        with lock:
+            ran.append(job.id)
+
+    for _ in range(40):
+        world.verbs().enqueue("note")
+    workers = [world.worker(note=Task(note)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    deadline = time.monotonic() + 120
+    while len(ran) < 40 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for worker in workers:
+        worker.stop()
+    assert sorted(ran) == sorted(world.database.contents.jobs)

@@ -1,0 +1,208 @@
+"""A model of the review queue, against which a state machine compares the verbs on any database."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
+
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, TooManyLeases
+from setwise.service.domain.reviews import ReviewState, ReviewTask
+from setwise.service.services.ports import Begin
+from setwise.service.services.reviews import (
+    ClaimReview,
+    CompleteReview,
+    ExpireLeases,
+    ExtendLease,
+    GetReview,
+    ListReviews,
+    ReleaseReview,
+    SkipReview,
+)
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
+from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
+
+LEASE = timedelta(minutes=15)
+MOST_LEASES = 3
+people = st.sampled_from([ANN, BEN, CAT, LEAD])
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Five verbs, four people, a clock, in any order.
+
+    What the machine knows of a task is what the verbs have answered: its last version, who holds
+    it until when, who skipped it, whether it is settled. It never looks into the database.
+    """
+
+    held = Bundle("held")
+
+    def open(self) -> tuple[Begin, Callable[[], None]]:
+        """Return a fresh database and what closes it."""
+        # Each database's subclass says how; Hypothesis' metaclass would not heed `abstractmethod`.
+        raise NotImplementedError
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begin, self.close = self.open()
+        self.now = FakeClock()
+        parts = (self.begin, self.now, FakeIds(0x2000_0000))
+        self.claim_review = ClaimReview(*parts, LEASE, MOST_LEASES)
+        self.extend_lease = ExtendLease(*parts, LEASE)
+        self.release_review = ReleaseReview(*parts)
+        self.skip_review = SkipReview(*parts)
+        self.complete_review = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        self.expire_leases = ExpireLeases(*parts)
+        self.get_review = GetReview(self.begin)
+        self.list_reviews = ListReviews(self.begin)
+        self.versions: dict[str, int] = {}
+        self.leases: dict[str, tuple[str, object]] = {}
+        self.skips: dict[str, list[str]] = {}
+        self.settled: dict[str, ReviewTask] = {}
+
+    def teardown(self) -> None:
+        self.close()
+
+    @initialize(count=st.integers(1, 6))
+    def fill(self, count: int) -> None:
+        with self.begin() as transaction:
+            for _ in range(count):
+                one = task()
+                add_predictions(transaction, one.prediction)
+                transaction.reviews.add(one)
+                self.versions[one.id] = one.version
+                self.skips[one.id] = []
+            transaction.commit()
+
+    @rule(target=held, who=people)
+    def claim(self, who: Caller) -> object:
+        live = [holder for holder, ends in self.leases.values() if ends > self.now()]
+        if live.count(who.id) >= MOST_LEASES:
+            try:
+                self.claim_review(who)
+            except TooManyLeases:
+                return multiple()
+            raise AssertionError(f"{who.name} holds more than {MOST_LEASES} tasks")
+        expected = self.expected_for(who)
+        found = self.claim_review(who)
+        assert (found and found.id) == expected
+        if found is None:
+            return multiple()
+        self.note(found)
+        return found.id, who, found.version
+
+    def expected_for(self, who: Caller) -> str | None:
+        """Return the task that ``who`` should be given: hard ones first to leads, then by age."""
+        leads = who.role is not Role.REVIEWER
+        claimable = [
+            one
+            for one in self.versions
+            if one not in self.settled
+            and who.id not in self.skips[one]
+            and (leads or len(self.skips[one]) < 2)
+            and not (one in self.leases and self.leases[one][1] > self.now())
+        ]
+        return min(claimable, key=lambda one: (len(self.skips[one]) < 2, one), default=None)
+
+    @rule(lease=held)
+    def extend(self, lease: tuple[str, Caller, int]) -> None:
+        one, who, _ = lease
+        if self.holds(one, who):
+            extended = self.extend_lease(who, one)
+            assert extended.version == self.versions[one]
+            assert extended.lease is not None
+            self.leases[one] = (who.id, extended.lease.expires_at)
+        else:
+            self.refused(lambda: self.extend_lease(who, one))
+
+    @rule(lease=held)
+    def release(self, lease: tuple[str, Caller, int]) -> None:
+        one, who, _ = lease
+        if self.holds(one, who):
+            self.note(self.release_review(who, one))
+        else:
+            self.refused(lambda: self.release_review(who, one))
+
+    @rule(lease=held)
+    def skip(self, lease: tuple[str, Caller, int]) -> None:
+        one, who, _ = lease
+        if self.holds(one, who):
+            skipped = self.skip_review(who, one, "hard")
+            self.skips[one].append(who.id)
+            self.note(skipped)
+            assert (skipped.state is ReviewState.SKIPPED) == (len(self.skips[one]) >= 2)
+        else:
+            self.refused(lambda: self.skip_review(who, one, "hard"))
+
+    @rule(lease=held)
+    def complete(self, lease: tuple[str, Caller, int]) -> None:
+        one, who, version = lease
+        if self.holds(one, who) and version == self.versions[one]:
+            made = self.complete_review(who, one, ["a"], None, version)
+            assert made.reviewer == who.id
+            self.settled[one] = self.get_review(ADMIN, one)
+            self.note(self.settled[one])
+        else:
+            before = self.get_review(ADMIN, one)
+            try:
+                self.complete_review(who, one, ["b"], "too late", version)
+            except (Conflict, StaleVersion):
+                assert self.get_review(ADMIN, one) == before
+            else:
+                raise AssertionError("a lost lease completed a task")
+
+    @rule(minutes=st.sampled_from([1, 14, 15]))
+    def wait(self, minutes: int) -> None:
+        self.now.advance(minutes=minutes)
+
+    @rule()
+    def reap(self) -> None:
+        silent = [one for one, (_, ends) in self.leases.items() if ends <= self.now()]
+        assert self.expire_leases() == len(silent)
+        for one in silent:
+            del self.leases[one]
+            self.versions[one] += 1
+
+    @precondition(lambda self: self.settled)
+    @rule(who=people, data=st.data())
+    def touch_what_is_settled(self, who: Caller, data: st.DataObject) -> None:
+        one = data.draw(st.sampled_from(sorted(self.settled)))
+        for verb in (self.extend_lease, self.release_review):
+            self.refused(lambda verb=verb: verb(who, one))
+
+    @invariant()
+    def every_task_is_as_the_answers_said(self) -> None:
+        stored = {one.id: one for one in self.list_reviews(ADMIN, limit=200).items}
+        assert {one: task.version for one, task in stored.items()} == self.versions
+        for one, found in stored.items():
+            lease = found.lease and (found.lease.holder, found.lease.expires_at)
+            assert lease == self.leases.get(one)
+            assert [skip.reviewer for skip in found.skips] == self.skips[one]
+        assert {one: stored[one] for one in self.settled} == self.settled
+
+    def holds(self, one: str, who: Caller) -> bool:
+        return one in self.leases and self.leases[one][0] == who.id
+
+    def note(self, answered: ReviewTask) -> None:
+        assert answered.version == self.versions[answered.id] + 1
+        self.versions[answered.id] = answered.version
+        if answered.lease is None:
+            self.leases.pop(answered.id, None)
+        else:
+            self.leases[answered.id] = (answered.lease.holder, answered.lease.expires_at)
+
+    @staticmethod
+    def refused(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except ServiceError:
+            return
+        raise AssertionError("somebody changed a task that was not theirs")

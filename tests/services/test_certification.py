@@ -1,0 +1,279 @@
+"""From audits to a threshold in force, or to the number of audits that lack."""
+
+import pytest
+
+from setwise.service.domain.audits import AuditPlan, AuditRole
+from setwise.service.domain.errors import (
+    CertificationNotFound,
+    Forbidden,
+    ModelUnavailable,
+    StaleVersion,
+)
+from setwise.service.domain.predictions import Decision, Reason, ScoredSet
+from setwise.service.services.certification import (
+    Certify,
+    GetCertification,
+    ListCertifications,
+    RequestCertification,
+)
+from setwise.service.services.ports import Begin
+from tests.fake_certifications import FakeCertifications
+from tests.fakes import LOTTERY, FakeDatabase, FakePredictor, scored_set
+from tests.loop import HALF, Loop
+from tests.samples import ADMIN, ANN, BEN, LEAD, change
+
+
+class Recalibrated(FakePredictor):
+    """The same model behind another calibrator."""
+
+    @staticmethod
+    def _score(text: str) -> ScoredSet:
+        return scored_set(float(text))._replace(calibrator_version="sha256:another")
+
+
+@pytest.fixture
+def loop(begin: Begin) -> Loop:
+    return Loop(begin)
+
+
+def test_predictions_are_not_read_before_an_attempt_is_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop(FakeDatabase())
+    loop.plan()
+    loop.predict(*["0.9"] * 16)
+    loop.read()
+    monkeypatch.setattr(FakeCertifications, "unaudited", None)
+    assert loop.certify.if_due() is None
+    with pytest.raises(TypeError):
+        loop.certify(ADMIN.id)
+
+
+def test_audits_prove_a_threshold_that_then_sends_by_itself(loop: Loop) -> None:
+    loop.plan()
+    first = loop.predict(*["0.9"] * 40, *["0.3"] * 16)
+    assert {one.decision for one in first} == {Decision.REVIEW}
+    loop.read(wrong_below=0.5)
+    made = loop.certify(ADMIN.id)
+    assert (made.threshold, made.reason, made.attempt) == (0.9, None, 1)
+    drawn = [one for one in first if one.selection.role is AuditRole.CERTIFICATION]
+    assert made.evidence["n_audits"] == len(drawn)
+    assert made.evidence["n_predictions"] == len(first) - len(drawn)
+    for text, reason in (("0.9", Reason.ABOVE_THRESHOLD), ("0.3", Reason.BELOW_THRESHOLD)):
+        later = [one for one in loop.predict(*[text] * 8) if one.reason is not Reason.AUDIT]
+        assert {one.reason for one in later} == {reason}
+    with loop.begin(read_only=True) as transaction:
+        policy = transaction.policies.current()
+    assert (policy.certificate_id, policy.certified_for) == (made.id, made.scorer)
+
+
+def test_too_few_audits_are_counted_and_nothing_is_sent(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 16)
+    loop.read()
+    made = loop.certify(ADMIN.id)
+    assert (made.threshold, made.reason) == (None, "too-few-audits")
+    assert made.further_audits is not None
+    assert made.further_audits > 0
+    assert {one.decision for one in loop.predict("0.99")} == {Decision.REVIEW}
+
+
+def test_without_rereading_nobody_knows_how_many_errors_auditors_miss(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.5))
+    loop.predict(*["0.9"] * 30)
+    loop.read()
+    assert loop.certify(ADMIN.id).reason == "miss-rate-unknown"
+
+
+def test_a_contradiction_that_waits_for_a_lead_counts_against_the_model(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.settle(ANN, wrong_below=1.0)
+    refused = loop.certify(ADMIN.id)
+    assert refused.reason == "below-target"
+    loop.settle(LEAD)
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_an_agreement_counts_once_the_lead_who_reads_it_again_has(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.settle(ANN)
+    early = loop.certify(ADMIN.id)
+    assert (early.reason, early.evidence["n_audits"]) == ("no-audits", 0)
+    loop.settle(LEAD)
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_audits_are_read_again_by_the_policy_that_drew_them(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.plan(AuditPlan(certification_rate=0.5))
+    loop.settle(ANN)
+    assert loop.settle(LEAD) > 0
+    assert loop.certify(ADMIN.id).threshold == 0.9
+
+
+def test_what_nobody_has_read_is_left_out_and_counted(loop: Loop) -> None:
+    loop.plan()
+    made = loop.predict(*["0.9"] * 20)
+    drawn = sum(one.selection.role is AuditRole.CERTIFICATION for one in made)
+    found = loop.certify(ADMIN.id)
+    assert found.reason == "no-audits"
+    assert found.evidence["excluded"] == {
+        "not yet read": drawn,
+        "drawn at a higher rate": 0,
+        "same document again": 0,
+        "below the floor": 0,
+    }
+
+
+def test_a_document_that_came_twice_counts_once(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=1.0, gold_reread_rate=1.0))
+    loop.predict("0.9")
+    loop.documents = 0
+    loop.predict("0.9")
+    loop.read()
+    found = loop.certify(ADMIN.id)
+    assert found.evidence["n_audits"] == 1
+
+
+def test_a_raised_audit_rate_is_thinned_to_the_lowest(loop: Loop) -> None:
+    loop.plan(AuditPlan(certification_rate=0.2, gold_reread_rate=1.0))
+    first = loop.predict(*["0.9"] * 40)
+    loop.plan(AuditPlan(certification_rate=0.9, gold_reread_rate=1.0))
+    second = loop.predict(*["0.9"] * 40)
+    loop.read()
+    found = loop.certify(ADMIN.id)
+    counted = [
+        one
+        for one in (*first, *second)
+        if one.selection.draw is not None and one.selection.draw < 0.2
+    ]
+    assert found.evidence["n_audits"] == len(counted)
+
+
+def test_each_attempt_spends_its_share_of_the_risk(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 8)
+    risks = [loop.certify(ADMIN.id).evidence["risk"] for _ in range(3)]
+    assert risks == pytest.approx([0.2 / 2, 0.2 / 6, 0.2 / 12])
+
+
+def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    meddled = []
+
+    def meddling_id() -> str:
+        if not meddled:
+            meddled.append(loop.plan(target=0.9))
+        return loop.new_id()
+
+    with pytest.raises(StaleVersion):
+        Certify(loop.begin, loop.now, meddling_id, LOTTERY)(ADMIN.id)
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.policies.current().threshold is None
+        assert transaction.certifications.page(after=None, limit=9).items == ()
+
+
+def test_a_stricter_policy_falls_back_to_nothing_and_a_laxer_one_keeps_the_proof(
+    loop: Loop,
+) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    proof = loop.certify(ADMIN.id)
+    for target, threshold in ((0.9, None), (0.8, 0.9), (0.7, 0.9)):
+        loop.plan(target=target)
+        with loop.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+        assert policy.threshold == threshold
+        assert policy.certificate_id == (proof.id if threshold else None)
+
+
+def test_a_new_calibrator_sends_nothing_on_an_old_proof(loop: Loop) -> None:
+    loop.plan()
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    assert loop.certify(ADMIN.id).threshold == 0.9
+    loop.predictors.predictor = Recalibrated()
+    (made,) = loop.predict("0.95")
+    assert (made.decision, made.reason, made.threshold) == (
+        Decision.REVIEW,
+        Reason.NO_THRESHOLD,
+        None,
+    )
+
+
+def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> None:
+    assert loop.certify.if_due() is None, "nothing is predicted"
+    loop.plan()
+    loop.predict(*["0.9"] * 16)
+    assert loop.certify.if_due() is None, "nothing is read"
+    loop.read()
+    assert loop.certify.if_due() is None, "so few prove nothing, and would cost half of the risk"
+    loop.predict(*["0.5"] * 100)
+    loop.read(wrong_below=0.6)
+    refused = loop.certify.if_due()
+    assert refused is not None
+    assert refused.threshold is None
+    assert loop.certify.if_due() is None, "nothing is new"
+    loop.predict(*["0.9"] * 120)
+    loop.read()
+    proved = loop.certify.if_due()
+    assert proved is not None
+    assert proved.threshold == 0.9
+    loop.predict(*["0.9"] * 60)
+    loop.read()
+    assert loop.certify.if_due() is None, "all that is asked for is proved"
+
+
+def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> None:
+    loop.plan(confidence_floor=0.92)
+    loop.predict(*["0.9"] * 40, *["0.95"] * 40)
+    loop.read()
+    made = loop.certify(ADMIN.id)
+    assert made.threshold == 0.95
+    assert made.evidence["excluded"]["below the floor"] > 0
+    for floor, threshold in ((0.92, 0.95), (0.97, None), (0.5, 0.95)):
+        loop.plan(confidence_floor=floor)
+        with loop.begin(read_only=True) as transaction:
+            assert transaction.policies.current().threshold == threshold
+
+
+def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.95, audits=HALF, target_accuracy=0.8), None)
+    loop.predict(*["0.9"] * 40)
+    loop.read()
+    assert loop.certify.if_due() is None
+    assert loop.certify(ADMIN.id).threshold == 0.9
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.policies.current().threshold == 0.95
+
+
+def test_one_certification_is_asked_for_at_a_time(loop: Loop) -> None:
+    ask = RequestCertification(loop.begin, loop.now, loop.new_id)
+    first = ask(ADMIN)
+    assert ask(ADMIN).id == first.id
+    with pytest.raises(Forbidden):
+        ask(LEAD)
+
+
+def test_attempts_are_read_by_leads_newest_first(loop: Loop) -> None:
+    with pytest.raises(ModelUnavailable):
+        loop.certify(ADMIN.id)
+    loop.plan()
+    loop.predict("0.9")
+    made = [loop.certify(ADMIN.id) for _ in range(3)]
+    page = ListCertifications(loop.begin)
+    first = page(LEAD, limit=2)
+    assert [one.id for one in first.items] == [made[2].id, made[1].id]
+    assert page(LEAD, after=first.next_after, limit=2).items == (made[0],)
+    get = GetCertification(loop.begin)
+    assert get(LEAD, made[0].id) == made[0]
+    with pytest.raises(CertificationNotFound):
+        get(LEAD, "none")
+    with pytest.raises(Forbidden):
+        get(BEN, made[0].id)

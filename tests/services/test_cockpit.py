@@ -1,0 +1,273 @@
+"""The cockpit's numbers, on the fake and on both databases."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from setwise.service.domain.audits import AuditRole, Selection
+from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.verdicts import CheckedSet, ReviewDay, standing
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
+from setwise.service.services.mistakes import mistakes
+from setwise.service.services.over_time import Pace, Queue, over_time, queue
+from setwise.service.services.ports import Begin
+from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.stores.identity import new_id
+from tests.fakes import START, FakeClock
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    outcome,
+    prediction,
+    task,
+)
+
+TODAY = START.date()
+DRAWN = Selection(AuditRole.CERTIFICATION, 0.01, 0.1)
+
+
+def made(confidence: float, *, days_ago: float = 0, audit: bool = False) -> Prediction:
+    """Return a prediction as a threshold of 0.8 and audits of a tenth would route it."""
+    sure = confidence >= 0.8
+    one = prediction(
+        confidence=confidence,
+        document=Document(text="x", metadata={"site": "north"}),
+        decision=Decision.AUTO if sure and not audit else Decision.REVIEW,
+        reason=Reason.BELOW_THRESHOLD
+        if not sure
+        else Reason.AUDIT
+        if audit
+        else Reason.ABOVE_THRESHOLD,
+        created_at=START - timedelta(days=days_ago),
+    )
+    return one._replace(selection=DRAWN if sure else Selection(AuditRole.NONE, 0.5, 1.0))
+
+
+def store(begin: Begin, *found: Prediction, right: bool | None = None, seconds: float = 30) -> None:
+    """Store predictions, each read by Ann and found right or wrong, or waiting to be read."""
+    with begin() as transaction:
+        for one in found:
+            add_predictions(transaction, one)
+            if one.decision is Decision.AUTO:
+                continue
+            kind = ReviewKind.AUDIT if one.reason is Reason.AUDIT else ReviewKind.REVIEW
+            work = replace(task(one), kind=kind, created_at=one.created_at)
+            transaction.reviews.add(work)
+            if right is not None:
+                labels = ("a", "b") if right else ("a", "c")
+                held = work.claimed(ANN.id, one.created_at, timedelta(minutes=15))
+                transaction.reviews.save(held)
+                transaction.reviews.save(held.completed(ANN.id, held.version))
+                said = replace(annotation(work, *labels, minutes=0), kind=kind, seconds=seconds)
+                transaction.reviews.annotate(said)
+        transaction.commit()
+
+
+def read(begin: Begin, **asked: object) -> Cockpit:
+    return ReadCockpit(begin, FakeClock())(LEAD, **asked)
+
+
+@pytest.fixture
+def filled(begin: Begin) -> Begin:
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
+    store(begin, *(made(0.9) for _ in range(90)))
+    store(begin, *(made(0.9, audit=True, days_ago=1) for _ in range(9)), right=True)
+    store(begin, made(0.9, audit=True, days_ago=1), right=False)
+    store(begin, *(made(0.5, days_ago=2) for _ in range(20)), right=False, seconds=90)
+    store(begin, *(made(0.5) for _ in range(5)))
+    return begin
+
+
+def test_an_empty_service_has_a_cockpit_too(begin: Begin) -> None:
+    seen = read(begin)
+    assert (seen.documents, seen.sent, seen.checked) == (0, 0, 0)
+    assert (seen.accuracy.value, seen.seconds, seen.hours_saved) == (None, None, None)
+    assert seen.reliability is None
+    assert len(seen.rows) == 35
+    assert seen.certificate.certified is False
+    assert seen.queue.empty_in_days == 0.0
+
+
+def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Begin) -> None:
+    seen = read(filled)
+    assert (seen.documents, seen.sent, seen.drawn) == (125, 90, True)
+    share = seen.accuracy
+    assert (share.checked, share.right, share.value) == (10, 9, pytest.approx(0.9))
+    # Clopper and Pearson, 9 of 10, each bound at the policy's risk of 5 %.
+    assert (share.low, share.high) == pytest.approx((0.6058, 0.9949), abs=1e-4)
+
+
+def test_reported_outcomes_do_not_mix_with_audits(filled: Begin) -> None:
+    with filled() as transaction:
+        sent = PredictionFilter(decision=Decision.AUTO)
+        for one in transaction.predictions.page(sent, after=None, limit=100).items:
+            transaction.outcomes.add(outcome(one, "c"))
+        transaction.commit()
+    seen = read(filled)
+    assert seen.accuracy.checked == 10
+    assert (seen.reported.checked, seen.reported.right) == (90, 0)
+
+
+def test_what_a_threshold_would_send_weighs_each_check(filled: Begin) -> None:
+    seen = read(filled, what_if=WhatIf(threshold=0.4))
+    assert seen.now.sent == 100
+    assert seen.now.accuracy.value == pytest.approx(0.9)
+    assert seen.then is not None
+    assert (seen.then.sent, seen.then.coverage) == (125, 1.0)
+    # 90 % of a hundred confident ones are right, none of 25 others.
+    assert seen.then.accuracy.value == pytest.approx(90 / 125)
+    assert [one.sent for one in seen.curve] == sorted(
+        (one.sent for one in seen.curve), reverse=True
+    )
+    target = read(filled, what_if=WhatIf(target_accuracy=0.85)).then
+    assert target is not None
+    assert target.threshold == pytest.approx(0.505)
+
+
+def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
+    curve = [one.threshold for one in read(begin).curve]
+    store(begin, *(made(one) for one in curve if one is not None))
+    seen = read(begin)
+    assert [one.sent for one in seen.curve] == [*range(201, 0, -1)]
+    then = read(begin, what_if=WhatIf(threshold=0.57)).then
+    assert then is not None
+    assert then.sent == sum(one >= 0.57 for one in curve if one is not None)
+    assert sum(one.sent + one.audited + one.reviewed for one in seen.histogram) == 201
+
+
+@pytest.mark.parametrize("threshold", [0.873, 0.8749, 0.875, 0.0])
+def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
+    begin: Begin, threshold: float
+) -> None:
+    confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
+    store(begin, *(made(one) for one in confidences))
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=threshold), None)
+    seen = read(begin, what_if=WhatIf(threshold=0.874))
+    assert seen.now.sent == sum(one >= threshold for one in confidences)
+    assert seen.then is not None
+    assert seen.then.sent == sum(one >= 0.874 for one in confidences)
+    assert [one.sent for one in seen.curve] == [
+        sum(one >= step / 200 for one in confidences) for step in range(201)
+    ]
+
+
+def test_days_and_weeks_hold_the_same_documents(filled: Begin) -> None:
+    days, weeks = read(filled), read(filled, pace=Pace.WEEK)
+    assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
+    assert [row.start for row in days.rows[-3:]] == [
+        date(2025, 12, 31),
+        date(2026, 1, 1),
+        date(2026, 1, 2),
+    ]
+    assert [(row.sent, row.audited, row.reviewed) for row in days.rows[-3:]] == [
+        (0, 0, 20),
+        (0, 10, 0),
+        (90, 0, 5),
+    ]
+    assert {row.start.weekday() for row in weeks.rows} == {0}
+
+
+def test_time_saved_is_what_reading_would_have_taken(filled: Begin) -> None:
+    seen = read(filled)
+    assert seen.seconds == pytest.approx((10 * 30 + 20 * 90) / 30)
+    assert seen.hours_saved == pytest.approx(90 * 70 / 3600)
+
+
+def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Begin) -> None:
+    seen = read(filled)
+    assert seen.queue.waiting == 5
+    assert [row.backlog for row in seen.rows[-2:]] == [0, 5]
+    assert seen.queue.completing == pytest.approx(30 / 7)
+
+
+def test_every_document_is_in_the_histogram(filled: Begin) -> None:
+    found = {
+        one.low: one for one in read(filled).histogram if one.sent + one.audited + one.reviewed
+    }
+    assert {low: (one.sent, one.audited, one.reviewed) for low, one in found.items()} == {
+        0.5: (0, 0, 25),
+        0.9: (90, 10, 0),
+    }
+
+
+def test_a_longer_time_finds_older_documents(filled: Begin) -> None:
+    store(filled, made(0.9, days_ago=100))
+    assert read(filled).documents == 125
+    assert read(filled, days=120).documents == 126
+
+
+def test_what_cannot_be_asked_is_refused(begin: Begin) -> None:
+    for wrong in (
+        {"days": 0},
+        {"days": 401},
+        {"what_if": WhatIf(threshold=1.1)},
+        {"what_if": WhatIf(target_accuracy=1.0)},
+    ):
+        with pytest.raises(InvalidRequest):
+            read(begin, **wrong)
+    for caller in (ANN, CLIENT):
+        with pytest.raises(Forbidden):
+            ReadCockpit(begin, FakeClock())(caller)
+
+
+# Without a database
+
+
+def checked(labels: str, truth: str, **metadata: object) -> CheckedSet:
+    right = set(labels) == set(truth)
+    return CheckedSet(
+        "1", "c", metadata, 0.5, Reason.BELOW_THRESHOLD, 1.0, right, None,
+        tuple(labels), tuple(truth),
+    )  # fmt: skip
+
+
+def test_errors_are_counted_by_label_and_by_pair() -> None:
+    found = [checked("ab", "ac"), checked("ab", "ac"), checked("a", "ad"), checked("a", "a")]
+    seen = mistakes(found, standing(found), 0.1, {"c": "clinic"})
+    assert (seen.checked, seen.wrong) == (4, 3)
+    assert [(one.label, one.missed, one.added) for one in seen.labels] == [
+        ("b", 0, 2),
+        ("c", 2, 0),
+        ("d", 1, 0),
+    ]
+    assert [(one.predicted, one.right, one.documents) for one in seen.pairs] == [("b", "c", 2)]
+    assert [(one.value, one.accuracy.checked) for one in seen.sizes] == [("1", 2), ("2", 2)]
+    assert [(one.field, one.value) for one in seen.sources] == [("client", "clinic")]
+
+
+def test_metadata_with_few_values_are_sources_and_names_are_not() -> None:
+    found = [checked("a", "a", site=n % 3, number=n, flat="x", nested={}) for n in range(30)]
+    seen = mistakes(found, standing(found), 0.1, {})
+    assert {one.field for one in seen.sources} == {"client", "site"}
+
+
+def test_the_queue_is_forecast_from_the_last_full_days() -> None:
+    days = [ReviewDay(TODAY - timedelta(days=n), 7, 14, 0.0) for n in range(1, 8)]
+    today = ReviewDay(TODAY, 1000, 0, 0.0)
+    found = queue([*days, today], today=TODAY, waiting=70, oldest_s=1.0)
+    assert (found.arriving, found.completing, found.empty_in_days) == (7.0, 14.0, 10.0)
+    assert Queue(5, 0.0, 2.0, 2.0, 7).empty_in_days is None
+
+
+def test_the_backlog_of_the_past_follows_from_what_came_and_went() -> None:
+    days = [ReviewDay(TODAY - timedelta(days=n), 10, 4 * n, 0.0) for n in range(3)]
+    rows = over_time(
+        [],
+        days,
+        first=TODAY - timedelta(days=2),
+        last=TODAY,
+        pace=Pace.DAY,
+        waiting=20,
+        known=standing([]),
+        risk=0.1,
+    )
+    assert [row.backlog for row in rows] == [4, 10, 20]

@@ -1,0 +1,206 @@
+"""The cockpit's numbers are those of a plain walk through everything that is stored."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+import pytest
+
+from setwise.models.guarantees.proportions import weighted_proportion
+from setwise.service.domain.audits import AuditRole, Selection
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.verdicts import deciding, last_told
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
+from setwise.service.services.forecast import Share
+from setwise.service.services.over_time import Pace
+from setwise.service.services.ports import Begin
+from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.stores.identity import new_id
+from tests.fakes import START, FakeClock
+from tests.samples import (
+    ADMIN,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    outcome,
+    prediction,
+    task,
+)
+
+SENT_AT, RISK, DAYS = 0.8, 0.05, 10
+ODDS = {0.1: 0.1, 0.3: 0.3}
+"""Probability that a person reads a confident document, by the inclusion probability stored."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One document, and what is known of it."""
+
+    one: Prediction
+    said: bool | None
+    told: bool | None
+
+    @property
+    def sure(self) -> bool:
+        return self.one.reason in {Reason.ABOVE_THRESHOLD, Reason.AUDIT}
+
+    @property
+    def kind(self) -> float | None:
+        return self.one.selection.inclusion_probability if self.sure else None
+
+    @property
+    def checked(self) -> bool:
+        return self.said is not None or (not self.sure and self.told is not None)
+
+    @property
+    def right(self) -> bool:
+        return bool(self.said if self.told is None else self.told)
+
+    @property
+    def day(self) -> date:
+        return self.one.created_at.date()
+
+
+def filled(begin: Begin, n: int = 160) -> None:
+    draw = random.Random(3)
+    policy = change(threshold=SENT_AT, risk=RISK)
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, policy, None)
+    with begin() as transaction:
+        for _ in range(n):
+            confidence = draw.betavariate(4, 1)
+            probability = draw.choice(sorted(ODDS))
+            sure = confidence >= SENT_AT
+            audit = sure and draw.random() < ODDS[probability]
+            reason = Reason.AUDIT if audit else Reason.ABOVE_THRESHOLD
+            at = START - timedelta(days=draw.uniform(0, DAYS + 4))
+            made = prediction(
+                confidence=confidence,
+                document=Document(text="x", metadata={"site": draw.choice("nsw")}),
+                decision=Decision.AUTO if sure and not audit else Decision.REVIEW,
+                reason=reason if sure else Reason.BELOW_THRESHOLD,
+                created_at=at,
+            )
+            role = AuditRole.CERTIFICATION if audit else AuditRole.NONE
+            made = made._replace(selection=Selection(role, 0.5, probability if sure else 1.0))
+            add_predictions(transaction, made)
+            right = draw.random() < confidence
+            if (not sure or audit) and draw.random() < 0.8:
+                kind = ReviewKind.AUDIT if audit else ReviewKind.REVIEW
+                work = replace(task(made), kind=kind, created_at=at)
+                transaction.reviews.add(work)
+                said = annotation(work, *(("a", "b") if right else ("c",)), minutes=0)
+                transaction.reviews.annotate(replace(said, kind=kind, created_at=at))
+            if draw.random() < 0.2:
+                told = outcome(made, *(("a", "b") if draw.random() < 0.7 else ("c",)))
+                transaction.outcomes.add(replace(told, created_at=at))
+        transaction.commit()
+
+
+def stored(begin: Begin, since: date) -> list[Known]:
+    found: list[Known] = []
+    with begin(read_only=True) as transaction:
+        after = None
+        while True:
+            page = transaction.predictions.page(PredictionFilter(), after=after, limit=100)
+            for one in page.items:
+                said = deciding(transaction.reviews.annotations_of(one.id))
+                told = last_told(transaction.outcomes.of(one.id))
+                found.append(Known(one, said and said.agreed, told and told.agreed))
+            if page.next_after is None:
+                return [one for one in found if one.day >= since]
+            after = page.next_after
+
+
+class Plain:
+    """Weighs each document by itself."""
+
+    def __init__(self, found: list[Known]) -> None:
+        self.found = found
+        everyone = Counter(one.kind for one in found)
+        self._everyone, self._checked = everyone, Counter(one.kind for one in found if one.checked)
+        sure = [kind for kind in everyone if kind is not None]
+        seen = [kind for kind in sure if self._checked[kind]]
+        self._spread = sum(everyone[kind] for kind in sure) / sum(everyone[kind] for kind in seen)
+
+    def share(self, found: list[Known]) -> Share:
+        checked = [one for one in found if one.checked]
+        if not checked:
+            return Share(0, 0)
+        weight = [
+            self._everyone[one.kind]
+            / self._checked[one.kind]
+            * (1.0 if one.kind is None else self._spread)
+            for one in checked
+        ]
+        right = [one.right for one in checked]
+        bounds = weighted_proportion(right, weight, level=1 - 2 * RISK)
+        return Share(len(checked), sum(right), bounds.estimate, bounds.low, bounds.high)
+
+
+def same(found: Share, expected: Share) -> None:
+    assert (found.checked, found.right) == (expected.checked, expected.right)
+    # Sums over documents one by one differ in the last digit from those over like ones.
+    for name in ("value", "low", "high"):
+        value = getattr(expected, name)
+        assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9))
+
+
+def read(begin: Begin, pace: Pace, **asked: object) -> Cockpit:
+    return ReadCockpit(begin, FakeClock())(LEAD, days=DAYS, pace=pace, **asked)
+
+
+@pytest.mark.parametrize("pace", Pace)
+def test_every_number_is_that_of_a_plain_count(begin: Begin, pace: Pace) -> None:
+    filled(begin)
+    seen = read(begin, pace, what_if=WhatIf(threshold=0.6))
+    plain = Plain(stored(begin, seen.since.date()))
+    assert seen.documents == len(plain.found)
+    assert seen.sent == sum(one.one.decision is Decision.AUTO for one in plain.found)
+    assert seen.drawn
+    same(seen.accuracy, plain.share([one for one in plain.found if one.sure]))
+    for rows, width in ((seen.rows, pace), (seen.weeks, Pace.WEEK)):
+        assert sum(row.documents for row in rows) == len(plain.found)
+        for row in rows:
+            inside = [one for one in plain.found if width.start(one.day) == row.start]
+            assert row.sent == sum(one.one.decision is Decision.AUTO for one in inside)
+            assert row.audited == sum(one.one.reason is Reason.AUDIT for one in inside)
+            assert row.documents == len(inside)
+            same(row.accuracy, plain.share([one for one in inside if one.sure]))
+    for forecast in [*seen.curve, seen.now, *([seen.then] if seen.then else [])]:
+        if forecast.threshold is None:
+            continue
+        sent = [one for one in plain.found if one.one.scored.confidence >= forecast.threshold]
+        assert forecast.sent == len(sent)
+        same(forecast.accuracy, plain.share(sent))
+        if sent:
+            mean = sum(one.one.scored.confidence for one in sent) / len(sent)
+            assert forecast.expected_accuracy == pytest.approx(mean)
+
+
+def test_shares_by_source_are_those_of_a_plain_count(begin: Begin) -> None:
+    filled(begin)
+    seen = read(begin, Pace.DAY)
+    plain = Plain(stored(begin, seen.since.date()))
+    sites = {one.value: one for one in seen.mistakes.sources if one.field == "site"}
+    assert sorted(sites) == ["n", "s", "w"]
+    for value, made in sites.items():
+        inside = [one for one in plain.found if one.one.document.metadata["site"] == value]
+        same(made.accuracy, plain.share(inside))
+    (size,) = seen.mistakes.sizes
+    assert size.value == "2"
+    same(size.accuracy, plain.share(plain.found))
+
+
+def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Begin) -> None:
+    filled(begin)
+    then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9)).then
+    assert then is not None
+    assert then.threshold is not None
+    assert then == read(begin, Pace.DAY, what_if=WhatIf(threshold=then.threshold)).then
+    nothing = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9999)).then
+    assert nothing is not None
+    assert (nothing.threshold, nothing.sent) == (None, 0)

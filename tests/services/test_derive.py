@@ -1,0 +1,58 @@
+"""Stored decisions are derived again, on every database."""
+
+import pytest
+
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.errors import Forbidden, PredictionNotFound
+from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.derive import DeriveDecision
+from setwise.service.services.ports import Begin
+from setwise.service.services.predictions import Predict
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+
+AUDITOR = Caller("019b7a0b-0000-7000-9000-000000000041", "Otto", Role.AUDITOR)
+RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
+
+
+def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Begin) -> None:
+    now, ids = FakeClock(), FakeIds(0x2000)
+    change_policy = ChangePolicy(begin, now, ids)
+    predict = Predict(FakePredictors(), begin, now, ids, LOTTERY)
+    made: list[Prediction] = []
+    for place, changed in enumerate(
+        (
+            change(threshold=0.8),
+            change(threshold=0.3, audits=AuditPlan(0.4, 0.3)),
+            change(threshold=0.3, rules=RULES),
+            change(threshold=0.3, confidence_floor=0.7),
+        )
+    ):
+        version = change_policy(ADMIN, changed, None).version
+        for number, text in enumerate(["0.2", "0.5", "0.75", "0.9", "unknown"] * 4):
+            metadata = {"site": "north" if number % 3 else "south"}
+            document = Document(id=f"note {place}/{number}", text=text, metadata=metadata)
+            made.append(predict(CLIENT, document))
+            assert made[-1].policy_version == version
+    assert len({(one.decision, one.reason) for one in made}) >= 5
+    derive = DeriveDecision(begin, LOTTERY)
+    for one in made:
+        found = derive(AUDITOR, one.id)
+        assert found.equal is True
+        assert found.draw_again == one.selection.draw
+        assert found.policy.version == one.policy_version
+        assert found.prediction == one
+
+
+@pytest.mark.parametrize("caller", [CLIENT, ANN])
+def test_whoever_might_read_the_document_blind_is_not_told(begin: Begin, caller: Caller) -> None:
+    with pytest.raises(Forbidden):
+        DeriveDecision(begin, LOTTERY)(caller, "nothing")
+
+
+def test_what_was_never_predicted_has_no_decision(begin: Begin) -> None:
+    for name in ("nonsense", "019b7a0b-0000-7000-8000-0000000000ff"):
+        with pytest.raises(PredictionNotFound):
+            DeriveDecision(begin, LOTTERY)(LEAD, name)

@@ -1,0 +1,220 @@
+"""Exports on the fake and on both databases: one state, one page in memory, each its own rows."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable
+from setwise.service.domain.lines import Format
+from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.services import export as exports
+from setwise.service.services.export import (
+    COLUMNS,
+    Export,
+    Exported,
+    ExportRequest,
+    RunExport,
+    SubmitExport,
+)
+from setwise.service.services.ports import Begin
+from tests.fake_files import FakeFiles
+from tests.fakes import START, FakeClock, FakeIds
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    OTHER_CLIENT,
+    add_predictions,
+    annotation,
+    leased,
+    outcome,
+    prediction,
+)
+from tests.services.test_score import Worker
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "PAGE", 3)
+
+
+@pytest.fixture
+def export(begin: Begin) -> Export:
+    return Export(begin, FakeClock(), FakeIds(0x7000_0000_0000))
+
+
+def fill(begin: Begin, n: int = 8) -> list[Prediction]:
+    """Store predictions an hour apart, every third one another client's."""
+    made = [
+        prediction(
+            client_id=(OTHER_CLIENT if number % 3 == 2 else CLIENT).id,
+            document=Document(id=f"=note {number}", text="fever", metadata={"n": number}),
+            created_at=START + number * HOUR,
+        )
+        for number in range(n)
+    ]
+    with begin() as transaction:
+        for one in made:
+            add_predictions(transaction, one)
+            transaction.outcomes.add(outcome(one, "a"))
+        transaction.commit()
+    return made
+
+
+def rows(parts: Iterable[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in b"".join(parts).splitlines()]
+
+
+def ids(parts: Iterable[bytes]) -> list[str]:
+    return [row["id"] for row in rows(parts)]
+
+
+def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(
+    begin: Begin, export: Export
+) -> None:
+    made = fill(begin)
+    wanted = ExportRequest(Exported.PREDICTIONS)
+    assert ids(export(LEAD, wanted)) == [one.id for one in made]
+    mine = [one.id for one in made if one.client_id == CLIENT.id]
+    assert ids(export(CLIENT, wanted)) == mine
+    assert ids(export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2]))) == mine[3:]
+    span = ExportRequest(
+        Exported.PREDICTIONS, created_from=START + HOUR, created_before=START + 4 * HOUR
+    )
+    assert ids(export(ADMIN, span)) == [one.id for one in made[1:4]]
+
+
+def test_documents_come_only_when_asked_for(begin: Begin, export: Export) -> None:
+    fill(begin, 1)
+    plain, whole = (
+        rows(export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
+        for content in (False, True)
+    )
+    assert tuple(plain) == COLUMNS[Exported.PREDICTIONS]
+    assert whole == {**plain, "text": "fever", "features": None, "metadata": {"n": 0}}
+
+
+def test_outcomes_and_annotations_stand_beside_what_was_predicted(
+    begin: Begin, export: Export
+) -> None:
+    made = fill(begin)
+    found = rows(export(CLIENT, ExportRequest(Exported.OUTCOMES)))
+    assert [row["prediction_id"] for row in found] == [
+        one.id for one in made if one.client_id == CLIENT.id
+    ]
+    assert tuple(found[0]) == COLUMNS[Exported.OUTCOMES]
+    done = annotate(begin)
+    (row,) = rows(export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
+    assert tuple(row) == (*COLUMNS[Exported.ANNOTATIONS], *exports.CONTENT)
+    assert (row["prediction_id"], row["labels"]) == (done.id, ["a"])
+    assert row["text"] == "fever, no cough"
+
+
+def annotate(begin: Begin) -> Prediction:
+    held = leased()
+    with begin() as transaction:
+        add_predictions(transaction, held.prediction)
+        transaction.reviews.add(held)
+        transaction.reviews.annotate(annotation(held, "a"))
+        transaction.commit()
+    return held.prediction
+
+
+def test_the_audit_trail_names_the_export_itself(begin: Begin, export: Export) -> None:
+    found = rows(export(ADMIN, ExportRequest(Exported.AUDIT_EVENTS), request_id="r-1"))
+    assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
+    assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
+    assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")
+
+
+def test_csv_has_a_header_and_no_formula(begin: Begin, export: Export) -> None:
+    fill(begin, 4)
+    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS, Format.CSV))
+    table = list(csv.DictReader(io.StringIO(b"".join(parts).decode(), newline="")))
+    assert [row["document_id"] for row in table] == [f"'=note {n}" for n in range(4)]
+    assert tuple(table[0]) == COLUMNS[Exported.PREDICTIONS]
+
+
+def test_an_export_sees_one_state_however_long_it_takes(begin: Begin, export: Export) -> None:
+    made = fill(begin)
+    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    first = [next(parts), next(parts)]
+    fill(begin, 5)
+    assert len(rows([*first, *parts])) == len(made)
+    assert len(rows(export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
+
+
+def test_an_export_that_takes_too_long_is_broken_off(begin: Begin) -> None:
+    fill(begin)
+    instants = iter([0.0, 1.0, 601.0])
+    export = Export(begin, FakeClock(), FakeIds(0x7000_0000_0000), lambda: next(instants))
+    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    assert len(rows([next(parts), next(parts), next(parts)])) == 6
+    with pytest.raises(StorageUnavailable, match="go on after the last row"):
+        next(parts)
+
+
+@pytest.mark.parametrize(
+    ("caller", "what"),
+    [
+        (ANN, Exported.PREDICTIONS),
+        (ANN, Exported.ANNOTATIONS),
+        (CLIENT, Exported.ANNOTATIONS),
+        (CLIENT, Exported.AUDIT_EVENTS),
+        (LEAD, Exported.AUDIT_EVENTS),
+    ],
+)
+def test_who_may_not_have_rows_gets_none(
+    begin: Begin, export: Export, caller: Caller, what
+) -> None:
+    with pytest.raises(Forbidden):
+        export(caller, ExportRequest(what))
+    with pytest.raises(Forbidden):
+        SubmitExport(export)(caller, ExportRequest(what))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ExportRequest(Exported.PREDICTIONS, after="nonsense"),
+        ExportRequest(Exported.PREDICTIONS, created_from=START, created_before=START),
+        ExportRequest(Exported.AUDIT_EVENTS, content=True),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_before_anything_is_read(
+    begin: Begin, export: Export, wanted: ExportRequest
+) -> None:
+    with pytest.raises(InvalidRequest):
+        export(ADMIN, wanted)
+    with begin(read_only=True) as transaction:
+        assert transaction.audit_trail.page(after=None, limit=1).items == ()
+
+
+def test_a_job_makes_the_same_file(begin: Begin, export: Export) -> None:
+    fill(begin)
+    wanted = ExportRequest(
+        Exported.PREDICTIONS, Format.CSV, content=True, created_from=START + HOUR
+    )
+    job, files = SubmitExport(export)(CLIENT, wanted), FakeFiles()
+    with begin(read_only=True) as transaction:
+        stored = transaction.jobs.get(job.id)
+    assert stored is not None
+    result = RunExport(export, files)(stored, Worker())
+    assert result == {"rows": 5, "location": f"/v1/jobs/{job.id}/result"}
+    assert files.stored == {f"jobs/{job.id}/result/00000000.csv": b"".join(export(CLIENT, wanted))}
+
+
+def test_every_row_has_the_columns_of_its_kind() -> None:
+    assert COLUMNS[Exported.AUDIT_EVENTS] == tuple(
+        vars(Event.by(ADMIN, "x", "y", id="z", at=START))
+    )

@@ -1,0 +1,174 @@
+"""Forecasts and reports on the fake and on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.predictions import Decision, Document, Reason
+from setwise.service.domain.verdicts import Evidence, verdict
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.forecast import (
+    PreviewPolicy,
+    ReportAutomation,
+    forecasts,
+    lowest_threshold,
+    share,
+)
+from setwise.service.services.ports import Begin
+from setwise.service.services.reliability import ReportReliability
+from setwise.service.stores.identity import new_id
+from tests.fakes import START, FakeClock
+from tests.samples import (
+    ADMIN,
+    ANN,
+    CLIENT,
+    LEAD,
+    add_predictions,
+    annotation,
+    change,
+    leased,
+    outcome,
+    prediction,
+)
+
+RULE = {"kind": "metadata", "field": "site", "values": ["north"]}
+
+
+def fill(begin: Begin, *confidences: float, right: bool | None = None, site: str = "") -> None:
+    """Store a prediction of each confidence, each reported as right or wrong, or not at all."""
+    with begin() as transaction:
+        for number, confidence in enumerate(confidences):
+            made = prediction(
+                confidence=confidence,
+                document=Document(text="x", metadata={"site": site}),
+                decision=Decision.AUTO if confidence >= 0.8 else Decision.REVIEW,
+                reason=Reason.ABOVE_THRESHOLD if confidence >= 0.8 else Reason.BELOW_THRESHOLD,
+                created_at=START + timedelta(hours=number),
+            )
+            add_predictions(transaction, made)
+            if right is not None:
+                transaction.outcomes.add(outcome(made, *(("a", "b") if right else ("c",))))
+        transaction.commit()
+
+
+def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Begin) -> None:
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
+    fill(begin, 0.95, 0.9, 0.85, right=True)
+    fill(begin, 0.82, right=False)
+    fill(begin, 0.7, 0.6)
+    made = PreviewPolicy(begin)(LEAD, threshold=0.85)
+    assert (made.now.threshold, made.now.sent, made.then.sent) == (0.8, 4, 3)
+    assert (made.now.accuracy.checked, made.now.accuracy.right) == (4, 3)
+    assert (made.then.accuracy.value, made.then.accuracy.high) == (1.0, 1.0)
+    assert made.then.expected_accuracy == pytest.approx(0.9)
+    assert (made.then.reviews, made.then.reviews_a_day) == (3, 3.0)
+
+
+def test_rules_are_weighed_too(begin: Begin) -> None:
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.5), None)
+    fill(begin, 0.9, 0.9, site="north")
+    fill(begin, 0.9, site="south")
+    made = PreviewPolicy(begin)(LEAD, rules=[RULE])
+    assert (made.now.sent, made.then.sent) == (3, 1)
+    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, replace(change(), rules=[RULE]), None)
+    made = PreviewPolicy(begin)(LEAD, rules=[])
+    assert (made.now.sent, made.then.sent) == (1, 3)
+
+
+def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Begin) -> None:
+    fill(begin, *(0.9 + n / 1000 for n in range(30)), right=True)
+    fill(begin, *(0.5 + n / 1000 for n in range(30)), right=False)
+    made = PreviewPolicy(begin)(LEAD, target_accuracy=0.75)
+    assert (made.now.threshold, made.now.sent) == (None, 0)
+    assert made.then.threshold == pytest.approx(0.52)
+    assert (made.then.accuracy.checked, made.then.accuracy.right) == (40, 30)
+    assert PreviewPolicy(begin)(LEAD, target_accuracy=0.99).then.threshold == pytest.approx(0.9)
+
+
+def test_confidence_is_compared_with_correctness(begin: Begin) -> None:
+    fill(begin, 0.95, 0.97, right=True)
+    fill(begin, 0.91, 0.15, right=False)
+    fill(begin, 1.0)
+    made = ReportReliability(begin)(LEAD, 100)
+    assert (made.documents, made.checked) == (5, 4)
+    last, first = made.buckets[9], made.buckets[1]
+    assert (last.documents, last.accuracy.right, last.accuracy.checked) == (3 + 1, 2, 3)
+    assert (first.accuracy.value, first.confidence) == (0.0, 0.15)
+    sent, reviewed = 0.05**2 + 0.03**2 + 0.91**2, 0.15**2
+    # Three of the four that were sent are known, so each of them stands for 4/3.
+    assert made.brier == pytest.approx((sent * 4 / 3 + reviewed) / 5)
+    assert ReportReliability(begin)(LEAD, 1).documents == 1
+
+
+def test_the_curve_falls_from_everything_to_nothing(begin: Begin) -> None:
+    fill(begin, 0.1, 0.5, 0.9)
+    now, curve = ReportAutomation(begin)(LEAD, 100)
+    assert now.sent == 0
+    assert [curve[0].sent, curve[20].sent, curve[-1].sent] == [3, 2, 0]
+    coverage = [one.coverage for one in curve]
+    assert coverage == sorted(coverage, reverse=True)
+
+
+def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Begin) -> None:
+    held = leased()
+    with begin() as transaction:
+        add_predictions(transaction, held.prediction)
+        transaction.reviews.add(held)
+        transaction.reviews.annotate(annotation(held, "a", "b"))
+        transaction.commit()
+
+    def verdicts() -> list[bool | None]:
+        with begin(read_only=True) as transaction:
+            return [verdict(one) for one in transaction.history.evidence(9, with_labels=False)]
+
+    assert verdicts() == [True]
+    with begin() as transaction:
+        transaction.outcomes.add(outcome(held.prediction, "c"))
+        transaction.commit()
+    assert verdicts() == [False]
+
+
+def test_what_cannot_be_previewed_is_refused(begin: Begin) -> None:
+    preview = PreviewPolicy(begin)
+    for wrong in (
+        {"threshold": 1.5},
+        {"target_accuracy": 1.0},
+        {"threshold": 0.5, "target_accuracy": 0.9},
+        {"rules": [{"kind": "whim"}]},
+    ):
+        with pytest.raises(InvalidRequest):
+            preview(LEAD, **wrong)
+    for documents in (0, 50_001):
+        with pytest.raises(InvalidRequest):
+            ReportReliability(begin)(LEAD, documents)
+    for caller in (ANN, CLIENT):
+        with pytest.raises(Forbidden):
+            preview(caller, threshold=0.5)
+        with pytest.raises(Forbidden):
+            ReportAutomation(begin)(caller, 10)
+
+
+def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:
+    return Evidence(confidence, False, Reason.BELOW_THRESHOLD, START, said=right, **fields)
+
+
+def lowest(found: list[Evidence], target: float, least: int) -> float | None:
+    steps = sorted({one.confidence for one in found})
+    made = forecasts(found, steps, sendable=[True] * len(found), risk=0.1, days=1)
+    return lowest_threshold(made, target, least)
+
+
+def test_few_checks_leave_the_confidence_to_speak() -> None:
+    found = [evidence(0.9, None), evidence(0.8, False), evidence(0.8, True), evidence(0.1, None)]
+    assert lowest(found, 0.8, least=20) == 0.8
+    assert lowest(found, 0.8, least=1) == 0.9
+    assert lowest([], 0.8, least=1) is None
+
+
+def test_bounds_are_those_of_clopper_and_pearson() -> None:
+    found = [evidence(0.9, True)] * 19 + [evidence(0.9, False)]
+    made = share(found, 0.025)
+    assert (made.value, made.low, made.high) == pytest.approx((0.95, 0.7513, 0.9987), abs=1e-4)
+    assert share([evidence(0.9, None)], 0.1).value is None

@@ -1,0 +1,222 @@
+"""Noise rates of groups, as the answers of simulated people tell them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from setwise.models.guarantees.noise import NoiseFault, NoiseRates
+from setwise.service.domain.annotators import Annotator, Group, Rates
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.services.noise import GroupReport, NoiseReport, report_noise
+from setwise.service.services.ports import UnitOfWork
+from tests.fakes import START, FakeDatabase
+from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
+
+RIGHT, WRONG = ("a", "b"), ("c",)
+REREAD = 0.5
+
+
+class Readers:
+    """People who audit predictions of known truth, and leads who decide."""
+
+    def __init__(self) -> None:
+        self.database = FakeDatabase()
+        self.rng = np.random.default_rng(7)
+        self.policy = change(
+            audits=AuditPlan(certification_rate=0.5, gold_reread_rate=REREAD)
+        ).as_policy(prediction().id, START, "x")
+        self._change(lambda store: store.policies.add(self.policy, replacing=FIRST_POLICY_VERSION))
+
+    def _change(self, what: Callable[[UnitOfWork], None]) -> None:
+        with self.database() as transaction:
+            what(transaction)
+            transaction.commit()
+
+    def group(self, name: str, *people: Caller, fixed: Rates | None = None) -> None:
+        def store(transaction: UnitOfWork) -> None:
+            transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x"))
+            for who in people:
+                transaction.annotators.place(Annotator(who.id, name, 1))
+
+        self._change(store)
+
+    def audit(
+        self, who: Caller, n: int, *, alpha: float, beta: float, accuracy: float = 0.6
+    ) -> None:
+        """Let ``who`` answer, and leads decide where they are to."""
+        right = self.rng.random(n) < accuracy
+        errs = self.rng.random(n) < np.where(right, alpha, beta)
+        agreed = right ^ errs
+        read = ~agreed | (self.rng.random(n) < REREAD)
+
+        def store(transaction: UnitOfWork) -> None:
+            for place in range(n):
+                about = self._predicted(transaction, accuracy)
+                self._say(transaction, about, who, ReviewKind.AUDIT, agrees=bool(agreed[place]))
+                if read[place]:
+                    self._say(
+                        transaction,
+                        about,
+                        LEAD,
+                        ReviewKind.ADJUDICATION,
+                        agrees=bool(right[place]),
+                    )
+
+        self._change(store)
+
+    def read_twice(self, first: Caller, second: Caller, n: int, *, alpha: float) -> None:
+        """Let two people review documents whose predictions are right, or wrong for both."""
+
+        def store(transaction: UnitOfWork) -> None:
+            for _ in range(n):
+                confidence = float(self.rng.random())
+                about = self._predicted(transaction, confidence)
+                right = self.rng.random() < confidence
+                for who, kind in ((first, ReviewKind.REVIEW), (second, ReviewKind.OVERLAP)):
+                    agrees = bool(right and self.rng.random() >= alpha)
+                    self._say(transaction, about, who, kind, agrees=agrees)
+
+        self._change(store)
+
+    def _predicted(self, transaction: UnitOfWork, confidence: float) -> ReviewTask:
+        made = prediction(confidence=confidence)._replace(policy_version=self.policy.version)
+        add_predictions(transaction, made)
+        return task(made)
+
+    def _say(
+        self,
+        transaction: UnitOfWork,
+        about: ReviewTask,
+        who: Caller,
+        kind: ReviewKind,
+        *,
+        agrees: bool,
+    ) -> None:
+        one = replace(task(about.prediction), kind=kind)
+        transaction.reviews.add(one)
+        said = annotation(one, *(RIGHT if agrees else WRONG))
+        group = transaction.annotators.group_of(who.id)
+        transaction.reviews.annotate(replace(said, reviewer=who.id, kind=kind, group=group))
+
+    @property
+    def report(self) -> NoiseReport:
+        with self.database(read_only=True) as transaction:
+            return report_noise(transaction)
+
+
+@pytest.fixture
+def readers() -> Readers:
+    return Readers()
+
+
+def _faults(group: GroupReport) -> list[NoiseFault]:
+    return [finding.fault for finding in group.findings]
+
+
+def test_gold_labels_tell_the_rates_although_agreements_are_read_by_chance(
+    readers: Readers,
+) -> None:
+    readers.group("coders", ANN, BEN)
+    readers.audit(ANN, 400, alpha=0.2, beta=0.05)
+    readers.audit(BEN, 400, alpha=0.2, beta=0.05)
+    report = readers.report
+    found = report.groups["coders"]
+    assert found.usable
+    assert found.estimate is not None
+    assert found.estimate.alpha.low < 0.2 < found.estimate.alpha.high
+    assert found.estimate.beta.low < 0.05 < found.estimate.beta.high
+    assert found.estimate.alpha.high - found.estimate.alpha.low < 0.12
+    assert found.rates == found.estimate.rates
+    alpha, beta = found.training_rates([0.3, 0.9])
+    assert np.all(alpha <= found.estimate.alpha.estimate)
+    assert beta.tolist() == [found.estimate.beta.estimate] * 2
+    assert set(report.annotators) == {(ANN.id, "coders"), (BEN.id, "coders")}
+    assert report.stamps == {}
+
+
+def test_the_report_is_the_same_every_time(readers: Readers) -> None:
+    readers.audit(ANN, 150, alpha=0.2, beta=0.1)
+    assert readers.report == readers.report
+
+
+def test_too_few_gold_labels_are_counted(readers: Readers) -> None:
+    readers.audit(ANN, 30, alpha=0.2, beta=0.0)
+    found = readers.report.groups["default"]
+    assert not found.usable
+    assert _faults(found)[:2] == [NoiseFault.TOO_FEW_GOLD_RIGHT, NoiseFault.TOO_FEW_GOLD_WRONG]
+    assert all(finding.needed for finding in found.findings[:2])
+
+
+def test_nothing_is_known_of_a_group_without_gold_labels(readers: Readers) -> None:
+    readers.group("coders")
+    found = readers.report.groups["coders"]
+    assert (found.estimate, found.rates, found.usable) == (None, None, False)
+    assert [finding.needed for finding in found.findings] == [50, 20]
+    with pytest.raises(ValueError, match="nothing is known"):
+        found.training_rates([0.5])
+
+
+def test_answers_that_say_nothing_are_not_learnt_from(readers: Readers) -> None:
+    readers.audit(ANN, 400, alpha=0.6, beta=0.5)
+    found = readers.report.groups["default"]
+    assert not found.usable
+    assert NoiseFault.NOT_SEPARATED in _faults(found)
+
+
+def test_the_owners_word_goes_before_what_gold_labels_tell(readers: Readers) -> None:
+    readers.group("coders", ANN, fixed=Rates(0.1, 0.02))
+    readers.audit(ANN, 30, alpha=0.2, beta=0.0)
+    found = readers.report.groups["coders"]
+    assert found.usable
+    assert found.rates == NoiseRates(0.1, 0.02)
+    assert [rate.tolist() for rate in found.training_rates([0.5, 0.6])] == [
+        [0.1, 0.1],
+        [0.02, 0.02],
+    ]
+    readers.group("students", fixed=Rates(0.5, 0.3))
+    assert _faults(readers.report.groups["students"]) == [NoiseFault.TOO_NOISY]
+
+
+def test_whoever_agrees_with_everything_is_named_and_left_out(readers: Readers) -> None:
+    readers.audit(ANN, 300, alpha=0.2, beta=0.05)
+    clean = readers.report.groups["default"].estimate
+    readers.audit(CAT, 120, alpha=0.0, beta=1.0)
+    report = readers.report
+    assert set(report.stamps) == {CAT.id}
+    assert report.stamps[CAT.id].fault is NoiseFault.AGREES_WITH_EVERYTHING
+    assert report.groups["default"].estimate == clean
+
+
+def test_somebody_who_answers_alone_is_held_against_the_confidence(readers: Readers) -> None:
+    readers.audit(CAT, 120, alpha=0.0, beta=1.0)
+    assert set(readers.report.stamps) == {CAT.id}
+
+
+def test_second_readings_are_shown_and_only_warn(readers: Readers) -> None:
+    readers.group("coders", ANN, BEN)
+    readers.audit(ANN, 500, alpha=0.1, beta=0.02)
+    readers.read_twice(ANN, BEN, 49, alpha=0.4)
+    assert readers.report.groups["coders"].overlap is None, "too few"
+    readers.read_twice(ANN, BEN, 500, alpha=0.4)
+    found = readers.report.groups["coders"]
+    assert found.overlap is not None
+    assert abs(found.overlap.alpha - 0.4) < 3 * found.overlap.alpha_error
+    assert NoiseFault.OVERLAP_CONFLICT in _faults(found)
+    assert found.usable
+    assert found.rates is not None
+    assert abs(found.rates.alpha - 0.1) < 0.06
+
+
+def test_what_is_known_is_shown_as_plain_values(readers: Readers) -> None:
+    readers.audit(ANN, 400, alpha=0.2, beta=0.05)
+    shown = readers.report.groups["default"].shown()
+    estimate = shown["estimate"]
+    assert isinstance(estimate, dict)
+    assert estimate["pooled"] == ["default"]
+    assert 0.0 < estimate["alpha"]["low"] < estimate["alpha"]["value"] < estimate["alpha"]["high"]
+    assert shown["usable"] is True

@@ -1,0 +1,118 @@
+"""Outcomes on the fake and on both databases: stored once, told where something was wrong."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from setwise.service.domain.errors import Forbidden, InvalidRequest, PredictionNotFound
+from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.webhooks import Message, MessageType
+from setwise.service.services.outcomes import ListOutcomes, ReportOutcome
+from setwise.service.services.ports import Begin
+from setwise.service.stores.identity import new_id
+from tests.fakes import FakeClock
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
+
+
+@pytest.fixture
+def report(begin: Begin) -> ReportOutcome:
+    return ReportOutcome(begin, FakeClock(), new_id)
+
+
+def stored(begin: Begin, *, sent: bool) -> Prediction:
+    made = (
+        prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD) if sent else prediction()
+    )
+    with begin() as transaction:
+        add_predictions(transaction, made)
+        transaction.commit()
+    return made
+
+
+def messages(begin: Begin) -> list[Message]:
+    with begin(read_only=True) as transaction:
+        return list(transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=50).items)
+
+
+def test_a_sent_set_found_wrong_is_corrected_once(begin: Begin, report: ReportOutcome) -> None:
+    made = stored(begin, sent=True)
+    outcome, new = report(CLIENT, made.id, ["c", "a"], "billing", request_id="r-1")
+    assert new
+    assert (outcome.labels, outcome.agreed, outcome.number) == (("a", "c"), False, 1)
+    assert report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False)
+    (message,) = messages(begin)
+    assert message.type is MessageType.DOCUMENT_CORRECTED
+    assert message.data["labels"] == ["a", "c"]
+    assert message.data["previous_labels"] == ["a", "b"]
+    assert message.data["outcome_id"] == outcome.id
+    with begin(read_only=True) as transaction:
+        event, _ = transaction.audit_trail.page(after=None, limit=9).items  # newest first
+    assert (event.action, event.subject, event.request_id) == ("outcome.reported", made.id, "r-1")
+    assert event.detail["corrects"] is True
+
+
+def test_a_sent_set_found_right_is_left_alone(begin: Begin, report: ReportOutcome) -> None:
+    made = stored(begin, sent=True)
+    outcome, _ = report(CLIENT, made.id, ["b", "a"], "billing")
+    assert outcome.agreed
+    assert messages(begin) == []
+
+
+def test_nobody_is_told_of_a_correction_of_what_was_never_told(
+    begin: Begin, report: ReportOutcome
+) -> None:
+    made = stored(begin, sent=False)
+    report(CLIENT, made.id, ["never seen"], "billing")
+    assert messages(begin) == []
+
+
+def test_a_source_may_change_its_mind_and_the_last_word_counts(
+    begin: Begin, report: ReportOutcome
+) -> None:
+    made = stored(begin, sent=True)
+    said = [report(CLIENT, made.id, labels, "billing")[0] for labels in (["c"], ["a", "b"], [])]
+    assert ListOutcomes(begin)(CLIENT, made.id) == said
+    assert ListOutcomes(begin)(LEAD, made.id) == said
+    assert [one.number for one in said] == [1, 2, 3]
+    assert [message.data["labels"] for message in messages(begin)] == [["c"], ["a", "b"], []]
+
+
+def test_two_sources_may_say_the_same(begin: Begin, report: ReportOutcome) -> None:
+    made = stored(begin, sent=True)
+    report(CLIENT, made.id, ["c"], "billing")
+    _, new = report(ADMIN, made.id, ["c"], "second reading")
+    assert new
+    assert len(messages(begin)) == 1
+
+
+def test_others_neither_report_nor_read(begin: Begin, report: ReportOutcome) -> None:
+    made = stored(begin, sent=True)
+    with pytest.raises(PredictionNotFound):
+        report(OTHER_CLIENT, made.id, ["c"], "billing")
+    with pytest.raises(PredictionNotFound):
+        ListOutcomes(begin)(OTHER_CLIENT, made.id)
+    for caller in (ANN, LEAD):
+        with pytest.raises(Forbidden):
+            report(caller, made.id, ["c"], "billing")
+    with pytest.raises(Forbidden):
+        ListOutcomes(begin)(ANN, made.id)
+    with pytest.raises(InvalidRequest):
+        report(CLIENT, made.id, ["c", "c"], "billing")
+    with pytest.raises(PredictionNotFound):
+        report(CLIENT, "nonsense", ["c"], "billing")
+    assert ListOutcomes(begin)(CLIENT, made.id) == []
+
+
+def test_reports_at_the_same_time_get_numbers_of_their_own(
+    begin: Begin, report: ReportOutcome
+) -> None:
+    made = stored(begin, sent=True)
+
+    def one(number: int) -> bool:
+        return report(CLIENT, made.id, [f"label {number % 4}"], f"source {number % 4}")[1]
+
+    with ThreadPoolExecutor(8) as pool:
+        new = list(pool.map(one, range(16)))
+    found = ListOutcomes(begin)(CLIENT, made.id)
+    assert [outcome.number for outcome in found] == [1, 2, 3, 4]
+    assert sum(new) == 4

@@ -1,0 +1,73 @@
+"""What a change of the policy would do, before it is made."""
+
+import pytest
+
+from setwise.service.domain.errors import Forbidden, InvalidRequest
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.services.preview import PreviewChange
+from tests.fakes import FakeClock, FakeDatabase
+from tests.samples import ADMIN, ANN, add_predictions, certification, change, prediction
+
+
+@pytest.fixture
+def database() -> FakeDatabase:
+    database = FakeDatabase()
+    with database() as transaction:
+        for confidence in (0.95, 0.85, 0.6, 0.3):
+            add_predictions(transaction, prediction(confidence=confidence))
+        sent = prediction(confidence=0.9, decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
+        add_predictions(transaction, sent)
+        transaction.commit()
+    return database
+
+
+def preview(database: FakeDatabase, **fields: object) -> object:
+    return PreviewChange(database, FakeClock())(ADMIN, change(**fields))
+
+
+def test_both_policies_are_held_against_the_same_documents(database: FakeDatabase) -> None:
+    effect = preview(database, threshold=0.85)
+    assert effect.now.threshold is None
+    assert (effect.now.sent, effect.now.documents) == (0, 5)
+    assert (effect.then.sent, effect.then.documents) == (3, 5)
+    assert effect.then.expected_accuracy == pytest.approx(0.9)
+    assert effect.after.version == effect.before.version  # nothing is stored
+
+
+def test_a_floor_and_a_switch_count(database: FakeDatabase) -> None:
+    assert preview(database, threshold=0.5, confidence_floor=0.92).then.sent == 1
+    assert preview(database, threshold=0.5, auto_send=False).then.sent == 0
+
+
+def test_each_rule_says_how_many_documents_it_keeps(database: FakeDatabase) -> None:
+    rules = [
+        {"kind": "metadata", "field": "ward", "values": [3]},
+        {"kind": "metadata", "field": "ward", "values": [4]},
+    ]
+    effect = preview(database, threshold=0.5, rules=rules)
+    assert [held.documents for held in effect.held_back] == [5, 0]
+    assert effect.then.sent == 0
+
+
+def test_a_certified_policy_gets_the_certificate_that_it_would_get(
+    database: FakeDatabase,
+) -> None:
+    wanted = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None, "risk": 0.1}
+    bare = preview(database, **wanted)
+    assert (bare.after.threshold, bare.then.sent) == (None, 0)
+    proof = certification(0.8)
+    with database() as transaction:
+        transaction.certifications.add(proof)
+        transaction.commit()
+    proved = preview(database, **wanted)
+    assert (proved.after.threshold, proved.after.certificate_id) == (0.8, proof.id)
+    assert proved.then.sent == 3
+
+
+def test_what_cannot_be_is_refused(database: FakeDatabase) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        preview(database, threshold=1.5)
+    assert [fault.pointer for fault in refused.value.faults] == ["/threshold/value"]
+    with pytest.raises(Forbidden):
+        PreviewChange(database, FakeClock())(ANN, change())

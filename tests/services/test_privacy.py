@@ -1,0 +1,274 @@
+"""What people wrote goes when its time is over or somebody asks; numbers stay."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.accounts import Person
+from setwise.service.domain.audit_trail import PREDICTION_CREATED
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.errors import Forbidden, InvalidRequest, LastAdmin, PersonNotFound
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
+from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
+from setwise.service.services import privacy
+from setwise.service.services.ports import Begin
+from setwise.service.services.privacy import EraseDocument, ErasePerson, PurgeTexts
+from tests.fakes import FakeClock, FakeIds
+from tests.samples import (
+    ADMIN,
+    ANN,
+    BEN,
+    add_predictions,
+    delivery,
+    endpoint,
+    prediction,
+    sent_message,
+    task,
+)
+
+DAY = timedelta(days=1)
+NOW = FakeClock()()
+
+
+def real_id(age: timedelta, number: int) -> str:
+    """Return an id as it was made ``age`` ago."""
+    milliseconds = int((NOW - age).timestamp() * 1_000)
+    return (
+        f"{milliseconds:012x}"[:8] + "-" + f"{milliseconds:012x}"[8:] + f"-7000-8000-{number:012x}"
+    )
+
+
+@pytest.fixture
+def numbered() -> Callable[[], int]:
+    numbers = iter(range(1, 10_000))
+    return lambda: next(numbers)
+
+
+@pytest.fixture
+def archive(begin: Begin, numbered: Callable[[], int]) -> "Archive":
+    return Archive(begin, numbered)
+
+
+class Archive:
+    """Documents of every age, on the fake and on both databases."""
+
+    def __init__(self, begin: Begin, numbered: Callable[[], int]) -> None:
+        self.begin, self.number = begin, numbered
+        self.now = FakeClock()
+        office = (begin, self.now, FakeIds(0x3000_0000))
+        self.purge = PurgeTexts(*office, auto=30 * DAY, reviewed=None)
+        self.purge_all = PurgeTexts(*office, auto=30 * DAY, reviewed=90 * DAY)
+        self.erase = EraseDocument(*office)
+        self.erase_person = ErasePerson(*office)
+
+    def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
+        made = self._made(age, name, Decision.AUTO)
+        with self.begin() as transaction:
+            add_predictions(transaction, made)
+            transaction.commit()
+        return made
+
+    def queued(self, age: timedelta, name: str = "note-1") -> ReviewTask:
+        waiting = task(self._made(age, name, Decision.REVIEW))
+        with self.begin() as transaction:
+            add_predictions(transaction, waiting.prediction)
+            transaction.reviews.add(waiting)
+            transaction.commit()
+        return waiting
+
+    def reviewed(self, age: timedelta, name: str = "note-1") -> Prediction:
+        waiting = self.queued(age, name)
+        skipped = waiting.claimed(BEN.id, NOW, DAY).skipped(BEN.id, "it says fever", NOW)
+        held = skipped.claimed(ANN.id, NOW, DAY)
+        annotation = Annotation(
+            id=real_id(age, self.number()),
+            task_id=waiting.id,
+            prediction_id=waiting.prediction.id,
+            reviewer=ANN.id,
+            labels=("a",),
+            comment="the fever is high",
+            agreed=False,
+            chosen_rank=1,
+            suggestion_shown=True,
+            seconds=1.0,
+            created_at=NOW,
+        )
+        with self.begin() as transaction:
+            transaction.reviews.save(skipped)
+            transaction.reviews.save(held)
+            transaction.reviews.save(held.completed(ANN.id, held.version))
+            transaction.reviews.annotate(annotation)
+            transaction.commit()
+        return waiting.prediction
+
+    def read(self, one: Prediction) -> Prediction:
+        with self.begin(read_only=True) as transaction:
+            kept = transaction.predictions.get(one.id)
+        assert kept is not None
+        return kept
+
+    def actions(self) -> list[str]:
+        with self.begin(read_only=True) as transaction:
+            events = transaction.audit_trail.page(after=None, limit=99).items
+        return [event.action for event in events if event.action != PREDICTION_CREATED]
+
+    def _made(self, age: timedelta, name: str, decision: Decision) -> Prediction:
+        reason = Reason.ABOVE_THRESHOLD if decision is Decision.AUTO else Reason.BELOW_THRESHOLD
+        document = Document(name, "fever, no cough", metadata={"ward": "west"})
+        made = prediction(document=document, decision=decision, reason=reason, created_at=NOW - age)
+        return made._replace(id=real_id(age, self.number()))
+
+
+def without_words(one: Prediction) -> Prediction:
+    return one._replace(document=Document(one.document.id))
+
+
+def test_texts_of_sent_documents_go_after_their_time(archive: Archive) -> None:
+    old, young = archive.sent(31 * DAY), archive.sent(29 * DAY)
+    assert archive.purge() == 1
+    assert archive.read(old) == without_words(old)
+    assert archive.read(young) == young
+    assert archive.purge() == 0
+    assert archive.actions() == ["texts.purged"]
+
+
+def test_whatever_people_reviewed_stays_unless_the_setting_says_otherwise(
+    archive: Archive,
+) -> None:
+    done = archive.reviewed(100 * DAY)
+    assert archive.purge() == 0
+    assert archive.read(done) == done
+    assert archive.purge_all() == 1
+    assert archive.read(done) == without_words(done)
+    with archive.begin(read_only=True) as transaction:
+        (annotation,) = transaction.reviews.annotations_of(done.id)
+        (reviewed,) = transaction.reviews.page(state=None, reason=None, after=None, limit=9).items
+    assert (annotation.comment, annotation.labels) == (None, ("a",))
+    assert [skip.reason for skip in reviewed.skips] == ["purged"]
+
+
+def test_what_waits_for_a_person_keeps_its_text(archive: Archive) -> None:
+    waiting = archive.queued(1_000 * DAY)
+    assert archive.purge_all() == 0
+    assert archive.read(waiting.prediction) == waiting.prediction
+
+
+def test_a_long_past_is_purged_in_parts(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(privacy, "AT_ONCE", 2)
+    old = [archive.sent((31 + n) * DAY) for n in range(5)]
+    assert archive.purge() == 5
+    assert all(archive.read(one).document.text is None for one in old)
+    assert archive.actions() == ["texts.purged"] * 3
+
+
+def test_answers_of_receivers_go_too(archive: Archive) -> None:
+    sent = archive.sent(31 * DAY)
+    message = sent_message(sent, real_id(31 * DAY, archive.number()))
+    told = endpoint()
+    under_way = delivery(message, told)
+    old, young = (
+        Attempt(
+            real_id(age, archive.number()),
+            under_way.id,
+            number,
+            Answer(NOW - age, 0.1, 500, "fever? what fever", None),
+        )
+        for number, age in ((1, 31 * DAY), (2, DAY))
+    )
+    with archive.begin() as transaction:
+        transaction.outbox.add(message)
+        transaction.endpoints.add(told)
+        transaction.deliveries.add([under_way])
+        transaction.deliveries.log([old, young])
+        transaction.commit()
+    archive.purge()
+    with archive.begin(read_only=True) as transaction:
+        kept = transaction.deliveries.attempts(under_way.id)
+    assert [one.answer.excerpt for one in kept] == ["", "fever? what fever"]
+    assert [one.answer.status for one in kept] == [500, 500]
+
+
+def test_a_document_is_forgotten_on_request_whatever_its_state(archive: Archive) -> None:
+    sent, waiting = archive.sent(DAY, "note-7"), archive.queued(DAY, "note-7").prediction
+    other = archive.sent(DAY, "note-8")
+    assert archive.erase(ADMIN, "note-7") == 2
+    for one in (sent, waiting):
+        kept = archive.read(one)
+        assert kept == one._replace(document=Document())
+    assert archive.read(other) == other
+    assert archive.erase(ADMIN, "note-7") == 0
+    assert archive.actions() == ["document.erased"] * 2
+
+
+def test_messages_forget_the_document_once_they_have_arrived(archive: Archive) -> None:
+    arrived, pending = (archive.sent(DAY, "note-7") for _ in range(2))
+    told = endpoint()
+    messages = [sent_message(one, real_id(DAY, archive.number())) for one in (arrived, pending)]
+    with archive.begin() as transaction:
+        transaction.endpoints.add(told)
+        for message, state in zip(messages, ("delivered", "pending"), strict=True):
+            transaction.outbox.add(message)
+            ends = None if state == "pending" else NOW
+            made = delivery(message, told, state=DeliveryState(state), finished_at=ends)
+            transaction.deliveries.add([made])
+        transaction.outbox.mark_routed([message.id for message in messages], NOW)
+        transaction.commit()
+    archive.erase(ADMIN, "note-7")
+    with archive.begin(read_only=True) as transaction:
+        listed = transaction.outbox.unacknowledged(arrived.client_id, after=None, limit=9).items
+    named = {message.data["prediction_id"]: message for message in listed}
+    assert named[arrived.id].data["document_id"] is None
+    assert "note-7" not in named[arrived.id].document_key
+    assert named[pending.id].data["document_id"] == "note-7"
+
+
+def test_an_erased_document_takes_the_comment_of_a_decision_under_way_with_it(
+    archive: Archive,
+) -> None:
+    held = archive.queued(DAY).claimed(ANN.id, NOW, DAY)
+    decision = HeldDecision(("a",), "the fever is high", "Ann", NOW, NOW + DAY)
+    with archive.begin() as transaction:
+        transaction.reviews.save(held.decided(ANN.id, held.version, decision, DAY))
+        transaction.commit()
+    archive.erase(ADMIN, "note-1")
+    with archive.begin(read_only=True) as transaction:
+        kept = transaction.reviews.get(held.id)
+    assert kept is not None
+    assert kept.decision == replace(decision, comment=None)
+
+
+@pytest.mark.parametrize("name", ["", "a\x00"])
+def test_a_name_that_no_document_has_is_refused(archive: Archive, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        archive.erase(ADMIN, name)
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
+def test_only_admins_erase(archive: Archive, role: Role) -> None:
+    caller = Caller("1", "x", role)
+    with pytest.raises(Forbidden):
+        archive.erase(caller, "note-1")
+    with pytest.raises(Forbidden):
+        archive.erase_person(caller, "ann")
+
+
+def test_an_erased_person_leaves_an_id(archive: Archive) -> None:
+    ann = Person(real_id(DAY, 5), "ann", "Ann Lee", Role.LEAD, NOW, "$x", "https://id ann")
+    boss = Person(real_id(DAY, 6), "boss", "B", Role.ADMIN, NOW)
+    with archive.begin() as transaction:
+        transaction.people.add(ann)
+        transaction.people.add(boss)
+        transaction.commit()
+    erased = archive.erase_person(ADMIN, "ann")
+    with archive.begin(read_only=True) as transaction:
+        assert transaction.people.get(ann.id) == erased
+    assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
+    assert "ann" not in erased.login.replace(ann.id, "")
+    assert erased.disabled
+    with pytest.raises(PersonNotFound):
+        archive.erase_person(ADMIN, "ann")
+    with pytest.raises(LastAdmin):
+        archive.erase_person(ADMIN, "boss")

@@ -1,0 +1,433 @@
+"""From reviews to a calibrator that serves, or to what keeps one from being learnt."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from setwise.models.calibration.calibration_rows import CalibrationRows
+from setwise.models.calibration.recalibration import AnnouncedSets
+from setwise.models.sets.candidates import RaggedSets
+from setwise.service.domain import annotators
+from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    ModelUnavailable,
+    NotEnoughReviews,
+    RatesUnknown,
+)
+from setwise.service.domain.predictions import Candidate, Document, Prediction, ScoredSet
+from setwise.service.domain.recalibration import (
+    EXACT,
+    LEAST_ROWS,
+    NO_RATES,
+    TO_CERTIFY,
+    WAITS_FOR_A_LEAD,
+    Activate,
+    Calibration,
+    Noise,
+    Rates,
+)
+from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.outcomes import ReportOutcome
+from setwise.service.services.ports import Begin
+from setwise.service.services.prediction_ports import Submission
+from setwise.service.services.predictions import Predict
+from setwise.service.services.rates import ReportedRates
+from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
+from setwise.service.services.reviews import ClaimReview, CompleteReview
+from tests.fake_calibrations import FakeCalibrators
+from tests.fakes import (
+    LOTTERY,
+    FakeClock,
+    FakeIds,
+    FakeLoader,
+    FakePredictor,
+    FakePredictors,
+    scored_set,
+)
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, annotation, change, model
+
+RIGHT, WRONG = ["a", "b"], ["c"]
+
+
+def overconfident(confidence: float) -> float:
+    """Return how often a set with this confidence is right."""
+    return 0.35 + 0.3 * confidence
+
+
+@dataclass
+class Loop:
+    """A service on any database whose model answers RIGHT, too sure of itself."""
+
+    begin: Begin
+    now: FakeClock = field(default_factory=FakeClock)
+    new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7200_0000_0000))
+    documents: int = 0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        parts = (self.begin, self.now, self.new_id)
+        self.draw = random.Random(self.seed)
+        self.predictors, self.loader = FakePredictors(), FakeLoader()
+        self.calibrators = FakeCalibrators()
+        self.change_policy = ChangePolicy(*parts)
+        self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
+        self.claim = ClaimReview(*parts, most_leases=100_000)
+        self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        self.report_outcome = ReportOutcome(*parts)
+        self.request = RequestCalibration(*parts)
+        self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, ReportedRates())
+        self.model = model("sha256:model")
+        self.told: list[tuple[float, str]] = []
+
+    def register(self) -> None:
+        with self.begin() as transaction:
+            transaction.models.add(self.model)
+            transaction.models.activate(self.model.id, self.now(), self.new_id())
+            transaction.commit()
+
+    def predict(self, n: int, *, least: float = 0.05) -> list[Prediction]:
+        texts = [f"{self.draw.uniform(least, 0.99):.6f}" for _ in range(n)]
+        made = self.predict_verb.together(
+            [
+                Submission(CLIENT, Document(id=f"note {self.documents + place}", text=text))
+                for place, text in enumerate(texts)
+            ]
+        )
+        self.documents += n
+        return [one for one in made if isinstance(one, Prediction)]
+
+    def settle(self, who: Caller, *, rates: Rates = EXACT) -> None:
+        """Let ``who`` empty the queue, in its order."""
+        while (task := self.claim(who)) is not None:
+            labels = self.answer(task.prediction, rates)
+            self.complete(who, task.id, labels, None, task.version)
+        self.now.advance(minutes=1)
+
+    def review(
+        self,
+        made: Sequence[Prediction],
+        who: Caller = ANN,
+        rates: Rates = EXACT,
+        group: str = annotators.DEFAULT_GROUP,
+    ) -> None:
+        """Let ``who`` review predictions, all at once."""
+        reviewed = {one.id for one in made}
+        with self.begin() as transaction:
+            tasks = transaction.reviews.page(state=None, reason=None, after=None, limit=100_000)
+            for task in tasks.items:
+                if task.prediction.id in reviewed:
+                    said = annotation(task, *self.answer(task.prediction, rates))
+                    transaction.reviews.annotate(
+                        replace(
+                            said,
+                            id=self.new_id(),
+                            reviewer=who.id,
+                            group=group,
+                            created_at=self.now(),
+                        )
+                    )
+            transaction.commit()
+        self.now.advance(minutes=1)
+
+    def answer(self, made: Prediction, rates: Rates) -> list[str]:
+        """Answer with errors; whether the set is right follows from the document alone."""
+        right = random.Random(made.name).random() < overconfident(made.scored.confidence)
+        wrong_answer = self.draw.random() < (rates.alpha if right else rates.beta)
+        return RIGHT if right != wrong_answer else WRONG
+
+    def run(self, **options: object) -> tuple[Calibration, str]:
+        def report(progress: float, message: str) -> None:
+            self.told.append((progress, message))
+
+        return self.recalibrate(Options(**options), report, requested_by=ADMIN.id)
+
+    def rows(self, made: Calibration) -> Mapping[str, object]:
+        rows = made.report["rows"]
+        assert isinstance(rows, Mapping)
+        return rows
+
+
+@pytest.fixture
+def loop(begin: Begin) -> Loop:
+    loop = Loop(begin)
+    loop.register()
+    return loop
+
+
+def test_reviews_teach_how_sure_to_be(loop: Loop) -> None:
+    loop.review(loop.predict(400), ANN)
+    made, why = loop.run(activate=Activate.IF_BETTER)
+    assert made.active
+    assert why.startswith("it is better, so it serves now. No certificate holds")
+    assert "No certificate holds" in str(made.report["sending"])
+    before, after = made.report["before"], made.report["after"]
+    assert after["brier"]["value"] < before["brier"]["value"]
+    assert after["alignment_error"]["value"] < before["alignment_error"]["value"] / 3
+    assert made.report["comparison"]["p_value"] < 0.01
+    assert loop.rows(made)["used"] == 400
+    assert made.replaces == "sha256:calibrator"
+    assert made.version != made.replaces
+    assert [message for _, message in loop.told if message.startswith("fold")] == [
+        f"fold {number} of 5" for number in range(1, 6)
+    ]
+    assert [progress for progress, _ in loop.told] == sorted(p for p, _ in loop.told)
+    assert loop.loader.followed == 1
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.calibrations.active(loop.model.id) == made
+        actions = [one.action for one in transaction.audit_trail.page(after=None, limit=2).items]
+    assert actions == ["calibration.activated", "calibration.made"]
+
+
+def test_the_same_reviews_give_the_same_calibrator_once(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS), ANN)
+    first, why = loop.run()
+    assert (first.active, why) == (False, "not asked to: activate it by hand")
+    second, _ = loop.run()
+    assert second == first
+    third, _ = loop.run(activate=Activate.IF_BETTER)
+    assert third == replace(first, active=True)
+    again, why = loop.run(activate=Activate.IF_BETTER)
+    assert again == third
+    assert "serves already" in why
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.calibrations.page(after=None, limit=9).items == (third,)
+
+
+def test_what_proves_the_threshold_teaches_nothing(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.5, 0.5)), None)
+    made = loop.predict(420)
+    to_certify = [one for one in made if one.selection.role is AuditRole.CERTIFICATION]
+    loop.settle(ANN)
+    loop.settle(LEAD)
+    learnt, _ = loop.run()
+    assert 0 < len(to_certify) < 420
+    assert loop.rows(learnt)["excluded"][TO_CERTIFY] == len(to_certify)
+    assert loop.rows(learnt)["used"] == 420 - len(to_certify)
+    assert loop.rows(learnt)["by_source"] == {"audit": 420 - len(to_certify)}
+
+
+def test_audits_weigh_as_much_as_the_sets_that_were_sent(loop: Loop) -> None:
+    plan = AuditPlan(training_rate=0.2, mode=AuditMode.SEND)
+    loop.change_policy(ADMIN, change(threshold=0.5, audits=plan), None)
+    made = loop.predict(600)
+    loop.settle(ANN)
+    loop.settle(LEAD)
+    learnt, _ = loop.run()
+    # Accuracy over the whole stream; over what was read it is nearer to that of the unsure half.
+    expected = sum(overconfident(one.scored.confidence) for one in made) / len(made)
+    assert learnt.report["before"]["accuracy"] == pytest.approx(expected, abs=0.06)
+
+
+def test_a_contradiction_that_waits_for_a_lead_is_left_out(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.0, audits=AuditPlan(0.0, 1.0)), None)
+    loop.predict(220)
+    loop.settle(ANN)
+    with pytest.raises(NotEnoughReviews, match=r"contradicts the model, and no lead"):
+        loop.run()
+    loop.settle(LEAD)
+    learnt, _ = loop.run()
+    assert loop.rows(learnt)["used"] == 220
+    assert loop.rows(learnt)["excluded"][WAITS_FOR_A_LEAD] == 0
+
+
+def test_outcomes_teach_too(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.0), None)
+    for number, one in enumerate(loop.predict(LEAST_ROWS)):
+        loop.report_outcome(CLIENT, one.id, RIGHT if number % 3 else WRONG, "billing")
+    learnt, _ = loop.run()
+    assert loop.rows(learnt)["by_source"] == {"outcome": LEAST_ROWS}
+
+
+def test_known_noise_is_corrected_for(loop: Loop) -> None:
+    rates = Rates(0.3, 0.05)
+    loop.review(loop.predict(900), rates=rates)
+    naive, _ = loop.run()
+    aware, _ = loop.run(noise=Noise.KNOWN, rates=rates)
+    expected = 0.35 + 0.3 * 0.52
+    assert naive.report["before"]["accuracy"] < expected - 0.08
+    assert aware.report["before"]["accuracy"] == pytest.approx(expected, abs=0.06)
+    assert aware.version != naive.version
+    assert aware.report["noise"] == {
+        "mode": "known",
+        "groups": {
+            "default": {
+                "rows": 900,
+                "alpha": pytest.approx(0.3),
+                "beta": pytest.approx(0.05),
+            }
+        },
+    }
+
+
+def test_rates_that_nobody_keeps_are_asked_for(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS), ANN)
+    for noise in (Noise.KNOWN, Noise.ESTIMATED):
+        with pytest.raises(RatesUnknown, match=r"no gold labels.*send `rates` with noise 'known'"):
+            loop.run(noise=noise)
+
+
+def test_each_answer_has_the_rates_of_its_group(loop: Loop) -> None:
+    with loop.begin() as transaction:
+        for name, fixed in (("coders", annotators.Rates(0.1, 0.0)), ("students", None)):
+            transaction.annotators.save_group(
+                annotators.Group(name, name, fixed, 1, loop.now(), ADMIN.id)
+            )
+        transaction.commit()
+    loop.review(loop.predict(LEAST_ROWS), ANN, group="coders")
+    loop.review(loop.predict(3), LEAD, group="students")
+    for noise in (Noise.KNOWN, Noise.ESTIMATED):
+        learnt, _ = loop.run(noise=noise)
+        assert loop.rows(learnt)["used"] == LEAST_ROWS
+        assert loop.rows(learnt)["excluded"][NO_RATES] == 3
+        assert learnt.report["noise"]["groups"] == {
+            "coders": {"rows": LEAST_ROWS, "alpha": pytest.approx(0.1), "beta": 0.0}
+        }
+
+
+def test_the_next_calibrator_is_compared_on_what_neither_has_seen(loop: Loop) -> None:
+    loop.review(loop.predict(300), ANN)
+    first, _ = loop.run(activate=Activate.IF_BETTER)
+    loop.review(loop.predict(100), ANN)
+    second, why = loop.run(activate=Activate.IF_BETTER)
+    assert (second.active, why) == (
+        False,
+        "not proved better than the calibrator that serves",
+    )
+    assert second.replaces == first.version
+    assert second.report["comparison"]["n"] == 100
+    assert "takes 200" in second.report["comparison"]["reason"]
+    with loop.begin(read_only=True) as transaction:
+        active = transaction.calibrations.active(loop.model.id)
+    assert active is not None
+    assert active.id == first.id
+
+
+class Recalibrated(FakePredictor):
+    """The model behind a calibrator that halves its confidences."""
+
+    @staticmethod
+    def _score(text: str) -> ScoredSet:
+        own = scored_set(float(text))
+        halved = tuple(Candidate(c.labels, c.confidence / 2, c.score) for c in own.candidates)
+        said = tuple(c.confidence for c in own.candidates)
+        return own._replace(candidates=halved, calibrator_version="sha256:halved", replaced=said)
+
+
+def test_what_the_model_said_by_itself_is_what_is_learnt_from(loop: Loop) -> None:
+    def learnt(predictor: FakePredictor) -> str:
+        loop.documents, loop.draw = 0, random.Random(3)
+        loop.predictors.predictor = predictor
+        made = loop.predict(LEAST_ROWS)
+        for number, one in enumerate(made):
+            loop.report_outcome(CLIENT, one.id, RIGHT if number % 3 else WRONG, "billing")
+        version = loop.run()[0].version
+        with loop.begin(read_only=True) as transaction:
+            stored = transaction.predictions.get(made[0].id)
+        assert stored is not None
+        assert stored.scored.own_confidences[0] == float(f"{stored.document.text}")
+        return version
+
+    assert learnt(FakePredictor()) == learnt(Recalibrated())
+
+
+def test_the_rows_of_training_enter_and_are_counted(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS))
+    without, _ = loop.run()
+    assert loop.rows(without)["original"] == {
+        "rows": 0,
+        "worth": 0.0,
+        "reason": "the artifact is from before they were kept",
+    }
+    n = 400
+    labels = RaggedSets(np.arange(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int32))
+    half, none = np.full(n, 0.5), np.zeros(n)
+    sets = AnnouncedSets(half, half, none, half, labels, n_labels=4)
+    loop.calibrators.original = CalibrationRows(sets, np.ones(n, dtype=np.uint8))
+    beside, _ = loop.run()
+    assert loop.rows(beside)["original"] == {"rows": n, "worth": pytest.approx(100.0)}
+    assert beside.version != without.version
+
+
+def test_routes_that_would_change_are_listed(loop: Loop) -> None:
+    loop.change_policy(ADMIN, change(threshold=0.6), None)
+    made = loop.predict(500)
+    for one in made:
+        right = random.Random(one.name).random() < overconfident(one.scored.confidence)
+        loop.report_outcome(CLIENT, one.id, RIGHT if right else WRONG, "billing")
+    learnt, _ = loop.run()
+    routes = learnt.report["routes"]
+    assert (routes["threshold"], routes["threshold_from"]) == (0.6, "the policy")
+    assert routes["to_review"]["count"] > 50
+    assert len(routes["to_review"]["items"]) == min(200, routes["to_review"]["count"])
+    for one in routes["to_review"]["items"]:
+        assert one["after"] < 0.6 <= one["before"]
+
+
+def test_too_few_reviews_are_counted(loop: Loop) -> None:
+    with pytest.raises(NotEnoughReviews, match="No prediction of this model"):
+        loop.run()
+    loop.review(loop.predict(40), ANN)
+    with pytest.raises(NotEnoughReviews, match=r"^40 .* it takes 200\. Complete 160 more"):
+        loop.run()
+
+
+def test_reviewers_who_agree_with_everything_teach_nothing(loop: Loop) -> None:
+    for one in loop.predict(LEAST_ROWS):
+        loop.report_outcome(CLIENT, one.id, RIGHT, "billing")
+    with pytest.raises(NotEnoughReviews, match=r"Of 200 .* 0 are called wrong.* read blind"):
+        loop.run()
+
+
+def test_a_damaged_model_changes_nothing(loop: Loop) -> None:
+    loop.review(loop.predict(LEAST_ROWS), ANN)
+    loop.loader.damaged.add("sha256:model")
+    with pytest.raises(Exception, match="cannot be loaded"):
+        loop.run(activate=Activate.IF_BETTER)
+    with loop.begin(read_only=True) as transaction:
+        assert transaction.calibrations.active(loop.model.id) is None
+        assert transaction.calibrations.page(after=None, limit=1).items == ()
+
+
+def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
+    first = loop.request(ADMIN, Options(Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)))
+    assert (first.kind, first.key) == ("calibration", "calibration")
+    assert loop.request(ADMIN, Options()).id == first.id
+    assert Options.from_json(first.payload) == Options(
+        Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)
+    )
+    with pytest.raises(Forbidden):
+        loop.request(LEAD, Options())
+
+
+@pytest.mark.parametrize(
+    ("options", "pointer", "what"),
+    [
+        (Options(Noise.KNOWN, rates=Rates(0.6, 0.4)), "/rates", "add up to 1"),
+        (Options(Noise.KNOWN, rates=Rates(-0.1, 0.4)), "/rates/alpha", r"lies in \[0, 1\)"),
+        (Options(Noise.KNOWN, rates=Rates(0.1, 1.0)), "/rates/beta", r"lies in \[0, 1\)"),
+        (Options(Noise.NONE, rates=Rates(0.1, 0.1)), "/rates", "say nothing with noise 'none'"),
+    ],
+)
+def test_rates_that_cannot_be_are_refused(
+    loop: Loop, options: Options, pointer: str, what: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        loop.request(ADMIN, options)
+    (fault,) = refused.value.faults
+    assert fault.pointer == pointer
+    assert re.search(what, fault.detail)
+
+
+def test_without_an_active_model_there_is_nothing_to_calibrate(begin: Begin) -> None:
+    loop = Loop(begin)
+    with pytest.raises(ModelUnavailable):
+        loop.request(ADMIN, Options())
+    with pytest.raises(ModelUnavailable):
+        loop.run()

@@ -1,0 +1,55 @@
+"""Counts for the start page."""
+
+import pytest
+
+from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.errors import Forbidden
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.services.report import Counts, Summary
+from tests.fakes import START, FakeDatabase
+from tests.samples import ADMIN, ANN, CLIENT, LEAD, add_predictions, leased, prediction, task
+
+
+def test_an_empty_service_counts_nothing() -> None:
+    counts = Summary(FakeDatabase())(SYSTEM)
+    assert counts == Counts(0, 0, 0, 0, 0, dict.fromkeys(Reason, 0))
+    assert counts.predictions == 0
+
+
+def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
+    database = FakeDatabase()
+    sent = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
+    unknown = prediction(reason=Reason.OUT_OF_DOMAIN)
+    completed = leased().completed(ANN.id, 2)
+    escalated = task()
+    for reviewer in ("x", "y"):
+        held = escalated.claimed(reviewer, START, START - START)
+        escalated = held.skipped(reviewer, "why", START)
+    tasks = [task(), task(unknown), leased(), completed, escalated]
+    with database() as transaction:
+        add_predictions(transaction, sent)
+        for one in tasks:
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+    counts = Summary(database)(LEAD)
+    assert (counts.auto_sent, counts.predictions) == (1, 6)
+    assert (counts.waiting, counts.leased, counts.completed, counts.skipped) == (2, 1, 1, 1)
+    assert counts.reasons == {
+        Reason.ABOVE_THRESHOLD: 1,
+        Reason.BELOW_THRESHOLD: 4,
+        Reason.AUDIT: 0,
+        Reason.RULE: 0,
+        Reason.BREAKER: 0,
+        Reason.NO_THRESHOLD: 0,
+        Reason.OUT_OF_DOMAIN: 1,
+    }
+
+
+def test_leads_and_administrators_see_the_counts() -> None:
+    summary = Summary(FakeDatabase())
+    summary(LEAD)
+    summary(ADMIN)
+    for caller in (CLIENT, ANN):
+        with pytest.raises(Forbidden):
+            summary(caller)

@@ -1,0 +1,361 @@
+"""The review queue, one verb at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from setwise.service.domain.audit_trail import PREDICTION_CREATED
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import (
+    Forbidden,
+    InvalidRequest,
+    LeaseLost,
+    ModelUnavailable,
+    ReviewAlreadyDecided,
+    ReviewNotFound,
+    StaleVersion,
+    TooManyLeases,
+    VersionRequired,
+)
+from setwise.service.domain.predictions import Reason
+from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
+from setwise.service.services.reviews import (
+    ClaimReview,
+    CompleteReview,
+    ExpireLeases,
+    ExtendLease,
+    GetReview,
+    ListReviews,
+    ReleaseReview,
+    SkipReview,
+)
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, add_predictions, prediction, task
+
+
+@dataclass
+class Desk:
+    database: FakeDatabase = field(default_factory=FakeDatabase)
+    now: FakeClock = field(default_factory=FakeClock)
+    new_id: FakeIds = field(default_factory=FakeIds)
+    predictors: FakePredictors = field(default_factory=FakePredictors)
+
+    def __post_init__(self) -> None:
+        parts = (self.database, self.now, self.new_id)
+        self.claim = ClaimReview(*parts, most_leases=3)
+        self.extend = ExtendLease(*parts)
+        self.release = ReleaseReview(*parts)
+        self.skip = SkipReview(*parts)
+        self.complete = CompleteReview(*parts, self.predictors, LOTTERY)
+        self.expire = ExpireLeases(*parts)
+        self.get = GetReview(self.database)
+        self.list = ListReviews(self.database)
+
+    def fill(self, count: int = 1) -> list[ReviewTask]:
+        tasks = [task() for _ in range(count)]
+        with self.database() as transaction:
+            for one in tasks:
+                add_predictions(transaction, one.prediction)
+                transaction.reviews.add(one)
+            transaction.commit()
+        return tasks
+
+    def claimed(self, caller: Caller = ANN) -> ReviewTask:
+        found = self.claim(caller)
+        assert found is not None
+        return found
+
+    def actions(self) -> list[tuple[str, str]]:
+        events = self.database.contents.events.values()
+        made = [(event.actor_name, event.action) for event in events]
+        return [one for one in made if one[1] != PREDICTION_CREATED]
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_the_oldest_task_is_claimed_first(desk: Desk) -> None:
+    tasks = desk.fill(3)
+    assert [desk.claimed(who).id for who in (ANN, BEN, CAT)] == [one.id for one in tasks]
+
+
+def test_a_claim_lasts_a_quarter_of_an_hour(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    assert claimed.lease is not None
+    assert (claimed.lease.expires_at - desk.now()).total_seconds() == 15 * 60
+
+
+def test_an_empty_queue_gives_nothing(desk: Desk) -> None:
+    assert desk.claim(ANN) is None
+    assert desk.actions() == []
+
+
+def test_a_claimed_task_goes_to_nobody_else_until_its_lease_ends(desk: Desk) -> None:
+    (only,) = desk.fill()
+    desk.claimed(ANN)
+    desk.now.advance(minutes=14, seconds=59)
+    assert desk.claim(BEN) is None
+    desk.now.advance(seconds=1)
+    taken = desk.claimed(BEN)
+    assert (taken.id, taken.version) == (only.id, 3)
+    events = desk.database.contents.events.values()
+    claims = [event for event in events if event.action == "review.claimed"]
+    assert [event.detail["taken_from"] for event in claims] == [None, ANN.id]
+
+
+def test_a_heartbeat_keeps_a_task_from_going_to_somebody_else(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed(ANN)
+    for _ in range(4):
+        desk.now.advance(minutes=14)
+        assert desk.extend(ANN, claimed.id).version == claimed.version
+    assert desk.claim(BEN) is None
+    assert desk.complete(ANN, claimed.id, ["a"], None, claimed.version).labels == ("a",)
+
+
+def test_one_reviewer_holds_only_so_many_tasks(desk: Desk) -> None:
+    desk.fill(5)
+    held = [desk.claimed(ANN) for _ in range(3)]
+    with pytest.raises(TooManyLeases, match="You hold 3 tasks"):
+        desk.claim(ANN)
+    desk.release(ANN, held[0].id)
+    assert desk.claim(ANN) is not None
+    # Leases that ran out do not count: nobody is locked out by tabs of yesterday.
+    desk.now.advance(hours=1)
+    assert desk.claim(ANN) is not None
+
+
+def test_a_released_task_is_the_next_one_again(desk: Desk) -> None:
+    first, _ = desk.fill(2)
+    desk.release(ANN, desk.claimed(ANN).id, request_id="r-1")
+    assert desk.claimed(BEN).id == first.id
+    assert desk.actions()[1] == ("Ann", "review.released")
+
+
+def test_a_skipped_task_goes_to_others_and_then_to_a_lead(desk: Desk) -> None:
+    (only,) = desk.fill()
+    desk.skip(ANN, desk.claimed(ANN).id, "illegible")
+    assert desk.claim(ANN) is None
+    escalated = desk.skip(BEN, desk.claimed(BEN).id, "not my field")
+    assert escalated.state is ReviewState.SKIPPED
+    assert desk.claim(CAT) is None
+    assert desk.claimed(LEAD).id == only.id
+    assert [skip.reason for skip in desk.get(LEAD, only.id).skips] == ["illegible", "not my field"]
+
+
+def test_leads_get_escalated_tasks_before_older_ones(desk: Desk) -> None:
+    older, newer = desk.fill(2)
+    held = desk.claimed(LEAD)
+    for reviewer in (ANN, BEN):
+        desk.skip(reviewer, desk.claimed(reviewer).id, "hard")
+    desk.release(LEAD, held.id)
+    assert [desk.claimed(ADMIN).id, desk.claimed(ADMIN).id] == [newer.id, older.id]
+
+
+@pytest.mark.parametrize("reason", ["", " ", "x" * 501, "\x00"])
+def test_a_skip_needs_a_reason_that_can_be_kept(desk: Desk, reason: str) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    with pytest.raises(InvalidRequest) as refusal:
+        desk.skip(ANN, claimed.id, reason)
+    assert {fault.pointer for fault in refusal.value.faults} == {"/reason"}
+    assert desk.get(ANN, claimed.id) == claimed
+
+
+def test_agreement_with_the_model_is_recorded(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    desk.now.advance(seconds=12.5)
+    made = desk.complete(ANN, claimed.id, ["b", "a"], "clear", claimed.version)
+    expected = Annotation(
+        id=made.id,
+        task_id=claimed.id,
+        prediction_id=claimed.prediction.id,
+        reviewer=ANN.id,
+        labels=("a", "b"),  # in the order of the vocabulary
+        comment="clear",
+        agreed=True,
+        chosen_rank=0,
+        suggestion_shown=True,
+        seconds=12.5,
+        created_at=desk.now(),
+        version=claimed.version,
+    )
+    assert made == expected
+    assert desk.database.contents.annotations == {claimed.id: made}
+    assert desk.get(ANN, claimed.id).state is ReviewState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("labels", "kept", "rank"),
+    [
+        (["a"], ("a",), 1),
+        ([], (), 2),
+        (["d", "c"], ("c", "d"), None),
+        (["old-code", "d"], ("d", "old-code"), None),
+    ],
+)
+def test_a_correction_records_which_candidate_was_chosen_if_any(
+    desk: Desk, labels: list[str], kept: tuple[str, ...], rank: int | None
+) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    made = desk.complete(ANN, claimed.id, labels, None, claimed.version)
+    assert (made.labels, made.agreed, made.chosen_rank) == (kept, False, rank)
+
+
+def test_labels_of_the_model_that_predicted_stay_valid_after_another_is_activated(
+    desk: Desk,
+) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    assert desk.predictors.predictor is not None
+    desk.predictors.predictor.labels = ("z",)
+    made = desk.complete(ANN, claimed.id, ["b", "z"], None, claimed.version)
+    assert set(made.labels) == {"b", "z"}
+
+
+def test_unknown_and_repeated_labels_are_refused_with_their_place(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    with pytest.raises(InvalidRequest) as refusal:
+        desk.complete(ANN, claimed.id, ["a", "x", "a", "x\x00"], "c" * 4001, claimed.version)
+    assert [fault.pointer for fault in refusal.value.faults] == [
+        "/labels/1",
+        "/labels/2",
+        "/labels/3",
+        "/comment",
+    ]
+    assert desk.get(ANN, claimed.id) == claimed
+
+
+def test_labels_cannot_be_checked_while_no_model_serves(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    desk.predictors.predictor = None
+    with pytest.raises(ModelUnavailable):
+        desk.complete(ANN, claimed.id, ["a"], None, claimed.version)
+
+
+def test_completion_names_the_version_that_was_seen(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    with pytest.raises(VersionRequired):
+        desk.complete(ANN, claimed.id, ["a"], None, None)
+    with pytest.raises(StaleVersion):
+        desk.complete(ANN, claimed.id, ["a"], None, claimed.version - 1)
+
+
+def test_a_reviewer_whose_lease_was_taken_over_cannot_overwrite(desk: Desk) -> None:
+    desk.fill()
+    lost = desk.claimed(ANN)
+    desk.now.advance(hours=1)
+    taken = desk.claimed(BEN)
+    with pytest.raises(StaleVersion):
+        desk.complete(ANN, lost.id, ["a"], None, lost.version)
+    for verb in (desk.extend, desk.release):
+        with pytest.raises(LeaseLost):
+            verb(ANN, lost.id)
+    assert desk.complete(BEN, taken.id, ["b"], None, taken.version).reviewer == BEN.id
+
+
+def test_a_completion_that_is_sent_twice_counts_once(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    first = desk.complete(ANN, claimed.id, ["a", "b"], None, claimed.version)
+    desk.now.advance(seconds=3)
+    assert desk.complete(ANN, claimed.id, ["b", "a"], None, claimed.version) == first
+    assert desk.actions().count(("Ann", "review.completed")) == 1
+
+
+@pytest.mark.parametrize(
+    ("caller", "labels", "comment"),
+    [(ANN, ["a"], None), (ANN, ["a", "b"], "second thoughts"), (BEN, ["a", "b"], None)],
+)
+def test_a_completed_task_is_settled(
+    desk: Desk, caller: Caller, labels: list[str], comment: str | None
+) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    first = desk.complete(ANN, claimed.id, ["a", "b"], None, claimed.version)
+    with pytest.raises(ReviewAlreadyDecided):
+        desk.complete(caller, claimed.id, labels, comment, claimed.version + 1)
+    assert desk.database.contents.annotations == {claimed.id: first}
+
+
+def test_a_clock_set_back_does_not_make_a_duration_negative(desk: Desk) -> None:
+    desk.fill()
+    claimed = desk.claimed()
+    desk.now.advance(minutes=-5)
+    assert desk.complete(ANN, claimed.id, ["a"], None, claimed.version).seconds == 0.0
+
+
+def test_the_reaper_returns_silent_tasks_and_says_so(desk: Desk) -> None:
+    desk.fill(250)
+    wide = ClaimReview(desk.database, desk.now, desk.new_id, most_leases=1000)
+    for _ in range(205):
+        wide(ANN)
+    kept = desk.claimed(BEN)
+    desk.now.advance(minutes=10)
+    desk.extend(BEN, kept.id)
+    desk.now.advance(minutes=5)
+    assert desk.expire() == 205
+    assert desk.expire() == 0
+    assert desk.actions().count(("system", "review.lease_expired")) == 205
+    states = [one.state for one in desk.database.contents.reviews.values()]
+    assert (states.count(ReviewState.WAITING), states.count(ReviewState.LEASED)) == (249, 1)
+
+
+def test_the_queue_is_listed_oldest_first_by_state_and_reason(desk: Desk) -> None:
+    tasks = desk.fill(3)
+    unknown = task(prediction(reason=Reason.OUT_OF_DOMAIN))
+    with desk.database() as transaction:
+        transaction.reviews.add(unknown)
+        transaction.commit()
+    claimed = desk.claimed()
+    assert desk.list(ANN, state=ReviewState.LEASED).items == (claimed,)
+    assert desk.list(ANN, reason=Reason.OUT_OF_DOMAIN).items == (unknown,)
+    page = desk.list(ANN, limit=3)
+    assert [one.id for one in page.items] == [one.id for one in tasks]
+    assert desk.list(ANN, after=page.next_after).items == (unknown,)
+
+
+VERBS: dict[str, Callable[[Desk, Caller, str], object]] = {
+    "claim": lambda desk, who, _: desk.claim(who),
+    "extend": lambda desk, who, it: desk.extend(who, it),
+    "release": lambda desk, who, it: desk.release(who, it),
+    "skip": lambda desk, who, it: desk.skip(who, it, "why"),
+    "complete": lambda desk, who, it: desk.complete(who, it, ["a"], None, 2),
+    "get": lambda desk, who, it: desk.get(who, it),
+    "list": lambda desk, who, _: desk.list(who),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_a_client_key_opens_no_part_of_the_desk(desk: Desk, verb) -> None:
+    desk.fill()
+    with pytest.raises(Forbidden):
+        verb(desk, CLIENT, desk.claimed().id)
+
+
+@pytest.mark.parametrize("name", ["extend", "release", "skip", "complete", "get"])
+@pytest.mark.parametrize("task_id", ["nonsense", "019b7a0b-0000-7000-8000-ffffffffffff"])
+def test_a_task_that_is_not_there_is_said_to_be_missing(
+    desk: Desk, name: str, task_id: str
+) -> None:
+    with pytest.raises(ReviewNotFound, match=task_id):
+        VERBS[name](desk, ANN, task_id)
+
+
+def test_audit_rows_hold_neither_reasons_nor_comments_nor_labels(desk: Desk) -> None:
+    desk.fill()
+    desk.skip(ANN, desk.claimed(ANN).id, "patient named in text")
+    claimed = desk.claimed(BEN)
+    desk.complete(BEN, claimed.id, ["a"], "patient named in comment", claimed.version)
+    told = str([dict(event.detail) for event in desk.database.contents.events.values()])
+    assert "patient" not in told
+    assert "fever" not in told

@@ -1,0 +1,218 @@
+"""Files of documents: every line is predicted once, whatever ends the worker on the way."""
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import (
+    Forbidden,
+    IdempotencyMismatch,
+    InvalidRequest,
+    ModelUnavailable,
+    UploadTooLarge,
+)
+from setwise.service.domain.jobs import Job
+from setwise.service.services import score
+from setwise.service.services.predictions import Predict
+from setwise.service.services.score import ReceiveUpload, ScoreFile, SubmitScoring
+from tests.fake_files import FakeFiles
+from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.samples import ANN, CLIENT, OTHER_CLIENT
+
+
+class Died(Exception):
+    """The worker is gone."""
+
+
+class Worker:
+    """Runs a job as `setwise.service.runtime.worker` does, and dies when it is told to."""
+
+    def __init__(self, die_at: int | None = None) -> None:
+        self.die_at = die_at
+        self.kept: Mapping[str, object] | None = None
+        self.told: list[float] = []
+
+    def __call__(self, progress: float, message: str = "") -> None:
+        self.told.append(progress)
+
+    def checkpoint(self, state: Mapping[str, object]) -> None:
+        if self.die_at is not None and len(self.told) >= self.die_at:
+            raise Died
+        self.kept = dict(state)
+
+
+class Desk:
+    """A database, files, and the verbs of scoring on them."""
+
+    def __init__(self) -> None:
+        self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
+        self.files, self.predictors = FakeFiles(), FakePredictors()
+        self.predict = Predict(
+            self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
+        )
+        self.score = ScoreFile(self.predict, self.files, longest_line=2_000)
+
+    def submit(self, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
+        with ReceiveUpload(self.files, self.ids, 100_000)(by) as upload:
+            for place in range(0, len(content), 7):
+                upload.write(content[place : place + 7])
+        verb = SubmitScoring(self.database, self.clock, self.ids, self.files)
+        return verb(by, upload, **rest)
+
+    def result(self, job: Job) -> list[dict[str, Any]]:
+        folder = f"jobs/{job.id}/result"
+        parts = [self.files.stored[f"{folder}/{name}"] for name in self.files.names(folder)]
+        return [json.loads(line) for line in b"".join(parts).splitlines()]
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(score, "BLOCK", 4)
+    return Desk()
+
+
+def lines(n: int) -> bytes:
+    return b"".join(
+        json.dumps({"id": f"note-{i}", "text": "0.5", "metadata": {"n": i}}).encode() + b"\n"
+        for i in range(n)
+    )
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzipped"])
+def test_every_document_of_a_file_is_predicted_and_queued(desk: Desk, pack: Any) -> None:
+    job, new = desk.submit(pack(lines(10)), request_id="r-1")
+    assert new
+    worker = Worker()
+    assert desk.score(job, worker) == {
+        "documents": 10,
+        "predicted": 10,
+        "faulty": 0,
+        "location": f"/v1/jobs/{job.id}/result",
+    }
+    stored = desk.database.contents
+    assert [p.document.id for p in stored.predictions.values()] == [f"note-{i}" for i in range(10)]
+    assert {p.client_id for p in stored.predictions.values()} == {CLIENT.id}
+    assert len(stored.reviews) == 10
+    rows = desk.result(job)
+    assert [row["line"] for row in rows] == list(range(1, 11))
+    assert [row["prediction"]["id"] for row in rows] == list(stored.predictions)
+    assert worker.told == sorted(worker.told)
+    assert not any("upload" in name for name in desk.files.stored)
+    created = [e for e in stored.events.values() if e.action == "prediction.created"]
+    assert {event.request_id for event in created} == {"r-1"}
+
+
+@pytest.mark.parametrize("die_at", [1, 2, 3, 4])
+def test_a_worker_that_dies_loses_and_doubles_nothing(desk: Desk, die_at: int) -> None:
+    """It dies after the predictions of a block were stored, before the checkpoint was."""
+    job, _ = desk.submit(lines(10))
+    dying = Worker(die_at)
+    if die_at <= 3:
+        with pytest.raises(Died):
+            desk.score(job, dying)
+    else:  # only the last checkpoint, which says that all is done, is lost
+        dying.die_at = None
+        desk.score(job, dying)
+        assert dying.kept is not None
+        dying.kept = {**dying.kept, "line": 8, "parts": 2, "documents": 8, "predicted": 8}
+    result = desk.score(replace(job, checkpoint=dying.kept), Worker())
+    assert result["predicted"] == (10 if die_at <= 3 else 8)
+    assert len(desk.database.contents.predictions) == 10
+    rows = desk.result(job)
+    assert [row["line"] for row in rows] == list(range(1, 11))
+    assert len({row["prediction"]["id"] for row in rows}) == 10
+
+
+def test_a_job_that_was_done_before_its_worker_died_is_done(desk: Desk) -> None:
+    job, _ = desk.submit(lines(3))
+    first = Worker()
+    before = desk.score(job, first)
+    assert desk.score(replace(job, checkpoint=first.kept), Worker()) == before
+
+
+def test_a_bad_line_is_named_and_spoils_no_other(desk: Desk) -> None:
+    good = b'{"text": "0.9", "labels": ["a"], "annotator": "x"}\n'
+    bad = [
+        b"{\n",
+        b"[]\n",
+        b"\xff\n",
+        b'{"text": 5, "more": 1, "metadata": []}\n',
+        b'{"id": "x"}\n',
+        b'{"text": "' + b"y" * 1_001 + b'"}\n',
+        b'{"text": "' + b"y" * 5_000 + b'"}\n',
+        b'{"text": "x", "metadata": {"n": NaN}}\n',
+        b"[" * 1_500 + b"\n",
+        b'{"features": {"bp": "high", "age": 1e300}}\n',
+    ]
+    content = b"\n".join([good, b"", *bad, good.strip()])
+    job, _ = desk.submit(content)
+    counts = desk.score(job, Worker())
+    assert (counts["predicted"], counts["faulty"]) == (2, len(bad))
+    rows = desk.result(job)
+    numbers = [row["line"] for row in rows]
+    assert numbers == [1, *range(4, 4 + 2 * len(bad), 2), 4 + 2 * len(bad)]
+    problems = [row["problem"] for row in rows if "problem" in row]
+    pointers = [[error["pointer"] for error in problem["errors"]] for problem in problems]
+    assert pointers[3] == ["/more", "/text", "/metadata"]
+    assert pointers[4] == [""]
+    assert pointers[7] == ["/metadata/n"]
+    assert pointers[9] == ["/features", "/features"]
+    assert "longer" in problems[6]["detail"]
+    assert all(problem["detail"] for problem in problems)
+    assert len(desk.database.contents.predictions) == 2
+
+
+def test_without_a_model_the_job_waits_and_nothing_is_skipped(desk: Desk) -> None:
+    job, _ = desk.submit(lines(6))
+    predictor, desk.predictors.predictor = desk.predictors.predictor, None
+    worker = Worker()
+    with pytest.raises(ModelUnavailable):
+        desk.score(job, worker)
+    assert worker.kept is None
+    desk.predictors.predictor = predictor
+    assert desk.score(job, Worker())["predicted"] == 6
+
+
+@pytest.mark.parametrize("damage", ["cut off", "overwritten"])
+def test_damaged_gzip_ends_the_job_and_says_where(desk: Desk, damage: str) -> None:
+    content = gzip.compress(b"".join(lines(50)[i * 60 : (i + 1) * 60] for i in range(50)))
+    content = content[:-12] if damage == "cut off" else content[:80] + b"\0" * 40 + content[120:]
+    job, _ = desk.submit(content)
+    with pytest.raises(InvalidRequest, match="damaged after line"):
+        desk.score(job, Worker())
+
+
+def test_under_one_key_a_file_is_scored_once(desk: Desk) -> None:
+    job, new = desk.submit(lines(3), request_key="monday")
+    assert new
+    assert desk.submit(lines(3), request_key="monday") == (job, False)
+    with pytest.raises(IdempotencyMismatch):
+        desk.submit(lines(4), request_key="monday")
+    theirs, new = desk.submit(lines(3), by=OTHER_CLIENT, request_key="monday")
+    assert new
+    assert set(desk.files.names("jobs")) == {job.id, theirs.id}
+
+
+def test_bad_uploads_are_refused_and_forgotten(desk: Desk) -> None:
+    with pytest.raises(InvalidRequest):
+        desk.submit(b"")
+    with pytest.raises(InvalidRequest):
+        desk.submit(lines(1), request_key="x" * 256)
+    with pytest.raises(UploadTooLarge):
+        desk.submit(b"x" * 100_001)
+    with pytest.raises(Forbidden):
+        desk.submit(lines(1), by=ANN)
+    assert desk.files.stored == {}
+    assert desk.database.contents.jobs == {}
+
+
+def test_a_file_that_vanished_ends_the_job(desk: Desk) -> None:
+    job, _ = desk.submit(lines(1))
+    desk.files.remove(f"jobs/{job.id}")
+    with pytest.raises(InvalidRequest, match="no longer there"):
+        desk.score(job, Worker())

@@ -1,0 +1,338 @@
+"""Many people and programs at once, on real databases: nothing is given, sent or stored twice."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Engine, func, select
+
+from setwise.service.domain.callers import SYSTEM, Caller, Role
+from setwise.service.domain.errors import (
+    DuplicateModel,
+    IdempotencyMismatch,
+    LastAdmin,
+    LeaseLost,
+    StaleVersion,
+    TooManyLeases,
+)
+from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.reviews import ReviewKind, ReviewState
+from setwise.service.services.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
+from setwise.service.services.ports import Begin
+from setwise.service.services.prediction_ports import IdempotencyKey
+from setwise.service.services.predictions import Predict
+from setwise.service.services.report import Summary
+from setwise.service.services.reviews import (
+    ClaimReview,
+    CompleteReview,
+    ExpireLeases,
+    ReleaseReview,
+    SkipReview,
+)
+from setwise.service.services.work import ClaimJob, EnqueueJob, SucceedJob
+from setwise.service.stores import tables
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
+from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, change, model, task
+
+THREADS = 20
+Result = TypeVar("Result")
+
+
+@pytest.fixture
+def begin(engine: Engine) -> Begin:
+    """Open transactions on connections that are there already, so that threads do meet."""
+    begin = Transactions(engine)
+    with ExitStack() as stack:
+        for _ in range(THREADS):
+            stack.enter_context(begin(read_only=True)).policies.current()
+    return begin
+
+
+def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run ``calls`` on a thread each, all let go at one instant."""
+    barrier = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Result]) -> Result:
+        barrier.wait(timeout=120)
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def fill(begin: Begin, count: int) -> list[str]:
+    tasks = [task() for _ in range(count)]
+    with begin() as transaction:
+        for one in tasks:
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+    return [one.id for one in tasks]
+
+
+def reviewers(count: int = THREADS) -> list[Caller]:
+    return [Caller(new_id(), f"reviewer {number}", Role.REVIEWER) for number in range(count)]
+
+
+def count(engine: Engine, table: str) -> int:
+    with engine.connect() as connection:
+        return connection.execute(
+            select(func.count()).select_from(tables.metadata.tables[table])
+        ).scalar_one()
+
+
+def test_twenty_claims_at_once_get_twenty_tasks(begin: Begin) -> None:
+    expected = fill(begin, THREADS + 5)[:THREADS]
+    claim = ClaimReview(begin, utc_now, new_id)
+    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert sorted(one.id for one in claimed if one) == expected
+
+
+def test_twenty_reviewers_empty_the_queue_without_meeting(begin: Begin, engine: Engine) -> None:
+    every = fill(begin, 150)
+    held: dict[str, str] = {}
+    guard = threading.Lock()
+    met: list[str] = []
+    claim = ClaimReview(begin, utc_now, new_id)
+    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    release = ReleaseReview(begin, utc_now, new_id)
+    skip = SkipReview(begin, utc_now, new_id)
+
+    def work(who: Caller, number: int) -> list[str]:
+        done = []
+        turn = number
+        while (found := claim(who)) is not None:
+            with guard:
+                if found.id in held:
+                    met.append(found.id)
+                held[found.id] = who.id
+            turn += 1
+            with guard:
+                del held[found.id]  # from here on somebody else may be given it
+            if turn % 7 == 0:
+                release(who, found.id)
+            elif turn % 11 == 0 and not found.skips:
+                skip(who, found.id, "not mine")
+            else:
+                complete(who, found.id, ["a"], None, found.version)
+                done.append(found.id)
+        return done
+
+    done = at_once([lambda who=who, n=n: work(who, n) for n, who in enumerate(reviewers())])
+    settled = [one for part in done for one in part]
+    assert met == []
+    assert Counter(settled).most_common(1)[0][1] == 1
+    # Somebody who had skipped the last ones may have seen an empty queue; nothing is lost.
+    left = Summary(begin)(SYSTEM)
+    assert len(settled) + left.waiting == len(every)
+    assert left.leased == left.skipped == 0
+    assert left.waiting <= 2 * THREADS
+    assert count(engine, "annotations") == len(settled)
+
+
+def test_an_expired_lease_goes_to_one_of_many(begin: Begin) -> None:
+    (only,) = fill(begin, 1)
+    now = FakeClock()
+    claim = ClaimReview(begin, now, new_id)
+    lost = claim(ADMIN)
+    assert lost is not None
+    now.advance(hours=1)
+    claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
+    assert [one.id for one in claimed if one] == [only]
+    with pytest.raises(StaleVersion):
+        CompleteReview(begin, now, new_id, FakePredictors(), LOTTERY)(
+            ADMIN, only, [], None, lost.version
+        )
+
+
+def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Begin) -> None:
+    fill(begin, THREADS)
+    claim = ClaimReview(begin, utc_now, new_id, most_leases=3)
+    (who,) = reviewers(1)
+
+    def window() -> str | None:
+        with suppress(TooManyLeases):
+            found = claim(who)
+            return found and found.id
+        return None
+
+    claimed = [one for one in at_once([window] * THREADS) if one]
+    assert len(claimed) == len(set(claimed)) == 3
+
+
+def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Begin) -> None:
+    fill(begin, 30)
+    now = FakeClock()
+    claim = ClaimReview(begin, now, new_id, most_leases=100)
+    for _ in range(30):
+        claim(ADMIN)
+    now.advance(hours=1)
+    reap = ExpireLeases(begin, now, new_id)
+    calls: list[Callable[[], object]] = [reap] * 5
+    calls += [lambda who=who: claim(who) for who in reviewers(15)]
+    results = at_once(calls)
+    claimed = [one.id for one in results[5:] if one]
+    assert len(claimed) == len(set(claimed))
+    # On PostgreSQL a claim passes over what a reaper is just returning, and may find nothing.
+    counts = Summary(begin)(SYSTEM)
+    assert (counts.waiting, counts.leased) == (30 - len(claimed), len(claimed))
+    with begin(read_only=True) as transaction:
+        leased = transaction.reviews.page(
+            state=ReviewState.LEASED, reason=None, after=None, limit=50
+        )
+    assert sorted(claimed) == [one.id for one in leased.items]
+
+
+def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
+    begin: Begin, engine: Engine
+) -> None:
+    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
+    key = IdempotencyKey("order-1", "digest")
+
+    def post() -> Prediction:
+        return predict(CLIENT, Document(text="0.4"), idempotency=key)
+
+    answers = at_once([post] * THREADS)
+    assert len({answer.id for answer in answers}) == 1
+    for table in ("predictions", "review_tasks", "idempotency_keys"):
+        assert count(engine, table) == 1
+    with begin(read_only=True) as transaction:
+        (event,) = transaction.audit_trail.page(after=None, limit=2).items
+    assert event.subject == answers[0].id
+
+
+def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
+    begin: Begin, engine: Engine
+) -> None:
+    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
+
+    def post(text: str) -> str:
+        try:
+            made = predict(CLIENT, Document(text=text), idempotency=IdempotencyKey("k", text))
+        except IdempotencyMismatch:
+            return "refused"
+        assert made.document.text is not None
+        return made.document.text
+
+    answers = at_once([lambda t=t: post(t) for t in ["0.4", "0.5"] * 8])
+    (stored,) = set(answers) - {"refused"}
+    assert Counter(answers) == {stored: 8, "refused": 8}
+    assert count(engine, "predictions") == 1
+
+
+def test_of_many_changes_of_one_policy_one_wins(begin: Begin, engine: Engine) -> None:
+    verb = ChangePolicy(begin, utc_now, new_id)
+
+    def replace(threshold: float) -> bool:
+        with suppress(StaleVersion):
+            verb(ADMIN, change(threshold=threshold), FIRST_POLICY_VERSION)
+            return True
+        return False
+
+    won = at_once([lambda n=n: replace(n / THREADS) for n in range(THREADS)])
+    assert won.count(True) == 1
+    assert count(engine, "routing_policies") == 2
+    assert count(engine, "audit_events") == 1
+
+
+def test_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
+    parts = (begin, utc_now, new_id)
+    numbers = iter(range(100))
+    create = CreateKey(*parts, lambda s: s.encode().ljust(32, b"."), lambda: str(next(numbers)))
+    keys = [create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
+    revoke = RevokeKey(*parts)
+
+    def try_to(key_id: str) -> bool:
+        with suppress(LastAdmin):
+            revoke(SYSTEM, key_id)
+            return True
+        return False
+
+    revoked = at_once([lambda k=k: try_to(k.id) for k in keys])
+    assert revoked.count(True) == THREADS - 1
+    assert sum(not key.revoked for key in ListKeys(begin)(SYSTEM)) == 1
+
+
+def test_an_artifact_that_many_add_is_registered_once(begin: Begin, engine: Engine) -> None:
+    def add() -> bool:
+        with suppress(DuplicateModel), begin() as transaction:
+            transaction.models.add(model("sha256:aa"))
+            transaction.commit()
+            return True
+        return False
+
+    assert at_once([add] * THREADS).count(True) == 1
+    assert count(engine, "models") == 1
+
+
+def test_twenty_workers_do_every_job_once(begin: Begin) -> None:
+    enqueue = EnqueueJob(begin, utc_now, new_id)
+    asked = [enqueue("fit") for _ in range(60)]
+    claim, succeed = ClaimJob(begin, utc_now), SucceedJob(begin, utc_now)
+
+    def worker() -> list[str]:
+        done = []
+        while (job := claim(["fit"])) is not None:
+            done.append(succeed(job).id)
+        return done
+
+    done = [one for part in at_once([worker] * THREADS) for one in part]
+    assert sorted(done) == sorted(job.id for job in asked if job)
+
+
+def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off(
+    begin: Begin,
+) -> None:
+    now = FakeClock(START)
+    EnqueueJob(begin, now, new_id)("fit")
+    claim = ClaimJob(begin, now, timedelta(seconds=60))
+    lost = claim(["fit"])
+    assert lost is not None
+    now.advance(seconds=60)
+    (taken,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
+    assert taken.token == 2
+    with pytest.raises(LeaseLost):
+        SucceedJob(begin, now)(lost)
+    SucceedJob(begin, now)(taken)
+
+
+def test_one_of_many_requests_for_the_same_job_is_stored(begin: Begin) -> None:
+    enqueue = EnqueueJob(begin, utc_now, new_id)
+    stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
+    assert sum(job is not None for job in stored) == 1
+
+
+def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(begin: Begin) -> None:
+    claim = ClaimReview(begin, utc_now, new_id)
+    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    for _ in range(10):
+        one = task()
+        with begin() as transaction:
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+            transaction.reviews.add(replace(task(one.prediction), kind=ReviewKind.OVERLAP))
+            transaction.commit()
+        held = [(who, claim(who), [label]) for who, label in ((ANN, "a"), (BEN, "b"))]
+        at_once(
+            [
+                lambda who=who, it=it, said=said: complete(who, it.id, said, None, it.version)
+                for who, it, said in held
+                if it is not None
+            ]
+        )
+        judged = claim(LEAD)
+        assert judged is not None
+        assert judged.kind is ReviewKind.ADJUDICATION
+        assert judged.answers == (("a",), ("b",))
+        complete(LEAD, judged.id, ["a"], None, judged.version)
+        assert claim(LEAD) is None

@@ -1,0 +1,155 @@
+"""Annotators and groups: the fake and both databases behave alike."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.annotators import (
+    DEFAULT_GROUP,
+    Annotator,
+    AnswerPair,
+    Answers,
+    BlindAnswer,
+    GoldAnswer,
+    Group,
+    Rates,
+)
+from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.services.ports import Begin, UnitOfWork
+from tests.fakes import START
+from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
+
+CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x")
+
+
+def test_everybody_is_in_the_default_group_at_first(begin: Begin) -> None:
+    with begin(read_only=True) as transaction:
+        assert transaction.annotators.group_of(ANN.id) == DEFAULT_GROUP
+        assert transaction.annotators.placed() == {}
+        (group,) = transaction.annotators.groups()
+        assert transaction.annotators.group(DEFAULT_GROUP) == group
+        assert transaction.annotators.group("coders") is None
+    assert (group.id, group.fixed, group.version) == (DEFAULT_GROUP, None, 1)
+
+
+def test_groups_come_back_as_they_were_stored_and_by_id(begin: Begin) -> None:
+    later = replace(CODERS, name="Coders, new", fixed=None, version=2)
+    other = replace(CODERS, id="b-team")
+    with begin() as transaction:
+        for group in (CODERS, other, later):
+            transaction.annotators.save_group(group)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        found = transaction.annotators.groups()
+        assert [one.id for one in found] == ["b-team", "coders", "default"]
+        assert found[:2] == [other, later]
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_group_is_changed_from_its_present_version_only(begin: Begin, version: int) -> None:
+    with begin() as transaction:
+        transaction.annotators.save_group(CODERS)
+        transaction.commit()
+    with pytest.raises(StaleVersion), begin() as transaction:
+        transaction.annotators.save_group(replace(CODERS, version=version))
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_an_annotator_is_moved_from_the_present_version_only(begin: Begin, version: int) -> None:
+    with begin() as transaction:
+        transaction.annotators.save_group(CODERS)
+        transaction.annotators.place(Annotator(ANN.id, "coders", 1))
+        transaction.commit()
+    with pytest.raises(StaleVersion), begin() as transaction:
+        transaction.annotators.place(Annotator(ANN.id, DEFAULT_GROUP, version))
+    with begin() as transaction:
+        transaction.annotators.place(Annotator(ANN.id, DEFAULT_GROUP, 2))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.annotators.placed() == {ANN.id: Annotator(ANN.id, DEFAULT_GROUP, 2)}
+
+
+def _say(
+    transaction: UnitOfWork,
+    about: ReviewTask,
+    who: str,
+    kind: ReviewKind,
+    *labels: str,
+    group: str = DEFAULT_GROUP,
+    minutes: float = 5,
+) -> None:
+    one = replace(task(about.prediction), kind=kind)
+    transaction.reviews.add(one)
+    said = annotation(one, *labels, minutes=minutes)
+    said = replace(said, reviewer=who, kind=kind, group=group, seconds=minutes, version=3)
+    transaction.reviews.annotate(said)
+    assert transaction.reviews.annotation_of(one.id) == said
+
+
+def _predicted(transaction: UnitOfWork, confidence: float, policy: str) -> ReviewTask:
+    made = prediction(confidence=confidence)._replace(policy_version=policy)
+    add_predictions(transaction, made)
+    return task(made)
+
+
+RIGHT, WRONG = ("a", "b"), ("c",)
+
+
+def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Begin) -> None:
+    quarter = change(audits=AuditPlan(certification_rate=0.5, gold_reread_rate=0.25)).as_policy(
+        prediction().id, START, "x"
+    )
+    audit, lead = ReviewKind.AUDIT, ReviewKind.ADJUDICATION
+    with begin() as transaction:
+        transaction.policies.add(quarter, replacing=FIRST_POLICY_VERSION)
+        for confidence, said, decided in (
+            (0.5, RIGHT, WRONG),
+            (0.6, WRONG, RIGHT),
+            (0.7, WRONG, WRONG),
+        ):
+            one = _predicted(transaction, confidence, quarter.version)
+            _say(transaction, one, ANN.id, audit, *said, group="coders")
+            _say(transaction, one, LEAD.id, lead, *decided, minutes=9)
+        unread = _predicted(transaction, 0.8, quarter.version)
+        _say(transaction, unread, ANN.id, audit, *RIGHT)
+        ordinary = _predicted(transaction, 0.9, quarter.version)
+        _say(transaction, ordinary, ANN.id, ReviewKind.REVIEW, *RIGHT)
+        _say(transaction, ordinary, LEAD.id, lead, *WRONG)
+        never = _predicted(transaction, 0.95, FIRST_POLICY_VERSION)  # rereads nothing by chance
+        _say(transaction, never, BEN.id, audit, *WRONG)
+        _say(transaction, never, LEAD.id, lead, *WRONG)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.annotators.blind_counts() == {ANN.id: (4, 2), BEN.id: (1, 0)}
+        assert transaction.annotators.gold() == [
+            GoldAnswer(ANN.id, "coders", True, False, 0.5, 4.0),
+            GoldAnswer(ANN.id, "coders", False, True, 0.6, 1.0),
+            GoldAnswer(ANN.id, "coders", False, False, 0.7, 1.0),
+            GoldAnswer(BEN.id, DEFAULT_GROUP, False, False, 0.95, 1.0),
+        ]
+
+
+def test_blind_answers_and_second_readings_are_found_by_group(begin: Begin) -> None:
+    review, overlap = ReviewKind.REVIEW, ReviewKind.OVERLAP
+    with begin() as transaction:
+        for confidence, group in ((0.5, "coders"), (0.6, DEFAULT_GROUP)):
+            one = _predicted(transaction, confidence, FIRST_POLICY_VERSION)
+            _say(transaction, one, ANN.id, review, *RIGHT, group="coders", minutes=2)
+            _say(transaction, one, BEN.id, overlap, *WRONG, group=group, minutes=4)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        store = transaction.annotators
+        assert store.blind() == [
+            BlindAnswer(BEN.id, "coders", False, 0.5),
+            BlindAnswer(BEN.id, DEFAULT_GROUP, False, 0.6),
+        ]
+        assert store.blind_counts() == {BEN.id: (2, 0)}
+        assert store.pairs() == [AnswerPair("coders", True, False, 0.5)]
+        assert store.answers() == {
+            ANN.id: Answers(2, 0, 2.0, START + timedelta(minutes=2)),
+            BEN.id: Answers(2, 2, 4.0, START + timedelta(minutes=4)),
+        }

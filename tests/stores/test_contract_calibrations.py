@@ -1,0 +1,155 @@
+"""Calibrators learnt from reviews: the fake and both databases behave alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.recalibration import Calibration, Serving
+from setwise.service.services.ports import Begin
+from tests.fakes import START, FakeIds, scored_set
+from tests.samples import add_predictions, annotation, calibration, model, outcome, prediction, task
+
+OTHER = "sha256:other"
+IDS = FakeIds(0x7500_0000_0000)
+
+
+@pytest.fixture
+def known(begin: Begin) -> ModelVersion:
+    registered = model("sha256:model")
+    with begin() as transaction:
+        transaction.models.add(registered)
+        transaction.commit()
+    return registered
+
+
+def add(begin: Begin, *made: Calibration) -> None:
+    with begin() as transaction:
+        for one in made:
+            transaction.calibrations.add(one)
+        transaction.commit()
+
+
+def activate(begin: Begin, of: ModelVersion, wanted: Calibration | None) -> None:
+    with begin() as transaction:
+        wanted_id = None if wanted is None else wanted.id
+        transaction.calibrations.activate(of.id, wanted_id, START, IDS())
+        transaction.commit()
+
+
+def served(begin: Begin, of: ModelVersion) -> tuple[Calibration | None, Serving | None]:
+    with begin(read_only=True) as transaction:
+        return transaction.calibrations.active(of.id), transaction.calibrations.previous(of.id)
+
+
+def test_a_calibrator_is_read_back_whole(begin: Begin, known: ModelVersion) -> None:
+    made = replace(calibration(known), report={"before": {"brier": 0.1 + 0.2}, "rows": {"n": 1}})
+    add(begin, made)
+    with begin(read_only=True) as transaction:
+        assert transaction.calibrations.get(made.id) == made
+        assert transaction.calibrations.get("nobody") is None
+        assert transaction.calibrations.get(known.id) is None
+
+
+def test_calibrators_are_listed_newest_first(begin: Begin, known: ModelVersion) -> None:
+    made = [calibration(known, f"sha256:{number}") for number in range(3)]
+    add(begin, *made)
+    with begin(read_only=True) as transaction:
+        first = transaction.calibrations.page(after=None, limit=2)
+        rest = transaction.calibrations.page(after=first.next_after, limit=2)
+    assert [*first.items, *rest.items] == made[::-1]
+    assert rest.next_after is None
+
+
+def test_the_same_content_compared_with_the_same_is_found(
+    begin: Begin, known: ModelVersion
+) -> None:
+    made = calibration(known)
+    add(begin, made)
+    with begin(read_only=True) as transaction:
+        same = transaction.calibrations.same
+        assert same(known.id, made.version, made.replaces) == made
+        assert same(known.id, made.version, "another") is None
+        assert same(known.id, "another", made.replaces) is None
+
+
+def test_a_model_begins_with_its_own_calibrator_and_returns_to_it(
+    begin: Begin, known: ModelVersion
+) -> None:
+    first, second = calibration(known, "sha256:1"), calibration(known, "sha256:2")
+    add(begin, first, second)
+    assert served(begin, known) == (None, None)
+    activate(begin, known, first)
+    assert served(begin, known) == (replace(first, active=True), Serving(None))
+    activate(begin, known, second)
+    assert served(begin, known) == (replace(second, active=True), Serving(first))
+    activate(begin, known, None)
+    assert served(begin, known) == (None, Serving(second))
+    activate(begin, known, None)
+    assert served(begin, known) == (None, Serving(second))
+
+
+def test_models_have_calibrators_of_their_own(begin: Begin, known: ModelVersion) -> None:
+    another = model(OTHER)
+    with begin() as transaction:
+        transaction.models.add(another)
+        transaction.commit()
+    mine, theirs = calibration(known), calibration(another)
+    add(begin, mine, theirs)
+    activate(begin, known, mine)
+    activate(begin, another, theirs)
+    assert served(begin, known)[0] == replace(mine, active=True)
+    assert served(begin, another)[0] == replace(theirs, active=True)
+
+
+def store(begin: Begin, *made: Prediction) -> None:
+    with begin() as transaction:
+        add_predictions(transaction, *made)
+        transaction.commit()
+
+
+def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Begin) -> None:
+    silent, reviewed, reported, both = (prediction() for _ in range(4))
+    foreign = prediction()._replace(scored=scored_set()._replace(model_version=OTHER))
+    store(begin, silent, reviewed, reported, both, foreign)
+    tasks = {one.id: task(one) for one in (reviewed, both, foreign)}
+    said = {id_: annotation(of, "a") for id_, of in tasks.items()}
+    first, last = outcome(both, "a"), outcome(both, "a", "b", number=2)
+    alone = outcome(reported, "b")
+    with begin() as transaction:
+        transaction.reviews.add_all([*tasks.values()])
+        for one in said.values():
+            transaction.reviews.annotate(one)
+        for one in (first, last, alone):
+            transaction.outcomes.add(one)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        found = transaction.calibrations.reviewed("sha256:model", limit=9)
+        newest = transaction.calibrations.reviewed("sha256:model", limit=1)
+    assert found == [
+        (both, (said[both.id],), last),
+        (reported, (), alone),
+        (reviewed, (said[reviewed.id],), None),
+    ]
+    assert newest == found[:1]
+    assert found[0].said_at() == min(said[both.id].created_at, last.created_at)
+
+
+def test_the_newest_predictions_of_a_model_are_listed(begin: Begin) -> None:
+    made = [prediction() for _ in range(3)]
+    store(begin, *made, prediction()._replace(scored=scored_set()._replace(model_version=OTHER)))
+    with begin(read_only=True) as transaction:
+        assert transaction.calibrations.recent("sha256:model", limit=2) == made[:0:-1]
+
+
+def test_what_the_model_said_by_itself_is_kept(begin: Begin) -> None:
+    own = (0.75, 0.1 + 0.2, 1e-12)
+    made = prediction()._replace(scored=scored_set()._replace(replaced=own))
+    store(begin, made, prediction())
+    with begin(read_only=True) as transaction:
+        found = transaction.predictions.get(made.id)
+    assert found is not None
+    assert found.scored.replaced == own
+    assert found.scored.own_confidences == own
+    assert prediction().scored.own_confidences == (0.4, 0.05, 0.0)

@@ -1,0 +1,337 @@
+"""Outbox, endpoints and deliveries: the fake and both databases behave alike."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.webhooks import (
+    Answer,
+    Attempt,
+    Backoff,
+    Delivery,
+    DeliveryState,
+    Endpoint,
+    EndpointChange,
+    Message,
+    MessageType,
+)
+from setwise.service.services.ports import Begin
+from tests.fakes import START
+from tests.samples import CLIENT, OTHER_CLIENT, delivery, endpoint, message
+
+MINUTE = timedelta(minutes=1)
+ACCEPTED = Answer(START, 0.25, status=204)
+BROKEN = Answer(START, 0.1 + 0.2, status=500, excerpt="out of order · נפיחות")
+UNANSWERED = Answer(START, 15.0, error="no answer in time")
+
+
+def store(begin: Begin, *things: Message | Endpoint | Delivery) -> None:
+    with begin() as transaction:
+        for thing in things:
+            if isinstance(thing, Message):
+                transaction.outbox.add(thing)
+            elif isinstance(thing, Endpoint):
+                transaction.endpoints.add(thing)
+            else:
+                transaction.deliveries.add([thing])
+        transaction.commit()
+
+
+def claim(begin: Begin, to: Endpoint, *, minutes: float = 0, limit: int = 10) -> list[Delivery]:
+    with begin() as transaction:
+        claimed = transaction.deliveries.claim(to.id, START + minutes * MINUTE, MINUTE, limit)
+        transaction.commit()
+    return claimed
+
+
+def save(begin: Begin, changed: Delivery, token: int | None = None) -> bool:
+    with begin() as transaction:
+        token = changed.token if token is None else token
+        saved = transaction.deliveries.save(changed, token=token)
+        transaction.commit()
+    return saved
+
+
+def read(begin: Begin, delivery_id: str) -> Delivery | None:
+    with begin(read_only=True) as transaction:
+        return transaction.deliveries.get(delivery_id)
+
+
+def due(begin: Begin, *, minutes: float = 0) -> frozenset[str]:
+    with begin(read_only=True) as transaction:
+        return transaction.deliveries.due_endpoints(START + minutes * MINUTE)
+
+
+def unrouted(begin: Begin, limit: int = 9) -> list[Message]:
+    with begin(read_only=True) as transaction:
+        return transaction.outbox.unrouted(limit)
+
+
+def mark_routed(begin: Begin, *messages: Message) -> bool:
+    with begin() as transaction:
+        marked = transaction.outbox.mark_routed([one.id for one in messages], START)
+        transaction.commit()
+    return marked
+
+
+# The outbox
+
+
+def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(begin: Begin) -> None:
+    second, first = message(), message()  # whose ids are in the other order
+    store(begin, first)
+    store(begin, second)
+    assert unrouted(begin, 1) == [first]
+    assert unrouted(begin) == [first, second]
+    assert mark_routed(begin, first)
+    assert unrouted(begin) == [second]
+    assert mark_routed(begin, second)
+    assert unrouted(begin) == []
+
+
+def test_a_router_learns_that_another_one_was_faster(begin: Begin) -> None:
+    told = [message() for _ in range(3)]
+    store(begin, *told)
+    assert mark_routed(begin, *told[:2])
+    with begin() as transaction:
+        assert not transaction.outbox.mark_routed([one.id for one in told[1:]], START)
+    assert unrouted(begin) == [told[2]]
+
+
+def test_the_oldest_are_marked_without_being_named(begin: Begin) -> None:
+    told = [message() for _ in range(4)][::-1]
+    store(begin, *told)
+    assert mark_routed(begin, told[0])
+    for limit, marked in ((2, 2), (2, 1), (2, 0)):
+        with begin() as transaction:
+            assert transaction.outbox.mark_oldest_routed(limit, START) == marked
+            transaction.commit()
+        assert unrouted(begin) == (told[3:] if marked == 2 else [])
+
+
+def test_a_message_that_is_not_committed_is_not_there(begin: Begin) -> None:
+    with begin() as transaction:
+        transaction.outbox.add(message())
+    assert unrouted(begin) == []
+
+
+def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(begin: Begin) -> None:
+    mine = [message() for _ in range(5)][::-1]
+    store(begin, *mine[:2], message(client_id=OTHER_CLIENT.id), *mine[2:])
+
+    def pull(after: str | None = None) -> tuple[list[Message], str | None]:
+        with begin(read_only=True) as transaction:
+            page = transaction.outbox.unacknowledged(CLIENT.id, after=after, limit=2)
+        return list(page.items), page.next_after
+
+    assert pull() == (mine[:2], mine[1].id)
+    assert pull(mine[1].id) == (mine[2:4], mine[3].id)
+    assert pull(mine[3].id) == (mine[4:], None)
+    with begin() as transaction:
+        ids = [mine[0].id, mine[3].id]
+        assert transaction.outbox.acknowledge(OTHER_CLIENT.id, ids, START) == 0
+        assert transaction.outbox.acknowledge(CLIENT.id, ids, START) == 2
+        assert transaction.outbox.acknowledge(CLIENT.id, [*ids, mine[1].id], START) == 1
+        transaction.commit()
+    assert pull() == ([mine[2], mine[4]], None)
+    # A cursor stays good although the message that it names has gone.
+    assert pull(mine[3].id) == ([mine[4]], None)
+
+
+def test_an_unknown_cursor_leads_nowhere(begin: Begin) -> None:
+    store(begin, message())
+    with begin(read_only=True) as transaction:
+        page = transaction.outbox.unacknowledged(CLIENT.id, after=message().id, limit=2)
+    assert page.items == ()
+
+
+# Endpoints
+
+
+def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+    first, second = endpoint(), endpoint(events=(MessageType.REVIEW_COMPLETED,))
+    store(begin, second, first)
+    changed = first.changed(
+        EndpointChange("https://b.example/", "new", [MessageType.POLICY_TRIPPED])
+    ).rotated("whsec_bmV3", START, MINUTE)
+    with begin() as transaction:
+        assert transaction.endpoints.all() == [first, second]
+        assert transaction.endpoints.get("nonsense") is None
+        transaction.endpoints.save(replace(changed, version=2))
+        transaction.commit()
+    with begin() as transaction:
+        assert transaction.endpoints.get(first.id, for_update=True) == replace(changed, version=2)
+        with pytest.raises(StaleVersion):
+            transaction.endpoints.save(replace(first, version=2))
+        transaction.endpoints.delete(first.id, START)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.endpoints.get(first.id) is None
+        assert transaction.endpoints.all() == [second]
+
+
+def test_a_deleted_endpoint_cannot_be_changed(begin: Begin) -> None:
+    one = endpoint()
+    store(begin, one)
+    with begin() as transaction:
+        transaction.endpoints.delete(one.id, START)
+        with pytest.raises(StaleVersion):
+            transaction.endpoints.save(one.gone())
+
+
+# Deliveries
+
+
+def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+    told, to = message(), endpoint()
+    queued = delivery(told, to)
+    store(begin, told, to, queued)
+    assert read(begin, queued.id) == queued
+    assert read(begin, "nonsense") is None
+    claimed = claim(begin, to)
+    assert claimed == [queued.claimed(START, MINUTE)]
+    assert read(begin, queued.id) == claimed[0]
+    failed = claimed[0].answered(BROKEN, START, Backoff(), 0.5)
+    assert save(begin, failed)
+    assert read(begin, queued.id) == failed
+    again = claim(begin, to, minutes=9)
+    done = again[0].answered(ACCEPTED, START, Backoff(), 0.5)
+    assert save(begin, done)
+    assert read(begin, queued.id) == done
+    assert claim(begin, to, minutes=999) == []
+
+
+def test_the_log_keeps_every_attempt(begin: Begin) -> None:
+    told, to = message(), endpoint()
+    queued = delivery(told, to)
+    store(begin, told, to, queued)
+    attempts = [
+        Attempt(message().id, queued.id, number + 1, answer)
+        for number, answer in enumerate((BROKEN, UNANSWERED, ACCEPTED))
+    ]
+    with begin() as transaction:
+        transaction.deliveries.log(attempts)
+        transaction.deliveries.log([])
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.deliveries.attempts(queued.id) == attempts
+
+
+def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Begin) -> None:
+    to, other = endpoint(), endpoint()
+    told = [message("billing/note-17") for _ in range(3)][::-1]
+    elsewhere = message()
+    queued = [delivery(one, to) for one in told]
+    store(begin, to, other, *told, elsewhere, *reversed(queued), delivery(elsewhere, to))
+    store(begin, delivery(told[1], other))
+    first, free = claim(begin, to)
+    assert (first.message, free.message) == (told[0], elsewhere)
+    assert claim(begin, to) == []
+    # Another endpoint has an order of its own.
+    assert [one.message for one in claim(begin, other)] == [told[1]]
+    # A failure keeps the ones behind it back; its end lets them go.
+    save(begin, free.answered(ACCEPTED, START, Backoff(), 0.0))
+    save(begin, first.answered(BROKEN, START + MINUTE, Backoff(), 0.0))
+    assert claim(begin, to, minutes=1.01) == []
+    again = claim(begin, to, minutes=2)
+    assert [one.message for one in again] == [told[0]]
+    save(begin, again[0].answered(ACCEPTED, START, Backoff(), 0.0))
+    assert [one.message for one in claim(begin, to, minutes=2)] == [told[1]]
+
+
+def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Begin) -> None:
+    to, told = endpoint(), [message("x/1"), message("x/1")]
+    store(begin, to, *told, *(delivery(one, to) for one in told))
+    (first,) = claim(begin, to)
+    save(begin, first.answered(BROKEN, START, Backoff(delays=(MINUTE,)), 0.0))
+    assert [one.message for one in claim(begin, to)] == [told[1]]
+    with begin() as transaction:
+        dead = transaction.deliveries.dead(to.id, 9)
+        assert [one.message for one in dead] == [told[0]]
+        assert transaction.deliveries.counts() == {
+            DeliveryState.PENDING: 1,
+            DeliveryState.DEAD: 1,
+        }
+
+
+def test_no_more_are_claimed_than_wanted_and_the_longest_due_first(begin: Begin) -> None:
+    to, told = endpoint(), [message() for _ in range(4)]
+    due = (3, 1, 2, 9)
+    store(begin, to, *told)
+    for one, minutes in zip(told, due, strict=True):
+        store(begin, delivery(one, to, due_at=START + minutes * MINUTE))
+    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [told[1], told[2]]
+    assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [told[0]]
+
+
+def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Begin) -> None:
+    told, to = message(), endpoint()
+    store(begin, told, to, delivery(told, to))
+    (lost,) = claim(begin, to)
+    assert claim(begin, to, minutes=0.99) == []
+    (taken,) = claim(begin, to, minutes=1)
+    assert (taken.token, taken.attempt) == (2, 2)
+    assert not save(begin, lost.answered(BROKEN, START, Backoff(), 0.0))
+    assert read(begin, taken.id) == taken
+
+
+def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Begin) -> None:
+    to, told = endpoint(), [message(), message()]
+    store(begin, to, *told, *(delivery(one, to) for one in told))
+    first, second = claim(begin, to)
+    assert save(begin, first.replayed(START), token=first.token)
+    with begin() as transaction:
+        assert transaction.deliveries.cancel(to.id, START) == 2
+        transaction.commit()
+    for late in (first, second):
+        assert not save(begin, late.answered(ACCEPTED, START, Backoff(), 0.0))
+        found = read(begin, late.id)
+        assert found is not None
+        assert found.state is DeliveryState.CANCELLED
+    assert claim(begin, to, minutes=9) == []
+
+
+def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(begin: Begin) -> None:
+    to, idle, deleted = endpoint(), endpoint(), endpoint()
+    told = [message("billing/note-17") for _ in range(2)]
+    store(begin, to, idle, deleted, *told, delivery(told[0], deleted))
+    store(begin, *(delivery(one, to, due_at=START + MINUTE) for one in told))
+    with begin() as transaction:
+        transaction.endpoints.delete(deleted.id, START)
+        transaction.commit()
+    assert due(begin) == set()
+    assert due(begin, minutes=1) == {to.id}
+    (first,) = claim(begin, to, minutes=1)
+    assert due(begin, minutes=1) == set()  # the second one of the document waits for the first
+    assert due(begin, minutes=2) == {to.id}
+    save(begin, first.answered(BROKEN, START + MINUTE, Backoff(delays=(MINUTE,)), 0.0))
+    assert due(begin, minutes=1) == {to.id}
+    with begin() as transaction:
+        transaction.endpoints.save(to.gone())
+        transaction.commit()
+    assert due(begin, minutes=2) == set()
+
+
+def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Begin) -> None:
+    to, other = endpoint(), endpoint()
+    told = [message() for _ in range(3)]
+    queued = [delivery(one, to) for one in told]
+    elsewhere = delivery(told[0], other)
+    store(begin, to, other, *told, *queued, elsewhere)
+    (first, *_) = claim(begin, to, limit=1)
+    done = first.answered(ACCEPTED, START, Backoff(), 0.0)
+    save(begin, done)
+
+    def page(**wanted: object) -> tuple[list[str], str | None]:
+        asked = {"state": None, "endpoint_id": None, "after": None, "limit": 2, **wanted}
+        with begin(read_only=True) as transaction:
+            found = transaction.deliveries.page(**asked)
+        return [one.id for one in found.items], found.next_after
+
+    assert page() == ([elsewhere.id, queued[2].id], queued[2].id)
+    assert page(after=queued[2].id) == ([queued[1].id, done.id], None)
+    assert page(state=DeliveryState.DELIVERED) == ([done.id], None)
+    assert page(endpoint_id=other.id) == ([elsewhere.id], None)
+    assert page(endpoint_id="nonsense") == ([], None)

@@ -1,0 +1,169 @@
+"""People, sessions and counts of attempts: the fake and both databases behave alike."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from setwise.service.domain.accounts import Person, Session
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.errors import LoginTaken
+from setwise.service.services.people_ports import EventFilter
+from setwise.service.services.ports import Begin
+from tests.fakes import START, FakeIds
+
+_ids = FakeIds(0x2000_0000)
+
+
+def person(login: str = "ann", **fields: object) -> Person:
+    plain = Person(_ids(), login, "Ann ✓", Role.REVIEWER, START, password="$argon2id$x")
+    return replace(plain, **fields)
+
+
+def session(of: Person, digest: bytes = bytes(32), **fields: object) -> Session:
+    ends = START + timedelta(hours=12)
+    plain = Session(_ids(), of.id, digest, START, START, ends, "192.0.2.1")
+    return replace(plain, **fields)
+
+
+def stored(begin: Begin, *people: Person) -> None:
+    with begin() as transaction:
+        for one in people:
+            transaction.people.add(one)
+        transaction.commit()
+
+
+def test_people_are_found_by_id_login_and_provider(begin: Begin) -> None:
+    ann = person()
+    bob = person("bob", password=None, external_id="https://id.example subject-7")
+    stored(begin, bob, ann)
+    with begin() as transaction:
+        assert transaction.people.get(ann.id) == ann
+        assert transaction.people.get(ann.id, for_update=True) == ann
+        assert transaction.people.get("nonsense") is None
+        assert transaction.people.by_login("bob") == bob
+        assert transaction.people.by_login("ann", for_update=True) == ann
+        assert transaction.people.by_login("a\x00") is None
+        assert transaction.people.by_external_id("https://id.example subject-7") == bob
+        assert transaction.people.by_external_id("other") is None
+        assert transaction.people.all() == transaction.people.all(for_update=True) == [ann, bob]
+
+
+def test_a_login_name_belongs_to_one_person(begin: Begin) -> None:
+    stored(begin, person())
+    with pytest.raises(LoginTaken), begin() as transaction:
+        transaction.people.add(person())
+
+
+def test_a_changed_account_is_stored(begin: Begin) -> None:
+    ann = person()
+    stored(begin, ann)
+    changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
+    with begin() as transaction:
+        transaction.people.save(changed)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.people.get(ann.id) == changed
+
+
+def test_a_session_is_found_with_its_person(begin: Begin) -> None:
+    ann = person()
+    stored(begin, ann)
+    one, other = session(ann), session(ann, b"\x01" * 32, address=None)
+    with begin() as transaction:
+        transaction.sessions.add(one)
+        transaction.sessions.add(other)
+        later = START + timedelta(minutes=5)
+        transaction.sessions.see(one.id, later)
+        transaction.sessions.see(one.id, START)  # from a slower process
+        assert transaction.sessions.by_digest(bytes(32)) == (replace(one, seen_at=later), ann)
+        assert transaction.sessions.by_digest(b"\x01" * 32) == (other, ann)
+        assert transaction.sessions.by_digest(b"\x02" * 32) is None
+        transaction.sessions.delete(one.id)
+        assert transaction.sessions.by_digest(bytes(32)) is None
+
+
+def test_sessions_end_together(begin: Begin) -> None:
+    ann, bob = person(), person("bob")
+    stored(begin, ann, bob)
+    mine = [session(ann, bytes([n]) * 32) for n in range(3)]
+    with begin() as transaction:
+        for one in (*mine, session(bob, b"\xff" * 32)):
+            transaction.sessions.add(one)
+        assert transaction.sessions.delete_of(ann.id, but=mine[1].id) == 2
+        assert transaction.sessions.by_digest(mine[1].digest) is not None
+        assert transaction.sessions.delete_of(ann.id) == 1
+        assert transaction.sessions.by_digest(b"\xff" * 32) is not None
+
+
+def test_ended_sessions_are_forgotten(begin: Begin) -> None:
+    ann = person()
+    stored(begin, ann)
+    minute = timedelta(minutes=1)
+    with begin() as transaction:
+        transaction.sessions.add(session(ann, bytes([1]) * 32, expires_at=START))
+        transaction.sessions.add(session(ann, bytes([2]) * 32, seen_at=START - 10 * minute))
+        transaction.sessions.add(session(ann, bytes([3]) * 32))
+        assert transaction.sessions.delete_ended(START, START - 5 * minute) == 2
+        assert transaction.sessions.by_digest(bytes([3]) * 32) is not None
+
+
+def test_attempts_are_counted_and_forgotten(begin: Begin) -> None:
+    day = timedelta(days=1)
+    with begin() as transaction:
+        first = transaction.attempts.lock(b"one", START)
+        assert (first.count, first.last_at) == (0, START)
+        transaction.attempts.save(replace(first, count=2, last_at=START + day))
+        transaction.attempts.lock(b"two", START)
+        transaction.attempts.lock(b"three", START + day)
+        transaction.commit()
+    with begin() as transaction:
+        assert transaction.attempts.lock(b"one", START).count == 2
+        transaction.attempts.uncount(b"one")
+        transaction.attempts.uncount(b"two")
+        assert transaction.attempts.lock(b"one", START).count == 1
+        assert transaction.attempts.lock(b"two", START).count == 0
+        transaction.attempts.forget(b"one", before=START + day)
+        later = START + 2 * day
+        assert transaction.attempts.lock(b"one", later).last_at == later
+        assert transaction.attempts.lock(b"two", later).last_at == later
+        assert transaction.attempts.lock(b"three", later).last_at == START + day
+
+
+def test_events_are_found_by_who_what_and_when(begin: Begin) -> None:
+    ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
+    hour = timedelta(hours=1)
+    made = [
+        Event.by(ann, "key.created", "k", id=_ids(), at=START),
+        Event.by(bob, "key.revoked", "k", id=_ids(), at=START + hour),
+        Event.by(bob, "keyhole%", "x", id=_ids(), at=START + 2 * hour),
+    ]
+    with begin() as transaction:
+        transaction.audit_trail.add_all(made)
+        transaction.commit()
+
+    def found(**fields: object) -> list[int]:
+        wanted = EventFilter(**fields)
+        with begin(read_only=True) as transaction:
+            items = transaction.audit_trail.page(wanted, after=None, limit=9).items
+        return [made.index(item) for item in items]
+
+    assert found() == [2, 1, 0]
+    assert found(actor_id="bob") == [2, 1]
+    assert found(action="key.") == [1, 0]
+    assert found(action="key.created") == [0]
+    assert found(action="key") == found(action="key%.") == []
+    assert found(subject="k", actor_id="ann") == [0]
+    assert found(since=START + hour) == [2, 1]
+    assert found(before=START + hour) == [0]
+
+
+def test_an_event_keeps_where_it_came_from(begin: Begin) -> None:
+    caller = Caller("1", "Ann", Role.REVIEWER, "2001:db8::7")
+    event = Event.by(caller, "session.begun", "x", id=_ids(), at=START)
+    with begin() as transaction:
+        transaction.audit_trail.add(event)
+        (kept,) = transaction.audit_trail.page(after=None, limit=1).items
+    assert kept == event
+    assert kept.address == "2001:db8::7"

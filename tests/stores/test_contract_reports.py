@@ -1,0 +1,264 @@
+"""Aggregates for reports: the fake and both databases count alike."""
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from setwise.service.domain.audits import AuditRole, Selection
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.verdicts import STEPS, Cell, ReviewDay, deciding, verdict
+from setwise.service.services.ports import Begin
+from tests.fakes import START
+from tests.samples import add_predictions, annotation, outcome, prediction, task
+
+if TYPE_CHECKING:
+    from setwise.service.services.report_ports import Reports
+
+DAY = START.date()
+LONG_AGO = START - timedelta(days=40)
+
+
+def stored(begin: Begin, *made: Prediction) -> list[ReviewTask]:
+    """Store predictions, each with a task that waits."""
+    tasks = [replace(task(one), created_at=one.created_at) for one in made]
+    with begin() as transaction:
+        for one in tasks:
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+    return tasks
+
+
+def say(begin: Begin, of: ReviewTask, agreed: bool, kind: ReviewKind, *, settles: bool) -> None:
+    labels = of.prediction.scored.labels if agreed else ("c",)
+    # One task takes one answer; several kinds mean several tasks.
+    other = replace(of, id=task(of.prediction).id, kind=kind)
+    said = replace(annotation(other, *labels), kind=kind, settles=settles)
+    with begin() as transaction:
+        if kind is not ReviewKind.REVIEW:
+            transaction.reviews.add(other)
+        transaction.reviews.annotate(
+            said if kind is not ReviewKind.REVIEW else replace(said, task_id=of.id)
+        )
+        transaction.commit()
+
+
+def read(begin: Begin, since: datetime = LONG_AGO) -> list[Cell]:
+    """Return the cells by day, having seen that those by steps count the same."""
+    with begin(read_only=True) as transaction:
+        tally = transaction.reports.tally(since)
+    counts = [Counter({(one.reason, one.said, one.told): 0 for one in cells}) for cells in tally]
+    for found, cells in zip(counts, tally, strict=True):
+        for one in cells:
+            found[one.reason, one.said, one.told] += one.documents
+    assert counts[0] == counts[1]
+    assert all(one.step is None for one in tally.by_day)
+    assert all(one.day is None for one in tally.by_step)
+    return tally.by_day
+
+
+def test_an_empty_database_has_nothing_to_report(begin: Begin) -> None:
+    with begin(read_only=True) as transaction:
+        reports: Reports = transaction.reports
+        assert reports.tally(LONG_AGO) == ([], [])
+        assert reports.review_days(LONG_AGO) == []
+        assert reports.checked(LONG_AGO, 10) == []
+        assert reports.certification_audits(Scorer("m", "c")) == 0
+
+
+def test_what_is_alike_is_counted_together(begin: Begin) -> None:
+    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
+    sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    stored(
+        begin,
+        *(prediction(confidence=0.9012, **sent)._replace(selection=drawn) for _ in range(3)),
+        prediction(confidence=0.9012, **sent),
+        prediction(confidence=1.0, **sent),
+        prediction(confidence=0.4999),
+        prediction(confidence=0.4, created_at=START + timedelta(days=1)),
+        prediction(confidence=0.4, created_at=START - timedelta(days=50)),
+    )
+    by_day = Counter[tuple[date | None, float | None]]()
+    for cell in read(begin):
+        by_day[cell.day, cell.inclusion_probability] += cell.documents
+    tomorrow = DAY + timedelta(days=1)
+    assert by_day == {(DAY, 0.06): 3, (DAY, None): 3, (tomorrow, None): 1}
+    with begin(read_only=True) as transaction:
+        steps = transaction.reports.tally(LONG_AGO).by_step
+    found = {(cell.step, cell.inclusion_probability): cell for cell in steps}
+    assert {key: cell.documents for key, cell in found.items()} == {
+        (180, 0.06): 3,
+        (180, None): 1,
+        (200, None): 1,
+        (99, None): 1,
+        (80, None): 1,
+    }
+    cell = found[180, 0.06]
+    assert (cell.decision, cell.reason) == (Decision.AUTO, Reason.ABOVE_THRESHOLD)
+    assert cell.confidence == pytest.approx(3 * 0.9012)
+    assert (cell.said, cell.told) == (None, None)
+
+
+def test_each_step_begins_at_its_own_number(begin: Begin) -> None:
+    """Not a rounding below it: 0.57 * 200 is less than 114."""
+    grid = [step / STEPS for step in range(STEPS + 1)]
+    near = [math.nextafter(one, side) for one in grid for side in (0.0, 1.0)]
+    confidences = [*grid, *near]
+    stored(begin, *(prediction(confidence=one) for one in confidences))
+    with begin(read_only=True) as transaction:
+        cells = transaction.reports.tally(LONG_AGO).by_step
+    found = Counter[int | None]()
+    for cell in cells:
+        found[cell.step] += cell.documents
+    assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
+
+
+def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Begin) -> None:
+    stored(begin, *(prediction(confidence=one) for one in (0.2, 0.871, 0.873, 0.874, 0.875, 1.0)))
+    with begin(read_only=True) as transaction:
+        by_day, by_step = transaction.reports.tally(LONG_AGO, [0.875, 0.873])
+    found = {(cell.step, cell.split): (cell.least, cell.documents) for cell in by_step}
+    assert found == {
+        (40, None): (0.2, 1),
+        (174, None): (0.87, 1),
+        (174, 0.873): (0.873, 2),
+        (175, 0.875): (0.875, 1),
+        (200, 0.875): (1.0, 1),
+    }
+    assert [(cell.split, cell.documents) for cell in by_day] == [(None, 6)]
+
+
+def test_days_end_at_midnight_in_utc(begin: Begin) -> None:
+    midnight = datetime(2026, 3, 1, tzinfo=UTC)
+    just_before = midnight - timedelta(microseconds=1)
+    for one in stored(begin, *(prediction(created_at=at) for at in (just_before, midnight))):
+        say(begin, one, True, ReviewKind.REVIEW, settles=True)
+    assert {cell.day for cell in read(begin)} == {date(2026, 2, 28), date(2026, 3, 1)}
+    with begin(read_only=True) as transaction:
+        days = transaction.reports.review_days(LONG_AGO)
+    assert {one.day for one in days if one.arrived} == {date(2026, 2, 28), date(2026, 3, 1)}
+
+
+LEAD, AUDIT = ReviewKind.ADJUDICATION, ReviewKind.AUDIT
+SAID = {
+    "nobody": ([], None),
+    "a reviewer agrees": ([(ReviewKind.REVIEW, True, True)], True),
+    "a reviewer disagrees": ([(ReviewKind.REVIEW, False, True)], False),
+    "a second reading settles nothing": ([(ReviewKind.OVERLAP, False, False)], None),
+    "a lead overrules a reviewer": (
+        [(ReviewKind.REVIEW, False, True), (ReviewKind.OVERLAP, True, False), (LEAD, True, True)],
+        True,
+    ),
+    "an audit agrees": ([(AUDIT, True, True)], True),
+    "an audit that agrees is to be read again": ([(AUDIT, True, False)], True),
+    "an audit contradicts, the lead is to come": ([(AUDIT, False, False)], False),
+    "a lead overrules an audit": ([(AUDIT, False, False), (LEAD, True, True)], True),
+    "a lead finds what an audit missed": ([(AUDIT, True, False), (LEAD, False, True)], False),
+}
+
+
+@pytest.mark.parametrize(("given", "expected"), SAID.values(), ids=SAID)
+def test_people_have_a_last_word(begin: Begin, given, expected) -> None:
+    (one,) = stored(begin, prediction())
+    for kind, agreed, settles in given:
+        say(begin, one, agreed, kind, settles=settles)
+    (cell,) = read(begin)
+    assert (cell.said, cell.told) == (expected, None)
+    with begin(read_only=True) as transaction:
+        checked = transaction.reports.checked(LONG_AGO, 10)
+        said = deciding(transaction.reviews.annotations_of(one.prediction.id))
+    assert (None if said is None else said.agreed) == expected
+    assert [found.said for found in checked] == ([] if expected is None else [expected])
+    if said is not None:
+        assert checked[0].truth == said.labels
+
+
+def test_the_last_outcome_counts_before_what_people_said(begin: Begin) -> None:
+    (one,) = stored(begin, prediction())
+    say(begin, one, True, ReviewKind.REVIEW, settles=True)
+    with begin() as transaction:
+        transaction.outcomes.add(outcome(one.prediction, "a", "b"))
+        transaction.outcomes.add(outcome(one.prediction, "d", number=2))
+        transaction.commit()
+    (cell,) = read(begin)
+    assert (cell.said, cell.told, verdict(cell)) == (True, False, False)
+    with begin(read_only=True) as transaction:
+        (found,) = transaction.reports.checked(LONG_AGO, 10)
+    assert (found.labels, found.truth, found.right) == (("a", "b"), ("d",), False)
+    assert found.metadata == {"ward": 3}
+
+
+def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Begin) -> None:
+    made = stored(
+        begin,
+        *(
+            prediction(document=Document(text="x"), created_at=START + timedelta(hours=n))
+            for n in range(4)
+        ),
+    )
+    for one in made:
+        say(begin, one, False, ReviewKind.REVIEW, settles=True)
+
+    def ids(since: datetime, limit: int) -> list[str]:
+        with begin(read_only=True) as transaction:
+            return [one.prediction_id for one in transaction.reports.checked(since, limit)]
+
+    assert ids(LONG_AGO, 2) == [one.prediction.id for one in made[2:]]
+    assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in made[1:]]
+
+
+def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(begin: Begin) -> None:
+    made = stored(begin, *(prediction() for _ in range(3)))
+    with begin() as transaction:
+        for one, minutes, seconds in zip(made, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
+            said = replace(annotation(one, "a", minutes=minutes), seconds=seconds)
+            transaction.reviews.annotate(said)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.reports.review_days(LONG_AGO) == [
+            ReviewDay(DAY, 3, 2, 60.0),
+            ReviewDay(DAY + timedelta(days=1), 0, 1, 900.0),
+        ]
+
+
+def test_every_task_is_counted_on_the_day_it_comes(begin: Begin) -> None:
+    """Those that come with a prediction as such, those that are second readings for themselves."""
+    sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
+    with begin() as transaction:
+        add_predictions(transaction, prediction()._replace(**sent))  # nobody reads it
+        transaction.commit()
+    checked = prediction()._replace(decision=Decision.AUTO, reason=Reason.AUDIT)
+    (first, *_) = stored(begin, prediction(), prediction(), checked)
+    with begin() as transaction:
+        for kind in (ReviewKind.OVERLAP, LEAD):
+            later = START + timedelta(days=1) * (kind is LEAD)
+            transaction.reviews.add(replace(task(first.prediction), kind=kind, created_at=later))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        arrived = {one.day: one.arrived for one in transaction.reports.review_days(LONG_AGO)}
+        assert arrived == {DAY: 4, DAY + timedelta(days=1): 1}
+        arrived = {one.day: one.arrived for one in transaction.reports.review_days(later)}
+        assert arrived == {DAY + timedelta(days=1): 1}
+
+
+def test_audits_that_certify_are_counted_once_they_are_read(begin: Begin) -> None:
+    drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
+    made = stored(
+        begin,
+        *(prediction()._replace(selection=drawn) for _ in range(3)),
+        prediction()._replace(selection=Selection(AuditRole.TRAINING, 0.05, 0.06)),
+    )
+    for one in (made[0], made[1], made[3]):
+        say(begin, one, True, ReviewKind.AUDIT, settles=True)
+    scored = made[0].prediction.scored
+    scorer = Scorer(scored.model_version, scored.calibrator_version)
+    with begin(read_only=True) as transaction:
+        assert transaction.reports.certification_audits(scorer) == 2
+        assert transaction.reports.certification_audits(scorer._replace(model_version="x")) == 0

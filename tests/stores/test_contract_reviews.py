@@ -1,0 +1,410 @@
+"""The review queue: the fake and both databases behave alike."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.predictions import Reason
+from setwise.service.domain.reviews import (
+    Annotation,
+    HeldDecision,
+    ReviewKind,
+    ReviewState,
+    ReviewTask,
+    rival_answers,
+)
+from setwise.service.services.ports import Begin
+from tests.fakes import START
+from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
+
+QUARTER = timedelta(minutes=15)
+
+
+def store(begin: Begin, *tasks: ReviewTask) -> None:
+    with begin() as transaction:
+        for one in tasks:
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+        transaction.commit()
+
+
+def save(begin: Begin, changed: ReviewTask) -> ReviewTask:
+    with begin() as transaction:
+        transaction.reviews.save(changed)
+        transaction.commit()
+    return changed
+
+
+def read(begin: Begin, task_id: str) -> ReviewTask | None:
+    with begin(read_only=True) as transaction:
+        return transaction.reviews.get(task_id)
+
+
+def next_for(
+    begin: Begin,
+    reviewer: Caller,
+    now: datetime = START,
+    *,
+    escalated: bool = False,
+    only: str | None = None,
+) -> ReviewTask | None:
+    with begin() as transaction:
+        return transaction.reviews.next_for(reviewer.id, now, escalated=escalated, only=only)
+
+
+def annotation(of: ReviewTask) -> Annotation:
+    return Annotation(
+        id=prediction().id,
+        task_id=of.id,
+        prediction_id=of.prediction.id,
+        reviewer=ANN.id,
+        labels=("a", "d"),
+        comment=None,
+        agreed=False,
+        chosen_rank=None,
+        suggestion_shown=True,
+        seconds=12.5,
+        created_at=START,
+    )
+
+
+def test_a_task_comes_back_as_it_was_in_every_state(begin: Begin) -> None:
+    waiting = task()
+    store(begin, waiting)
+    assert read(begin, waiting.id) == waiting
+    leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
+    assert read(begin, waiting.id) == leased
+    extended = save(begin, leased.extended(ANN.id, START + QUARTER, QUARTER))
+    assert read(begin, waiting.id) == extended
+    skipped = save(begin, extended.skipped(ANN.id, 'not "mine"', START))
+    assert read(begin, waiting.id) == skipped
+    again = save(begin, skipped.claimed(BEN.id, START, QUARTER))
+    escalated = save(begin, again.skipped(BEN.id, "hard", START - QUARTER))
+    assert escalated.state is ReviewState.SKIPPED
+    assert read(begin, waiting.id) == escalated
+    last = save(begin, escalated.claimed(LEAD.id, START, QUARTER))
+    completed = save(begin, last.completed(LEAD.id, last.version))
+    assert read(begin, waiting.id) == completed
+
+
+@pytest.mark.parametrize("name", ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff"])
+def test_what_is_not_there_is_not_found(begin: Begin, name: str) -> None:
+    with begin() as transaction:
+        assert transaction.reviews.get(name) is None
+        assert transaction.reviews.get(name, for_update=True) is None
+        assert transaction.reviews.annotation_of(name) is None
+
+
+def test_the_oldest_claimable_task_is_next(begin: Begin) -> None:
+    leased, oldest, newer = task(), task(), task()
+    store(begin, newer, oldest, leased)
+    save(begin, leased.claimed(ANN.id, START, QUARTER))
+    assert next_for(begin, BEN) == oldest
+    assert next_for(begin, BEN) == oldest  # nothing was committed
+    save(begin, oldest.claimed(BEN.id, START, QUARTER))
+    assert next_for(begin, CAT) == newer
+
+
+def test_a_task_whose_lease_ran_out_is_next_before_newer_ones(begin: Begin) -> None:
+    silent, newer = task(), task()
+    store(begin, silent, newer)
+    leased = save(begin, silent.claimed(ANN.id, START, QUARTER))
+    just_before = START + QUARTER - timedelta(microseconds=1)
+    assert next_for(begin, BEN, just_before) == newer
+    assert next_for(begin, BEN, START + QUARTER) == leased
+
+
+def test_a_reviewer_is_not_offered_what_they_have_skipped(begin: Begin) -> None:
+    first, second = task(), task()
+    store(begin, first, second)
+    skipped = save(begin, first.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
+    assert next_for(begin, ANN) == second
+    assert next_for(begin, BEN) == skipped
+
+
+def test_escalated_tasks_go_to_leads_alone_and_first(begin: Begin) -> None:
+    older, hard = task(), task()
+    store(begin, older, hard)
+    for reviewer in (ANN, BEN):
+        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+    assert next_for(begin, CAT) == older
+    assert next_for(begin, LEAD, escalated=True) == hard
+    held = save(begin, hard.claimed(LEAD.id, START, QUARTER))
+    assert next_for(begin, LEAD, escalated=True) == older
+    # When the lead goes silent the task still is no plain reviewer's.
+    later = START + 2 * QUARTER
+    assert next_for(begin, CAT, later) == older
+    assert next_for(begin, LEAD, later, escalated=True) == held
+
+
+def test_a_lead_is_not_offered_what_they_have_skipped_themselves(begin: Begin) -> None:
+    hard = task()
+    store(begin, hard)
+    for reviewer in (ANN, LEAD):
+        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+    assert next_for(begin, LEAD, escalated=True) is None
+
+
+def test_whoever_wants_one_task_gets_no_other(begin: Begin) -> None:
+    first, second, hard = task(), task(), task()
+    store(begin, first, second, hard)
+    assert next_for(begin, ANN, only=second.id) == second
+    held = save(begin, second.claimed(BEN.id, START, QUARTER))
+    assert next_for(begin, ANN, only=second.id) is None
+    assert next_for(begin, ANN, START + QUARTER, only=second.id) == held
+    for reviewer in (ANN, BEN):
+        claimed = save(begin, hard.claimed(reviewer.id, START, QUARTER))
+        hard = save(begin, claimed.skipped(reviewer.id, "hard", START))
+    assert next_for(begin, CAT, only=hard.id) is None, "it waits for a lead"
+    assert next_for(begin, LEAD, only=hard.id, escalated=True) == hard
+    assert next_for(begin, LEAD, only=first.id, escalated=True) == first
+    assert next_for(begin, ANN, only="no id") is None
+
+
+def test_a_completed_task_is_nobodys_next_one(begin: Begin) -> None:
+    only = task()
+    store(begin, only)
+    save(begin, only.claimed(ANN.id, START, QUARTER).completed(ANN.id, 2))
+    for escalated in (False, True):
+        assert next_for(begin, BEN, START + timedelta(days=9), escalated=escalated) is None
+
+
+def test_an_older_version_does_not_overwrite_a_newer_one(begin: Begin) -> None:
+    only = task()
+    store(begin, only)
+    stale = only.claimed(ANN.id, START, QUARTER)
+    newer = save(begin, stale.claimed(BEN.id, START + QUARTER, QUARTER))
+    with pytest.raises(StaleVersion):
+        save(begin, stale)
+    assert read(begin, only.id) == newer
+
+
+def test_a_completed_task_is_not_overwritten_by_any_version(begin: Begin) -> None:
+    only = task()
+    store(begin, only)
+    completed = save(begin, only.claimed(ANN.id, START, QUARTER).completed(ANN.id, 2))
+    for version in (completed.version, completed.version + 10):
+        with pytest.raises(StaleVersion):
+            save(begin, replace(only, version=version))
+    assert read(begin, only.id) == completed
+
+
+def test_only_live_leases_of_the_reviewer_are_counted(begin: Begin) -> None:
+    tasks = [task() for _ in range(4)]
+    store(begin, *tasks)
+    save(begin, tasks[0].claimed(ANN.id, START, QUARTER))
+    save(begin, tasks[1].claimed(ANN.id, START, 2 * QUARTER))
+    save(begin, tasks[2].claimed(BEN.id, START, QUARTER))
+    with begin() as transaction:
+        assert transaction.reviews.held_by(ANN.id, START) == 2
+        assert transaction.reviews.held_by(ANN.id, START + QUARTER) == 1
+        assert transaction.reviews.held_by(CAT.id, START) == 0
+
+
+def test_pages_go_oldest_first_and_can_be_narrowed(begin: Begin) -> None:
+    tasks = [task() for _ in range(4)] + [task(prediction(reason=Reason.OUT_OF_DOMAIN))]
+    store(begin, *tasks)
+    tasks[1] = save(begin, tasks[1].claimed(ANN.id, START, QUARTER))
+    tasks[2] = save(begin, tasks[2].claimed(BEN.id, START, QUARTER).skipped(BEN.id, "y", START))
+
+    def page(state=None, reason=None, after=None, limit=50):
+        with begin(read_only=True) as transaction:
+            return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
+
+    first = page(limit=3)
+    assert first.items == tuple(tasks[:3])
+    last = page(after=first.next_after, limit=3)
+    assert (last.items, last.next_after) == (tuple(tasks[3:]), None)
+    assert page(state=ReviewState.LEASED).items == (tasks[1],)
+    assert page(reason=Reason.OUT_OF_DOMAIN).items == (tasks[4],)
+    assert page(state=ReviewState.LEASED, reason=Reason.OUT_OF_DOMAIN).items == ()
+
+
+def test_what_waits_comes_oldest_first_whether_leads_alone_may_claim_it_or_not(
+    begin: Begin,
+) -> None:
+    lead = ReviewKind.ADJUDICATION
+    tasks = [task() if number % 3 else replace(task(), kind=lead) for number in range(7)]
+    store(begin, *tasks)
+    save(begin, tasks[4].claimed(ANN.id, START, QUARTER))
+    waiting, after = [], None
+    for most in (2, 3, 2):
+        with begin(read_only=True) as transaction:
+            page = transaction.reviews.page(
+                state=ReviewState.WAITING, reason=None, after=after, limit=most
+            )
+        waiting += page.items
+        after = page.next_after
+    assert waiting == tasks[:4] + tasks[5:]
+    assert after is None
+
+
+def test_tasks_are_counted_by_state(begin: Begin) -> None:
+    tasks = [task() for _ in range(6)]
+    store(begin, *tasks)
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.counts() == {ReviewState.WAITING: 6}
+    claimed = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:4]]
+    once = save(begin, claimed[0].skipped(ANN.id, "y", START))
+    again = save(begin, once.claimed(BEN.id, START, QUARTER))
+    save(begin, again.skipped(BEN.id, "y", START))
+    for one in claimed[1:3]:
+        save(begin, one.completed(ANN.id, one.version))
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.counts() == {
+            ReviewState.WAITING: 2,
+            ReviewState.LEASED: 1,
+            ReviewState.SKIPPED: 1,
+            ReviewState.COMPLETED: 2,
+        }
+
+
+def test_an_annotation_comes_back_as_it_was(begin: Begin) -> None:
+    plain, commented = task(), task()
+    store(begin, plain, commented)
+    first = annotation(plain)
+    second = replace(annotation(commented), comment="", chosen_rank=0, labels=(), agreed=True)
+    with begin() as transaction:
+        transaction.reviews.annotate(first)
+        transaction.reviews.annotate(second)
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.annotation_of(plain.id) == first
+        assert transaction.reviews.annotation_of(commented.id) == second
+
+
+def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Begin) -> None:
+    tasks = [task() for _ in range(5)]
+    store(begin, *tasks)
+    leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:3]]
+    alive = save(begin, tasks[3].claimed(BEN.id, START, 2 * QUARTER))
+    with begin() as transaction:
+        expired = transaction.reviews.expire_leases(START + QUARTER, limit=2)
+        assert expired == [one.expired() for one in leased[:2]]
+        transaction.commit()
+    assert read(begin, tasks[0].id) == expired[0]
+    with begin() as transaction:
+        rest = transaction.reviews.expire_leases(START + QUARTER, limit=2)
+        assert rest == [leased[2].expired()]
+        transaction.commit()
+    assert read(begin, alive.id) == alive
+    assert read(begin, tasks[4].id) == tasks[4]
+
+
+def test_nobody_is_given_two_tasks_of_one_prediction(begin: Begin) -> None:
+    first = task()
+    second = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
+    with begin() as transaction:
+        add_predictions(transaction, first.prediction)
+        transaction.reviews.add_all([first, second])
+        transaction.commit()
+    held = save(begin, first.claimed(ANN.id, START, QUARTER))
+    assert next_for(begin, ANN) is None
+    assert next_for(begin, BEN) == second
+    assert next_for(begin, ANN, START + QUARTER) == held, "her own lease has run out"
+    save(begin, held.completed(ANN.id, held.version))
+    with begin() as transaction:
+        transaction.reviews.annotate(annotation(held))
+        transaction.commit()
+    assert next_for(begin, ANN, START + 2 * QUARTER) is None
+    assert next_for(begin, BEN) == second
+
+
+def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(begin: Begin) -> None:
+    audit = replace(task(), kind=ReviewKind.AUDIT)
+    store(begin, audit)
+    given = replace(annotation(audit), kind=ReviewKind.AUDIT, settles=False)
+    verdict = replace(
+        task(audit.prediction),
+        kind=ReviewKind.ADJUDICATION,
+        answers=rival_answers(audit.prediction.scored.labels, [given]),
+    )
+    leased = save(begin, audit.claimed(ANN.id, START, QUARTER))
+    save(begin, leased.completed(ANN.id, leased.version))
+    with begin() as transaction:
+        transaction.reviews.annotate(given)
+        transaction.reviews.add(verdict)
+        transaction.commit()
+    assert verdict.answers == (("a", "b"), ("a", "d"))
+    assert read(begin, verdict.id) == verdict
+    assert next_for(begin, BEN) is None
+    assert next_for(begin, LEAD, escalated=True) == verdict
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.annotations_of(audit.prediction.id) == [given]
+        blind = transaction.reviews.page(
+            state=None, reason=audit.prediction.reason, after=None, limit=9
+        )
+    assert [one.kind for one in blind.items] == [ReviewKind.ADJUDICATION]
+
+
+def decided(of: ReviewTask, minutes: float = 0) -> ReviewTask:
+    """Return Ann's task decided some minutes after the start, for a minute."""
+    at = START + timedelta(minutes=minutes)
+    decision = HeldDecision(("a",), "sûre 👍", "Ann", at, at + timedelta(minutes=1))
+    return of.decided(ANN.id, of.version, decision, QUARTER)
+
+
+def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Begin) -> None:
+    waiting = task()
+    store(begin, waiting)
+    leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
+    held = save(begin, decided(leased))
+    assert read(begin, waiting.id) == held
+    reopened = save(begin, held.reopened(ANN.id, START, QUARTER))
+    assert read(begin, waiting.id) == reopened
+    settled = save(begin, decided(reopened).settled())
+    assert read(begin, waiting.id) == settled
+
+
+def test_a_decided_task_is_never_taken_away(begin: Begin) -> None:
+    first = task()
+    other = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
+    store(begin, first)
+    with begin() as transaction:
+        transaction.reviews.add(other)
+        transaction.commit()
+    held = save(begin, decided(save(begin, first.claimed(ANN.id, START, QUARTER))))
+    late = START + timedelta(days=9)
+    assert next_for(begin, BEN, late) == other
+    assert next_for(begin, ANN, late) is None, "she reads the document already"
+    with begin() as transaction:
+        assert transaction.reviews.expire_leases(late, limit=9) == []
+        assert transaction.reviews.held_by(ANN.id, START) == 0
+    assert read(begin, first.id) == held
+
+
+def test_decisions_are_listed_by_the_end_of_their_window(begin: Begin) -> None:
+    tasks = [task() for _ in range(3)]
+    store(begin, *tasks)
+    leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:2]]
+    last = save(begin, tasks[2].claimed(BEN.id, START, QUARTER))
+    save(begin, decided(leased[0], minutes=5))
+    save(begin, decided(leased[1], minutes=2))
+    with begin(read_only=True) as transaction:
+        reviews = transaction.reviews
+        in_order = [tasks[1].id, tasks[0].id]
+        assert reviews.decided(limit=9) == in_order
+        assert reviews.decided(limit=1) == in_order[:1]
+        assert reviews.decided(reviewer=ANN.id, limit=9) == in_order
+        assert reviews.decided(reviewer=BEN.id, limit=9) == []
+        assert reviews.decided(before=START + timedelta(minutes=3), limit=9) == in_order[:1]
+        assert reviews.leased_to(BEN.id, START) == [last]
+        assert reviews.leased_to(ANN.id, START) == []
+        assert reviews.leased_to(BEN.id, START + QUARTER) == []
+
+
+def test_what_a_reviewer_settled_since_is_counted(begin: Begin) -> None:
+    done = task()
+    store(begin, done)
+    with begin() as transaction:
+        transaction.reviews.annotate(annotation(done))
+        transaction.commit()
+    with begin(read_only=True) as transaction:
+        assert transaction.reviews.settled_by(ANN.id, START) == 1
+        assert transaction.reviews.settled_by(ANN.id, START + timedelta(seconds=1)) == 0
+        assert transaction.reviews.settled_by(BEN.id, START) == 0

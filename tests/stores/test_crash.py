@@ -1,0 +1,187 @@
+"""A process that is killed without warning: what it acknowledged is there, whole, exactly once."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.recalibration import Activate
+from setwise.service.services.prediction_ports import IdempotencyKey
+from setwise.service.services.predictions import Predict
+from setwise.service.services.recalibration import Options
+from setwise.service.services.work import ClaimJob, EnqueueJob
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.database import create
+from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import LOTTERY, FakePredictors
+from tests.samples import ADMIN, CLIENT
+from tests.services.test_recalibration import Loop
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = textwrap.dedent(
+    """
+    import sys
+    sys.path.insert(0, sys.argv[2])
+    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import create
+    from setwise.service.stores.identity import new_id
+    from setwise.service.stores.transaction import Transactions
+    from setwise.service.domain.predictions import Document
+    from setwise.service.services.prediction_ports import IdempotencyKey
+    from setwise.service.services.predictions import Predict
+    from tests.fakes import LOTTERY, FakePredictors
+    from tests.samples import CLIENT
+
+    predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id, LOTTERY)
+    for number in range(100_000):
+        key = IdempotencyKey(f"request-{number}", "digest")
+        made = predict(CLIENT, Document(text="0.4 of " + "x" * 3000), idempotency=key)
+        print(made.id, flush=True)
+    """
+)
+
+
+@pytest.mark.slow
+def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_url: str) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, database_url, ROOT], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    acknowledged = [writer.stdout.readline().strip() for _ in range(50)]
+    writer.send_signal(signal.SIGKILL)  # in the middle of the next ones
+    acknowledged += writer.stdout.read().split()
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGKILL
+
+    engine = create(database_url)
+    with engine.connect() as connection:
+        # In one look: a server may commit what the killed process asked it to at any moment.
+        stored = connection.execute(
+            text(
+                """SELECT p.id, t.id IS NOT NULL AND k.key IS NOT NULL AND p.actor_name IS NOT NULL
+                   FROM predictions p
+                   LEFT JOIN review_tasks t ON t.prediction_id = p.id
+                   LEFT JOIN idempotency_keys k ON k.prediction_id = p.id
+                   ORDER BY p.id"""
+            )
+        ).all()
+    ids = [str(identity) for identity, _ in stored]
+    assert set(acknowledged) <= set(ids)
+    assert all(whole for _, whole in stored)
+    # At most the one under way was stored without its answer, and its client learns of it.
+    assert len(ids) - len(acknowledged) in {0, 1}
+    predict = Predict(FakePredictors(), Transactions(engine), utc_now, new_id, LOTTERY)
+    for number, identity in enumerate(ids):
+        again = predict(
+            CLIENT, Document(text="any"), idempotency=IdempotencyKey(f"request-{number}", "digest")
+        )
+        assert again.id == identity
+    engine.dispose()
+
+
+WORKER = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[2])
+    from datetime import timedelta
+    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import create
+    from setwise.service.stores.transaction import Transactions
+    from setwise.service.services.work import ClaimJob
+
+    claim = ClaimJob(Transactions(create(sys.argv[1])), utc_now, timedelta(seconds=1))
+    print(claim(["fit"]).id, flush=True)
+    time.sleep(60)
+    """
+)
+
+
+@pytest.mark.slow
+def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) -> None:
+    engine = create(database_url)
+    begin = Transactions(engine)
+    job = EnqueueJob(begin, utc_now, new_id)("fit")
+    assert job is not None
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER, database_url, ROOT], stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline().strip() == job.id
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    claim = ClaimJob(begin, utc_now)
+    taken = None
+    while taken is None:
+        taken = claim(["fit"])
+    assert (taken.id, taken.attempt, taken.token) == (job.id, 2, 2)
+    engine.dispose()
+
+
+RECALIBRATION = textwrap.dedent(
+    """
+    import sys, time
+    sys.path.insert(0, sys.argv[2])
+    from dataclasses import replace
+    from datetime import timedelta
+    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import create
+    from setwise.service.stores.transaction import Transactions
+    from setwise.service.domain.recalibration import Activate
+    from setwise.service.services.work import ClaimJob
+    from tests.fake_calibrations import FakeCalibrators
+    from tests.services.test_recalibration import Loop
+
+    class Slow(FakeCalibrators):
+        def add_calibrator(self, kept):
+            print(kept.version, flush=True)
+            time.sleep(60)
+
+    begin = Transactions(create(sys.argv[1]))
+    job = ClaimJob(begin, utc_now, timedelta(seconds=1))(["calibration"])
+    loop = Loop(begin)
+    loop.recalibrate = replace(loop.recalibrate, calibrators=Slow())
+    loop.run(activate=Activate.IF_BETTER)
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
+    database_url: str,
+) -> None:
+    engine = create(database_url)
+    begin = Transactions(engine)
+    loop = Loop(begin)
+    loop.register()
+    loop.review(loop.predict(300))
+    asked = loop.request(ADMIN, Options(activate=Activate.IF_BETTER))
+    worker = subprocess.Popen(
+        [sys.executable, "-c", RECALIBRATION, database_url, ROOT],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    version = worker.stdout.readline().strip()  # learnt, and not yet recorded
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    assert version
+    with begin(read_only=True) as transaction:
+        assert transaction.calibrations.active(loop.model.id) is None
+        assert transaction.calibrations.page(after=None, limit=1).items == ()
+    assert loop.request(ADMIN, Options()).id == asked.id, "the job is still the unfinished one"
+    claim, taken = ClaimJob(begin, utc_now), None
+    while taken is None:
+        taken = claim(["calibration"])
+    assert (taken.id, taken.attempt) == (asked.id, 2)
+    made, _ = loop.run(activate=Activate.IF_BETTER)
+    assert (made.version, made.active) == (version, True)
+    engine.dispose()

@@ -1,0 +1,105 @@
+"""Decisions, undoing and settling at once, on real databases: each document is settled once."""
+
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from sqlalchemy import Engine
+
+from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided
+from setwise.service.domain.reviews import ReviewState
+from setwise.service.services.decide import DecideReview, SettleDecisions, UndoDecision
+from setwise.service.services.ports import Begin
+from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.identity import new_id
+from tests.fakes import LOTTERY, FakePredictors
+from tests.stores.test_concurrency import THREADS, at_once, begin, count, fill, reviewers
+
+__all__ = ["begin"]  # a fixture
+
+ROUNDS = 5
+
+
+class Desk:
+    """The verbs of the desk."""
+
+    def __init__(self, begin: Begin, window: timedelta) -> None:
+        parts = (begin, utc_now, new_id)
+        complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        self.claim = ClaimReview(*parts)
+        self.settle = SettleDecisions(begin, utc_now, complete)
+        self.decide = DecideReview(*parts, complete, self.settle, window)
+        self.undo = UndoDecision(*parts)
+
+
+def test_a_decision_sent_twenty_times_at_once_is_one(begin: Begin, engine: Engine) -> None:
+    fill(begin, 1)
+    desk = Desk(begin, timedelta(0))
+    (who,) = reviewers(1)
+    task = desk.claim(who)
+    assert task is not None
+    send = partial(desk.decide, who, task.id, ["a"], None, task.version)
+    assert {decided.undo_s for decided in at_once([send] * THREADS)} == {0}
+    assert count(engine, "annotations") == 1
+    assert count(engine, "outbox_messages") == 1
+
+
+def test_a_decision_is_either_settled_or_taken_back(begin: Begin, engine: Engine) -> None:
+    desk = Desk(begin, timedelta(hours=1))
+    (who,) = reviewers(1)
+    outcomes: Counter[str] = Counter()
+    for turn in range(ROUNDS):
+        fill(begin, 1)
+        task = desk.claim(who)
+        assert task is not None
+        decided = desk.decide(who, task.id, ["a"], None, task.version).task
+
+        def undo(task_id: str = decided.id) -> str:
+            try:
+                desk.undo(who, task_id)
+            except (ReviewAlreadyDecided, LeaseLost):
+                return "late"
+            return "undone"
+
+        def settle() -> str:
+            return "settled" if desk.settle.of(who.id) else "nothing"
+
+        # The order in which threads start decides who is first; both orders shall happen.
+        calls = [undo, *[settle] * 3] if turn % 2 else [*[settle] * 3, undo]
+        said = Counter(at_once(calls))
+        assert (said["undone"], said["settled"]) in {(1, 0), (0, 1)}, said
+        with begin(read_only=True) as transaction:
+            after = transaction.reviews.get(decided.id)
+            annotated = transaction.reviews.annotation_of(decided.id)
+        assert after is not None
+        assert (after.state is ReviewState.COMPLETED) == bool(said["settled"])
+        assert (annotated is not None) == bool(said["settled"])
+        outcomes += said
+        if said["undone"]:
+            desk.decide(who, after.id, ["b"], None, after.version)
+            assert desk.settle.of(who.id) == 1
+    assert count(engine, "annotations") == ROUNDS
+    assert outcomes["undone"] + outcomes["settled"] == ROUNDS
+
+
+@pytest.mark.parametrize("workers", [4])
+def test_workers_that_meet_settle_each_decision_once(
+    begin: Begin, engine: Engine, workers: int
+) -> None:
+    people = reviewers(8)
+    fill(begin, len(people))
+    desk = Desk(begin, timedelta(0))
+    for who in people:
+        task = desk.claim(who)
+        assert task is not None
+        # As if the process had died between storing the decision and settling it.
+        with begin() as transaction:
+            locked = transaction.reviews.get(task.id, for_update=True)
+            assert locked is not None
+            held = desk.decide._decided(locked, who, ["a"], None, task.version)
+            transaction.reviews.save(held)
+            transaction.commit()
+    assert sum(at_once([desk.settle] * workers)) == len(people)
+    assert count(engine, "annotations") == len(people)

@@ -1,0 +1,250 @@
+"""What is encrypted in the database, by which key, and how the key is changed."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.predictions import Document
+from setwise.service.domain.reviews import Annotation, HeldDecision
+from setwise.service.stores import encryption, grants, tables
+from setwise.service.stores.ciphers import TextCipher
+from setwise.service.stores.database import create
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import START
+from tests.samples import ANN, add_predictions, endpoint, prediction, task
+
+ONE, TWO = bytes(range(32)), bytes(range(1, 33))
+SECRETS = (
+    "marker-text",
+    "marker-meta",
+    "marker-comment",
+    "marker-decision",
+    "marker-reason",
+    "whsec_",
+)
+PLACES = {
+    "predictions.text",
+    "predictions.features",
+    "predictions.metadata",
+    "annotations.comment",
+    "review_skips.reason",
+    "review_tasks.decided_comment",
+    "webhook_endpoints.secrets",
+}
+
+Open = Callable[..., Engine]
+
+
+@pytest.fixture
+def opened(database_url: str) -> Iterator[Open]:
+    """Open the same database under other keys."""
+    with ExitStack() as stack:
+
+        def engine(*keys: bytes) -> Engine:
+            made = create(database_url, cipher=TextCipher(keys) if keys else None)
+            stack.callback(made.dispose)
+            return made
+
+        yield engine
+
+
+def fill(engine: Engine) -> tuple[str, str]:
+    """Store something in every sealed column; returns the ids of a prediction and an endpoint."""
+    document = Document("note-1", "marker-text", metadata={"ward": "marker-meta", "n": 1.5})
+    waiting = task(prediction(document=document))
+    vector = prediction(document=Document("note-2", None, {"bp": 0.1 + 0.2}))
+    told = endpoint()
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, waiting.prediction, vector)
+        transaction.reviews.add(waiting)
+        skipped = waiting.claimed(ANN.id, START, timedelta(0))
+        transaction.reviews.save(skipped.skipped(ANN.id, "marker-reason", START))
+        decided = task(vector)
+        transaction.reviews.add(decided)
+        held = HeldDecision(("a",), "marker-decision", ANN.name, START, START)
+        claimed = decided.claimed(ANN.id, START, timedelta(0))
+        transaction.reviews.save(claimed.decided(ANN.id, claimed.version, held, timedelta(0)))
+        transaction.reviews.annotate(
+            Annotation(
+                id=prediction().id,
+                task_id=waiting.id,
+                prediction_id=waiting.prediction.id,
+                reviewer=ANN.id,
+                labels=("a",),
+                comment="marker-comment",
+                agreed=False,
+                chosen_rank=None,
+                suggestion_shown=True,
+                seconds=1.0,
+                created_at=START,
+            )
+        )
+        transaction.endpoints.add(told)
+        transaction.commit()
+    return waiting.prediction.id, told.id
+
+
+def dump(engine: Engine) -> str:
+    """Return everything that the database holds, as it holds it."""
+    found = []
+    with engine.connect() as connection:
+        for name in (
+            "predictions",
+            "annotations",
+            "review_tasks",
+            "review_skips",
+            "webhook_endpoints",
+        ):
+            for row in connection.execute(text(f"SELECT * FROM {name}")):
+                found.append(json.dumps([str(value) for value in row]))
+    return "\n".join(found)
+
+
+def read(engine: Engine, ids: tuple[str, str]) -> tuple[object, ...]:
+    with Transactions(engine)(read_only=True) as transaction:
+        kept = transaction.predictions.get(ids[0])
+        (annotation,) = transaction.reviews.annotations_of(ids[0])
+        told = transaction.endpoints.get(ids[1])
+        assert kept is not None
+        assert told is not None
+        return kept.document, annotation.comment, told.secrets
+
+
+def test_every_column_that_people_write_into_is_sealed() -> None:
+    assert {place.name for place in encryption.places()} == PLACES
+
+
+def test_without_a_key_everything_is_plain(opened: Open) -> None:
+    engine = opened()
+    fill(engine)
+    assert all(secret in dump(engine) for secret in SECRETS)
+
+
+def test_with_a_key_nothing_is_and_it_reads_the_same(opened: Open) -> None:
+    engine = opened(ONE)
+    ids = fill(engine)
+    held = dump(engine)
+    assert not any(secret in held for secret in SECRETS)
+    document, comment, secrets = read(engine, ids)
+    assert document == Document("note-1", "marker-text", metadata={"ward": "marker-meta", "n": 1.5})
+    assert comment == "marker-comment"
+    assert secrets == endpoint().secrets
+
+
+def test_without_its_key_nothing_can_be_read(opened: Open) -> None:
+    ids = fill(opened(ONE))
+    for other in (opened(), opened(TWO)):
+        with pytest.raises(StorageUnavailable, match="SETWISE_ENCRYPTION_KEYS"):
+            read(other, ids)
+
+
+def test_a_plain_text_that_looks_sealed_stays_what_it_is(opened: Open) -> None:
+    engine = opened()
+    for written in ("sw1:0a1b2c3d:AAAA", "sw0:x", "sw1:", "sw0:sw1:x"):
+        one = prediction(document=Document(None, written))
+        with Transactions(engine)() as transaction:
+            add_predictions(transaction, one)
+            kept = transaction.predictions.get(one.id)
+            assert kept is not None
+            assert kept.document.text == written
+
+
+def test_a_server_knows_at_its_start_which_key_it_lacks(opened: Open) -> None:
+    assert encryption.missing_keys(opened()) is None
+    old = opened(ONE)
+    encryption.note_key(old, START)
+    encryption.note_key(old, START)
+    assert encryption.missing_keys(old) is None
+    for lacking in (opened(), opened(TWO)):
+        fault = encryption.missing_keys(lacking)
+        assert fault is not None
+        assert TextCipher([ONE]).sealing_id in fault
+    assert encryption.missing_keys(opened(TWO, ONE)) is None
+
+
+def silent(fraction: float, message: str) -> None:
+    assert 0 <= fraction <= 1
+    assert message
+
+
+@pytest.mark.parametrize("before", [(), (ONE,)])
+def test_a_new_key_takes_over_and_the_old_one_can_go(
+    opened: Open, before: tuple[bytes, ...]
+) -> None:
+    old = opened(*before)
+    encryption.note_key(old, START)
+    ids = fill(old)
+    content = read(old, ids)
+    both = opened(TWO, *before)
+    encryption.note_key(both, START)
+    assert encryption.reseal(both, silent) == 8  # two of them metadata
+    assert encryption.reseal(both, silent) == 0
+    alone = opened(TWO)
+    assert encryption.missing_keys(alone) is None
+    assert read(alone, ids) == content
+    held = dump(alone)
+    assert not any(secret in held for secret in SECRETS)
+    if before:
+        assert TextCipher(before).sealing_id not in held
+
+
+def test_many_rows_are_sealed_in_batches(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encryption, "_ROWS_AT_ONCE", 3)
+    plain = opened()
+    with Transactions(plain)() as transaction:
+        add_predictions(transaction, *(prediction() for _ in range(10)))
+        transaction.commit()
+    assert "fever, no cough" in dump(plain)
+    assert encryption.reseal(opened(ONE), silent) == 20
+    assert "fever, no cough" not in dump(plain)
+
+
+def test_encrypting_takes_a_key(opened: Open) -> None:
+    with pytest.raises(ValueError, match="SETWISE_ENCRYPTION_KEYS"):
+        encryption.reseal(opened(), silent)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "text = 'other words'",
+        "metadata = '{\"ward\": 4}'",
+        "features = '{}'",
+        "document_id = 'other'",
+        "purged_at = NULL",
+        "labels = labels",
+        "candidates = candidates, text = NULL",
+    ],
+)
+def test_history_can_lose_its_words_but_never_change_them(opened: Open, change: str) -> None:
+    engine = opened()
+    fill(engine)
+    table = "annotations" if "labels" in change else "predictions"
+    with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
+        connection.execute(text(f"UPDATE {table} SET {change}"))
+
+
+def test_a_comment_is_never_changed(opened: Open) -> None:
+    engine = opened()
+    fill(engine)
+    with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
+        connection.execute(text("UPDATE annotations SET comment = 'never said'"))
+
+
+@pytest.mark.parametrize("table", ["predictions", "annotations"])
+def test_every_other_column_of_history_is_guarded(opened: Open, table: str) -> None:
+    """A migration that adds a column renews the trigger ``<table>_keep_rows``."""
+    engine = opened()
+    fill(engine)
+    for column in tables.metadata.tables[table].columns:
+        if column.name in grants.HISTORY[table]:
+            continue
+        change = f'UPDATE {table} SET "{column.name}" = "{column.name}"'
+        with pytest.raises(IntegrityError, match="history"), engine.begin() as connection:
+            connection.execute(text(change))

@@ -1,0 +1,318 @@
+"""Migrations: up, down, up again, by several processes at once, and equal to the tables."""
+
+import multiprocessing
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic import op
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, inspect, select, text
+from sqlalchemy.exc import IntegrityError
+
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.stores import migrate
+from setwise.service.stores.database import create, sqlite_path
+from setwise.service.stores.tables import audit_events, metadata
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import START
+from tests.samples import add_predictions, model, prediction
+
+HEAD = migrate.head()
+
+
+def table_names(engine: Engine) -> set[str]:
+    return set(inspect(engine).get_table_names()) - {"alembic_version"}
+
+
+def structure(engine: Engine) -> list[tuple[object, ...]]:
+    """Return what the database itself says of its tables, indexes and constraints."""
+    if engine.dialect.name == "sqlite":
+        # Words alone: white space differs between a script and a table object, and SQLite quotes
+        # the names of tables that were built anew.
+        query = """SELECT type, tbl_name, name, sql FROM sqlite_master
+                   WHERE tbl_name <> 'alembic_version' AND type <> 'trigger'"""
+        with engine.connect() as connection:
+            rows = connection.execute(text(query)).all()
+        return sorted(
+            (kind, table, name, sorted((sql or "").replace(",", " , ").replace('"', "").split()))
+            for kind, table, name, sql in rows
+        )
+    queries = (
+        """SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity
+           FROM information_schema.columns WHERE table_schema = 'public'""",
+        """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid), contype::text,
+                  condeferrable, convalidated
+           FROM pg_constraint WHERE connamespace = 'public'::regnamespace""",
+        """SELECT tablename, indexname, indexdef, '', '', ''
+           FROM pg_indexes WHERE schemaname = 'public'""",
+    )
+    found: list[tuple[object, ...]] = []
+    with engine.connect() as connection:
+        for query in queries:
+            found += [tuple(row) for row in connection.execute(text(query))]
+    return sorted((row for row in found if row[0] != "alembic_version"), key=str)
+
+
+def test_an_empty_database_is_brought_to_the_newest_version(empty_engine: Engine) -> None:
+    assert migrate.check(empty_engine) == migrate.Status(current=None, head=HEAD)
+    assert not migrate.check(empty_engine).ok
+    assert migrate.upgrade(empty_engine) == migrate.Status(current=HEAD, head=HEAD)
+    assert migrate.check(empty_engine).ok
+    assert table_names(empty_engine) == set(metadata.tables)
+
+
+def test_looking_at_a_database_that_is_not_there_does_not_make_it(tmp_path: Path) -> None:
+    path = tmp_path / "none.db"
+    assert migrate.current(create(f"sqlite:///{path}")) is None
+    assert not path.exists()
+
+
+def test_down_to_nothing_and_up_again(empty_engine: Engine) -> None:
+    migrate.upgrade(empty_engine)
+    before = structure(empty_engine)
+    assert migrate.downgrade(empty_engine, "base") == migrate.Status(None, HEAD)
+    assert table_names(empty_engine) == set()
+    if empty_engine.dialect.name == "postgresql":
+        with empty_engine.connect() as connection:
+            functions = "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+            assert connection.execute(text(functions)).all() == []
+    migrate.upgrade(empty_engine)
+    assert structure(empty_engine) == before
+    with Transactions(empty_engine)() as transaction:
+        add_predictions(transaction, prediction())
+
+
+def test_an_upgrade_of_a_current_database_changes_nothing(engine: Engine) -> None:
+    before = structure(engine)
+    assert migrate.upgrade(engine).ok
+    assert structure(engine) == before
+
+
+def test_migrations_build_what_the_tables_say(engine: Engine) -> None:
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_migrations_build_checks_and_partial_indexes_too(empty_engine: Engine) -> None:
+    """Alembic's comparison sees neither, so ask the database what it made of both."""
+    migrate.upgrade(empty_engine)
+    migrated = structure(empty_engine)
+    migrate.downgrade(empty_engine, "base")
+    metadata.create_all(empty_engine)
+    assert migrated == structure(empty_engine)
+
+
+def test_one_chain_of_migrations_leads_to_the_head() -> None:
+    scripts = ScriptDirectory(str(migrate.FOLDER))
+    assert scripts.get_bases() == ["0001"]
+    assert scripts.get_heads() == [HEAD]
+
+
+@pytest.mark.parametrize("revision", ["nonsense", "0000"])
+def test_an_unknown_version_is_refused_and_nothing_changes(engine: Engine, revision: str) -> None:
+    before = structure(engine)
+    for step in (migrate.upgrade, migrate.downgrade):
+        with pytest.raises(ValueError, match=revision):
+            step(engine, revision)
+    assert structure(engine) == before
+
+
+def test_a_migration_that_fails_half_way_leaves_nothing_behind(
+    empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    create_table = op.create_table
+
+    def fail_later(name: str, *columns: object, **options: object) -> object:
+        if len(made) == 6:
+            raise ZeroDivisionError
+        made.append(name)
+        return create_table(name, *columns, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(op, "create_table", fail_later)
+        with pytest.raises(ZeroDivisionError):
+            migrate.upgrade(empty_engine)
+    assert len(made) == 6
+    assert migrate.current(empty_engine) is None
+    assert table_names(empty_engine) == set()
+    assert migrate.upgrade(empty_engine).ok
+
+
+def test_many_threads_may_migrate_at_once(empty_engine: Engine) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(migrate.upgrade, empty_engine) for _ in range(4)]
+    assert all(call.result().ok for call in calls)
+
+
+def _upgrade(url: str) -> bool:
+    return migrate.upgrade(create(url)).ok
+
+
+@pytest.mark.slow
+def test_several_processes_may_migrate_at_once(empty_database_url: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert pool.map(_upgrade, [empty_database_url] * 3) == [True] * 3
+
+
+def test_a_second_migration_waits_and_gives_up_with_a_reason(
+    empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "_PATIENCE_S", 1)
+    if empty_engine.dialect.name == "sqlite":
+        sqlite_path(empty_engine).touch()
+    with migrate._alone(empty_engine), pytest.raises(StorageUnavailable):
+        migrate.upgrade(empty_engine)
+    assert migrate.upgrade(empty_engine).ok
+
+
+def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    made = prediction()
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, made)
+        transaction.commit()
+    migrate.downgrade(engine, "base")
+    copy = sqlite_path(engine).with_name(f"setwise.db.at-{HEAD}")
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT id FROM predictions").fetchall() == [(made.id,)]
+    engine.dispose()
+
+
+def test_events_of_predictions_become_rows_again(engine: Engine) -> None:
+    old, *new = prediction(), prediction(), prediction()._replace(rule="own", threshold=None)
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, old)
+        transaction.commit()
+    migrate.downgrade(engine, "0017")
+    migrate.upgrade(engine)  # which leaves the old one's event a row of its own
+    with Transactions(engine)() as transaction:
+        add_predictions(transaction, *new)
+        before = transaction.audit_trail.page(after=None, limit=9).items
+        transaction.commit()
+    assert [event.subject for event in before] == [new[1].id, new[0].id, old.id]
+    migrate.downgrade(engine, "0017")
+    with engine.connect() as connection:
+        rows = connection.execute(select(audit_events).order_by(audit_events.c.id.desc()))
+        assert tuple(Event(**row) for row in rows.mappings()) == before
+    migrate.upgrade(engine)
+    with Transactions(engine)(read_only=True) as transaction:
+        assert transaction.audit_trail.page(after=None, limit=9).items == before
+
+
+def test_pooled_connections_keep_their_settings_after_a_migration(sqlite_url: str) -> None:
+    engine = create(sqlite_url)
+    migrate.downgrade(engine, "base")
+    migrate.upgrade(engine)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 5000
+    engine.dispose()
+
+
+def test_taking_back_a_database_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="no database"):
+        migrate.downgrade(create(f"sqlite:///{tmp_path / 'none.db'}"), "base")
+
+
+def test_a_checkout_without_migrations_says_so(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="no migrations in"):
+        migrate.upgrade(engine)
+
+
+def test_a_database_newer_than_the_code_is_left_alone(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    assert migrate.check(engine) == migrate.Status(current="9999", head=HEAD)
+    for step in (migrate.upgrade, lambda it: migrate.downgrade(it, "base")):
+        with pytest.raises(ValueError, match="9999, which this release does not know"):
+            step(engine)
+    assert table_names(engine) == set(metadata.tables)
+
+
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "next", "{head}", None, None
+
+def upgrade():
+    {upgrade}
+
+def downgrade():
+    raise NotImplementedError  # the tests that add this migration only go up
+"""
+
+
+@pytest.fixture
+def add_migration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], None]]:
+    """Return what adds a migration, given its body, to a copy of the folder."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(migrate, "FOLDER", folder)
+
+    def add(upgrade: str) -> None:
+        script = NEXT.format(head=HEAD, upgrade=upgrade)
+        (folder / "versions" / "next.py").write_text(script)
+        migrate.head.cache_clear()
+
+    yield add
+    migrate.head.cache_clear()
+
+
+REBUILD = """with op.batch_alter_table("models") as batch:
+        batch.alter_column("location", nullable=True)
+        batch.add_column(sa.Column("note", sa.Text))"""
+
+
+def test_the_next_migration_finds_rows_and_references_as_they_were(
+    engine: Engine, add_migration: Callable[[str], None]
+) -> None:
+    """On SQLite it drops ``models`` and makes it anew under the feet of its activations."""
+    registered = model()
+    with Transactions(engine)() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, START, registered.id)
+        transaction.commit()
+    add_migration(REBUILD)
+    assert not migrate.check(engine).ok
+    assert migrate.upgrade(engine).current == "next"
+    with Transactions(engine)() as transaction:
+        assert transaction.models.active() == replace(registered, active=True)
+    if engine.dialect.name == "sqlite":
+        copy = create(f"sqlite:///{sqlite_path(engine)}.at-{HEAD}")
+        assert migrate.current(copy) == HEAD
+        assert "note" not in {column["name"] for column in inspect(copy).get_columns("models")}
+        copy.dispose()
+
+
+def test_a_migration_that_leaves_orphans_is_undone(
+    engine: Engine, add_migration: Callable[[str], None]
+) -> None:
+    registered = model()
+    with Transactions(engine)() as transaction:
+        transaction.models.add(registered)
+        transaction.models.activate(registered.id, START, registered.id)
+        transaction.commit()
+    add_migration('op.execute("DELETE FROM models")')
+    with pytest.raises((ValueError, IntegrityError), match="model_activations"):
+        migrate.upgrade(engine)
+    assert migrate.current(engine) == HEAD
+    with Transactions(engine)() as transaction:
+        assert transaction.models.all() == [replace(registered, active=True)]

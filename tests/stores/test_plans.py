@@ -1,0 +1,284 @@
+"""The queries of every request find their rows by index, however long the history is."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, event, inspect, text
+
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.policy import FIRST_POLICY_VERSION
+from setwise.service.domain.predictions import Decision, Document
+from setwise.service.services.ports import UnitOfWork
+from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.policy import NEWEST_VERSION
+from setwise.service.stores.transaction import Transactions
+from tests.fakes import START
+from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
+
+A_CLIENTS_DOCUMENT = PredictionFilter(client_id="x", document_id="x")
+PAGE = {"after": None, "limit": 50}
+QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
+    "claim": lambda it: it.reviews.next_for(ANN.id, START, escalated=False),
+    "claim as lead": lambda it: it.reviews.next_for(ANN.id, START, escalated=True),
+    "held": lambda it: it.reviews.held_by(ANN.id, START),
+    "expire": lambda it: it.reviews.expire_leases(START, limit=100),
+    "task": lambda it: it.reviews.get(prediction().id, for_update=True),
+    "tasks": lambda it: it.reviews.page(state=None, reason=None, **PAGE),
+    "prediction": lambda it: it.predictions.get(prediction().id),
+    "replay": lambda it: it.predictions.replayed(CLIENT.id, "k"),
+    "predictions": lambda it: it.predictions.page(PredictionFilter(), **PAGE),
+    "a client's": lambda it: it.predictions.page(PredictionFilter(client_id="x"), **PAGE),
+    "a document's": lambda it: it.predictions.page(PredictionFilter(document_id="x"), **PAGE),
+    "a client's document": lambda it: it.predictions.page(A_CLIENTS_DOCUMENT, **PAGE),
+    "the next of them": lambda it: it.predictions.page(
+        A_CLIENTS_DOCUMENT, after=prediction().id, limit=50
+    ),
+    "decided so": lambda it: it.predictions.page(PredictionFilter(decision=Decision.AUTO), **PAGE),
+    "policy": lambda it: it.policies.get(FIRST_POLICY_VERSION),
+    "key": lambda it: it.keys.by_digest(bytes(32)),
+    "job": lambda it: it.jobs.claim(["fit"], START, timedelta(0)),
+    "evidence": lambda it: it.history.evidence(50, with_labels=True),
+    "comparison": lambda it: it.comparisons.tally(prediction().id),
+    "differences": lambda it: it.comparisons.differing(prediction().id, routes_only=False, **PAGE),
+    "shadow": lambda it: it.comparisons.shadow(),
+    "jobs": lambda it: it.jobs.page(JobFilter(), **PAGE),
+    "an owner's jobs": lambda it: it.jobs.page(JobFilter(owner_id="x"), **PAGE),
+    "a request": lambda it: it.jobs.requested("x", "k"),
+    "outcomes": lambda it: it.outcomes.of(prediction().id),
+    "annotations": lambda it: it.reviews.annotations_of(prediction().id),
+    "lock of a prediction": lambda it: it.reviews.lock(prediction().id),
+    "group": lambda it: it.annotators.group_of(ANN.id),
+    "events": lambda it: it.audit_trail.page(**PAGE),
+}
+
+
+REPORTS: dict[str, Callable[[UnitOfWork], object]] = {
+    "counts": lambda it: it.predictions.counts(),
+    "tally": lambda it: it.reports.tally(START),
+    "review days": lambda it: it.reports.review_days(START),
+    "checked": lambda it: it.reports.checked(START, 50),
+    "audits": lambda it: it.reports.certification_audits(Scorer("m", "c")),
+}
+
+
+SCORER = Scorer("m", "c")
+MODEL = model()
+LEARNT = calibration(MODEL)
+FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
+    "audits that the breaker watches": (
+        lambda it: it.breakers.audits(SCORER, after=None, limit=50),
+        "ix_predictions_audits",
+    ),
+    "those since a reset": (
+        lambda it: it.breakers.audits(SCORER, after=prediction().id, limit=50),
+        "ix_predictions_audits",
+    ),
+    "what was sent since an audit": (
+        lambda it: it.breakers.unvouched(SCORER, since=START, most=50),
+        "ix_predictions_reports",
+    ),
+    "what was ever sent": (
+        lambda it: it.breakers.unvouched(SCORER, since=None, most=50),
+        "ix_predictions_reports",
+    ),
+    "blind answers counted": (lambda it: it.annotators.blind_counts(), "ix_annotations_unusual"),
+    "blind answers": (lambda it: it.annotators.blind(), "ix_annotations_unusual"),
+    "gold labels": (lambda it: it.annotators.gold(), "ix_annotations_unusual"),
+    "second readings": (lambda it: it.annotators.pairs(), "ix_annotations_unusual"),
+    "decisions counted": (lambda it: it.predictions.counts(), "ix_predictions_"),
+    "audits counted": (lambda it: it.reports.certification_audits(SCORER), "ix_predictions_audits"),
+}
+"""Queries of the cockpit and of each finished audit, each with the index that they start from."""
+
+
+SINCE_ACTIVATION: dict[str, Callable[[UnitOfWork], object]] = {
+    "predictions of a model": lambda it: it.calibrations.recent(MODEL.version, limit=50),
+    "reviewed ones": lambda it: it.calibrations.reviewed(MODEL.version, limit=50),
+    "those of a calibrator": lambda it: it.certifications.unaudited(
+        Scorer(MODEL.version, LEARNT.version), limit=50
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def planned(module_engine: Engine) -> Engine:
+    """Return an engine on a database whose planner believes that its tables are long."""
+    engine = module_engine
+    begin = Transactions(engine)
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            # Let nobody count, now or in mid-test, that there are sixty rows.
+            for table in inspect(connection).get_table_names():
+                connection.execute(text(f'ALTER TABLE "{table}" SET (autovacuum_enabled = off)'))
+    with begin() as transaction:
+        transaction.models.add(MODEL)
+        transaction.models.activate(MODEL.id, START, MODEL.id)
+        transaction.calibrations.add(LEARNT)
+        transaction.calibrations.activate(MODEL.id, LEARNT.id, START, LEARNT.id)
+        for number in range(60):
+            document = Document(id=f"note {number}", text="fever")
+            one = task(prediction(client_id=f"client {number}", document=document))
+            add_predictions(transaction, one.prediction)
+            transaction.reviews.add(one)
+            transaction.jobs.enqueue(job("fit", due_at=START + timedelta(days=1)))
+        transaction.commit()
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            # In place of a million rows: make reading a whole table the last resort.
+            name = connection.execute(text("SELECT current_database()")).scalar_one()
+            connection.execute(text(f'ALTER DATABASE "{name}" SET enable_seqscan = off'))
+            connection.execute(text(f'ALTER DATABASE "{name}" SET enable_sort = off'))
+        engine.dispose()
+    else:
+        with engine.begin() as connection:
+            connection.execute(text("ANALYZE"))
+    return engine
+
+
+def plans(planned: Engine, query: Callable[[UnitOfWork], object]) -> list[tuple[str, str]]:
+    """Return each SELECT that a query sends, with its plan."""
+    seen: list[tuple[str, object]] = []
+
+    def note(_connection, _cursor, statement, parameters, _context, _many) -> None:
+        seen.append((statement, parameters))
+
+    event.listen(planned, "before_cursor_execute", note)
+    with Transactions(planned)() as transaction:
+        query(transaction)
+    event.remove(planned, "before_cursor_execute", note)
+    assert seen
+    return [
+        (statement, plan(planned, statement, parameters))
+        for statement, parameters in seen
+        if statement.startswith(("SELECT", "WITH"))
+    ]
+
+
+def plan(planned: Engine, statement: str, parameters=()) -> str:
+    explain = "EXPLAIN" if planned.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
+    with planned.connect() as connection:
+        rows = connection.exec_driver_sql(f"{explain} {statement}", parameters).all()
+    return "\n".join(str(row[-1]) for row in rows)
+
+
+def reads_a_whole_table(planned: Engine, plan: str) -> list[str]:
+    """Return the steps of a plan that read all rows of a stored table."""
+    if planned.dialect.name == "postgresql":
+        return [line for line in plan.splitlines() if "Seq Scan" in line]
+    # What the query itself has made.
+    inside = ("said", "told", "chosen", "fine", "named", "blocks", "anon")
+    # An automatic index is made of all rows, for this query alone.
+    whole = re.compile(r"SCAN (\w+)(?!.*USING)|SEARCH (\w+) USING AUTOMATIC")
+    return [
+        line
+        for line in plan.splitlines()
+        if (found := whole.search(line)) and not (found[1] or found[2]).startswith(inside)
+    ]
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_no_request_reads_a_whole_table(planned: Engine, query) -> None:
+    for statement, plan in plans(planned, query):
+        assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
+        assert "TEMP B-TREE" not in plan
+        assert "Sort " not in plan, f"{statement}\n{plan}"
+
+
+def test_the_policy_in_force_is_found_in_an_index(planned: Engine) -> None:
+    found = plan(planned, NEWEST_VERSION)
+    assert "uq_routing_policies_ordinal" in found or "autoindex_routing_policies" in found
+    assert not reads_a_whole_table(planned, found)
+    assert "TEMP B-TREE" not in found
+    assert "Sort " not in found
+
+
+@pytest.mark.parametrize("name", ["a document's", "a client's document", "the next of them"])
+def test_a_documents_predictions_are_found_by_its_name(planned: Engine, name: str) -> None:
+    ((statement, plan),) = plans(planned, QUERIES[name])
+    if planned.dialect.name == "postgresql":
+        assert "ix_predictions_block_document_id" in plan, f"{statement}\n{plan}"
+    else:
+        assert (
+            "predictions USING INDEX ix_predictions_block_document_id (block=? AND document_id=?)"
+            in plan
+        ), f"{statement}\n{plan}"
+        # The others of a client are not looked through for them.
+        assert re.search(r"SEARCH predictions USING INDEX \w+ \((client_id=\? AND )?id=\?\)", plan)
+
+
+@pytest.mark.parametrize("query", REPORTS.values(), ids=REPORTS)
+def test_reports_read_what_they_count_from_indexes(planned: Engine, query) -> None:
+    for statement, plan in plans(planned, query):
+        assert not reads_a_whole_table(planned, plan), f"{statement}\n{plan}"
+        if planned.dialect.name == "sqlite" and query is REPORTS["tally"]:
+            assert "predictions USING COVERING INDEX ix_predictions_reports" in plan
+
+
+@pytest.mark.parametrize(("query", "index"), FROM_INDEXES.values(), ids=FROM_INDEXES)
+def test_audits_are_found_among_all_predictions_by_index(
+    planned: Engine, query: Callable[[UnitOfWork], object], index: str
+) -> None:
+    for statement, plan in plans(planned, query):
+        whole = reads_a_whole_table(planned, plan)
+        # There are few policies.
+        assert not [step for step in whole if "routing_policies" not in step], (
+            f"{statement}\n{plan}"
+        )
+        assert index in plan, f"{statement}\n{plan}"
+
+
+@pytest.mark.parametrize("query", SINCE_ACTIVATION.values(), ids=SINCE_ACTIVATION)
+def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
+    planned: Engine, query: Callable[[UnitOfWork], object]
+) -> None:
+    ranges = {
+        "postgresql": r"pk_predictions on predictions.*\n *Index Cond: \(+id >= ",
+        "sqlite": r"predictions USING INDEX sqlite_autoindex_predictions_1 \(id>\?\)",
+    }
+    found = [
+        (statement, plan)
+        for statement, plan in plans(planned, query)
+        if "predictions.confidence" in statement
+    ]
+    assert found
+    for statement, plan in found:
+        assert re.search(ranges[planned.dialect.name], plan), f"{statement}\n{plan}"
+        assert "TEMP B-TREE" not in plan
+        assert "Sort " not in plan
+
+
+# PostgreSQL has its statistics from autovacuum; nothing gathers SQLite's.
+@pytest.mark.parametrize("module_engine", ["sqlite"], indirect=True, scope="module")
+@pytest.mark.parametrize("known", [True, False], ids=["analyzed", "never analyzed"])
+def test_sqlite_needs_no_statistics_for_it(planned: Engine, known: bool) -> None:
+    covered = {
+        "audits that the breaker watches": "predictions USING COVERING INDEX ix_predictions_audits",
+        "audits counted": "predictions USING COVERING INDEX ix_predictions_audits",
+        "decisions counted": "predictions USING COVERING INDEX ix_predictions_",
+        "blind answers counted": "annotations USING COVERING INDEX ix_annotations_unusual",
+        "what was sent since an audit": "predictions USING INDEX ix_predictions_reports",
+        "second readings": "second USING INDEX ix_annotations_unusual",
+        "gold labels": "decided USING COVERING INDEX ix_annotations_unusual",
+        "a document's": "ix_predictions_block_document_id (block=? AND document_id=?)",
+    }
+    queries = QUERIES | {name: query for name, (query, _) in FROM_INDEXES.items()}
+    with planned.begin() as connection:
+        kept = connection.execute(text("SELECT tbl, idx, stat FROM sqlite_stat1")).all()
+        if not known:
+            connection.execute(text("DELETE FROM sqlite_stat1"))
+    planned.dispose()
+    try:
+        for name, step in covered.items():
+            ((_, plan),) = plans(planned, queries[name])
+            assert step in plan, f"{name}\n{plan}"
+    finally:
+        with planned.begin() as connection:
+            connection.execute(text("DELETE FROM sqlite_stat1"))
+            for row in kept:
+                connection.execute(
+                    text("INSERT INTO sqlite_stat1 VALUES (:tbl, :idx, :stat)"), row._mapping
+                )
+        planned.dispose()
