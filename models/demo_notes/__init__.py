@@ -1,11 +1,10 @@
-"""Short clinical-style notes with invented codes, for demonstrations and tests.
+"""Short clinical notes with invented codes, for demonstrations and tests.
 
-Codes, sentences, people and places are made up; no text and no code of a real scheme is used.
+Codes, sentences, people and places are made up; nothing is taken from a real coding scheme.
 """
 
 from setwise.models.demo_notes.annotators import ANNOTATORS, Annotator, annotate
-from setwise.models.demo_notes.catalogue import CHAPTERS, CODES, EXCLUSIVE
-from setwise.models.demo_notes.codes import Chapter, Code
+from setwise.models.demo_notes.catalogue import CHAPTERS, CODES, EXCLUSIVE, Chapter, Code
 from setwise.models.demo_notes.generator import Note, generate_notes, write_jsonl
 
 __all__ = [

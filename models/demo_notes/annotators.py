@@ -1,32 +1,31 @@
-"""Three people who label notes, each with a rate of error of their own."""
+"""Three invented reviewers who label notes, each with a known rate of error."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from setwise.models.demo_notes.catalogue import BY_ID, BY_LABEL, CODES, fits, siblings
-from setwise.models.demo_notes.codes import Code
+from setwise.models.demo_notes.catalogue import (
+    BY_ID,
+    BY_LABEL,
+    CODES,
+    Code,
+    fits,
+    read_toml,
+    siblings,
+)
 from setwise.models.demo_notes.generator import Note
 
 # Of the codes gone wrong, the share taken for a sibling; the others are missed.
 _CONFUSED = 0.15
-# Of the sets gone wrong, about this share gains a code that is not there, beside its other faults.
+# Of the sets gone wrong, the share that gains a code that is not there.
 _ADDED = 0.1
-# The reason for the visit stares one in the face.
+# Reviewers get the reason for the visit wrong less often.
 _LEADING_HAZARD = 0.5
 
 
 @dataclass(frozen=True)
 class Annotator:
-    """A reviewer with known skill.
-
-    Attributes
-    ----------
-    set_error_rate : float
-        Share of generated notes whose label set is not the true one, in [0, 1].
-    hazard : float
-        Probability that a secondary code of a note goes wrong; chosen to give that share, half of
-        it for the leading code. A longer set is therefore wrong more often.
-    """
+    """A reviewer with known skill; `people.toml` lists the fields."""
 
     name: str
     group: str
@@ -34,23 +33,14 @@ class Annotator:
     hazard: float
 
 
-ANNOTATORS: tuple[Annotator, ...] = (
-    Annotator("Priya", "senior coders", set_error_rate=0.05, hazard=0.021),
-    Annotator("Marek", "coders", set_error_rate=0.15, hazard=0.069),
-    Annotator("Jo", "trainees", set_error_rate=0.30, hazard=0.157),
-)
+ANNOTATORS = tuple(Annotator(**annotator) for annotator in read_toml("people.toml")["annotators"])
 
 
 def annotate(note: Note, annotator: Annotator, rng: Random) -> tuple[str, ...]:
-    """Label a note as ``annotator`` would.
+    """Return the distinct labels that the annotator gives a note, at least one.
 
     Most mistakes are missed codes, some take a code for one that excludes it, few add a code that
-    often comes along. The answer is never empty: who misses the only code puts a wrong one.
-
-    Returns
-    -------
-    tuple of str
-        Labels, without repetition.
+    often comes along. If the only code is missed, a wrong one takes its place.
 
     Examples
     --------
@@ -71,22 +61,17 @@ def annotate(note: Note, annotator: Annotator, rng: Random) -> tuple[str, ...]:
     if not given:
         given.append(_mistaken_for(true[0], true, rng))
     if rng.random() < annotator.set_error_rate * _ADDED:
-        added = _often_with(given[0], rng)
+        common = [code.id for code in CODES if code.background > 0]
+        added = BY_ID[rng.choice(sorted(given[0].company) or common)]
         if fits(added, given):
             given.append(added)
     return tuple(dict.fromkeys(code.label for code in given))
 
 
-def _mistaken_for(code: Code, true: list[Code], rng: Random) -> Code:
-    """Draw the code that is put in place of ``code``: a sibling, else one that resembles it."""
+def _mistaken_for(code: Code, true: Sequence[Code], rng: Random) -> Code:
+    """Draw the code that replaces `code`: a sibling, else one of its chapter, else any."""
     taken = {other.id for other in true}
     near = sorted(siblings(code.id) - taken)
     if not near:
         near = [o.id for o in CODES if o.chapter == code.chapter and o.id not in taken]
     return BY_ID[rng.choice(near or [o.id for o in CODES if o.id not in taken])]
-
-
-def _often_with(code: Code, rng: Random) -> Code:
-    """Draw a code that often comes along with ``code``."""
-    company = sorted(code.company) or [other.id for other in CODES if other.background > 0]
-    return BY_ID[rng.choice(company)]

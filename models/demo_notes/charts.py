@@ -1,113 +1,104 @@
-"""From a case to what its note will say, and leave unsaid.
+"""A case (a patient with the true codes) and its chart (what the note will say of it).
 
-Each code gets its evidence: named, told only by its signs or medicines, named vaguely, or queried.
-Around it stands what misleads a reader in a hurry: symptoms denied, conditions ruled out, queried
-in vain or long past, and relatives' illnesses. Some notes cannot be decided, as in life: "chest
-infection" is pneumonia in one file and bronchitis in the next.
+Each code gets its evidence: its name, only its signs or medicines, a vague name, or a query.
+Other phrases mislead a hurried reader: symptoms denied, conditions ruled out, queried in vain or
+long past, and relatives' illnesses. Some notes cannot be decided, as in life: "chest infection"
+is pneumonia in one file and bronchitis in the next.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from random import Random
 
-from setwise.models.demo_notes.cases import Case
-from setwise.models.demo_notes.catalogue import CODES, siblings
-from setwise.models.demo_notes.codes import Code
-from setwise.models.demo_notes.phrases import Register, say
+from setwise.models.demo_notes.catalogue import BY_ID, CODES, Code, fits, read_toml, siblings
+from setwise.models.demo_notes.phrases import Register, pick, say
 
-# Shares of the ways in which a code of this visit is told; the rest is told by signs alone.
-_NAMED, _VAGUE, _QUERIED = 0.90, 0.04, 0.03
-# The same for a condition carried along; the rest shows in its medicines or results.
-_CARRIED_NAMED, _CARRIED_VAGUE = 0.94, 0.03
-
-# NAME stands for the code's name.
-_RULED_OUT: dict[Register, tuple[str, ...]] = {
-    "terse": (
-        "no evidence of NAME",
-        "NAME excluded",
-        "no sign of NAME",
-        "no NAME",
-        "NAME unlikely",
-    ),
-    "full": ("no evidence of NAME", "no sign of NAME", "nothing to suggest NAME"),
-}
-_QUERIES = ("?NAME", "? NAME", "possible NAME", "probable NAME", "likely NAME")
-_UNCONFIRMED = ("?NAME", "? NAME", "possible NAME", "query NAME")
-_PAST = ("NAME in {year}, resolved", "previous NAME {year}, no problems since")
-_IN_FAMILY = ("NAME", "had NAME", "NAME aged {48-79}")
-_RELATIVES = ("mother", "father", "brother", "sister", "grandmother", "uncle")
-_NORMAL = {
-    "RES": ("chest clear", "good air entry both sides"),
-    "CIR": ("heart sounds normal", "HS I+II+0"),
-    "DIG": ("abdomen soft, non-tender", "abdo SNT"),
-    "NEU": ("neurology grossly intact", "GCS 15"),
-}
-_PAST_OF_ANYBODY = ("appendicectomy {year}", "tonsillectomy", "hay fever", "tinnitus", "eczema")
-_PAST_OF = {
-    "F": ("hysterectomy {year}", "two caesarean sections"),
-    "M": ("vasectomy {year}", "hernia repair {year}"),
-}
-_INNOCENT_MEDICINES = (
-    "paracetamol prn",
-    "vitamin D",
-    "folic acid 5 mg",
-    "cetirizine 10 mg",
-    "E45 cream",
-)
-_LIFE = ("lives alone", "never smoked", "non-smoker", "alcohol [occasional|8 units a week]")
-_LIFE_OF_WORKERS = ("works in [a bakery|an office|a warehouse|a school]", "lives with partner")
-_LIFE_OF_PENSIONERS = (
-    "lives with [wife|husband|daughter]",
-    "retired [teacher|bus driver|nurse|electrician]",
-    "independent",
-    "carers bd",
-)
-_PENSION_AGE = 67
-# What runs in families, and so stands in a family history.
-_HERITABLE = frozenset(
-    {"CIR-10", "CIR-21", "CIR-50", "END-10", "END-11", "END-20", "END-30", "NEU-10", "NEU-20",
-     "NEU-30", "NEU-42", "PSY-10", "MSK-30", "MSK-40", "RES-21", "DIG-20"}
+WORDING = read_toml("wording.toml")
+SECTIONS = (
+    "presenting", "denied", "background", "medicines", "family", "social",
+    "findings", "tests", "ruled_out", "impression", "treatment",
 )  # fmt: skip
-_MEMORABLE = frozenset({"CIR-21", "CIR-50", "CIR-51", "CIR-52", "RES-14", "REN-10", "DIG-21",
-                        "DIG-24", "DIG-40", "REN-42", "REN-43", "NEU-11", "SKN-10"})  # fmt: skip
-# What an author thinks of and rules out: events, hardly ever long-standing conditions.
+Chart = dict[str, list[str]]
+"""What a note says, section by section, before an author gives it a form."""
+
+# Shares of notes with 1, 2, … 8 codes: mostly one to four.
+_N_CODES = tuple(accumulate((0.27, 0.27, 0.20, 0.12, 0.07, 0.04, 0.02, 0.01)))
+# Further codes come from the company of the present ones, else from common conditions.
+_FROM_COMPANY = 0.55
+# A crowded case may find no further code that fits the age and the exclusions.
+_TRIES_PER_CODE = 8
+# How a code of this visit is told; signs alone tell the rest.
+_NAMED, _VAGUE, _QUERIED = 0.90, 0.04, 0.03
+# The same for a condition from before; medicines or results tell the rest.
+_CARRIED_NAMED, _CARRIED_VAGUE = 0.94, 0.03
+_PENSION_AGE = 67
+
+_REASONS = tuple(code for code in CODES if code.weight > 0)
+_REASON_WEIGHTS = tuple(accumulate(code.weight for code in _REASONS))
+_COMMON = tuple(code for code in CODES if code.background > 0)
+_COMMON_WEIGHTS = tuple(accumulate(code.background for code in _COMMON))
+_HERITABLE = frozenset(WORDING["heritable"])
+_MEMORABLE = frozenset(WORDING["memorable"])
+# What an author thinks of and rules out: events, rarely long-standing conditions.
 _EVENTS = frozenset(code.id for code in CODES if code.weight > code.background)
-_CARRIED = frozenset(code.id for code in CODES if code.wording.medicines)
+_MEDICATED = frozenset(code.id for code in CODES if code.medicines)
 
 
-@cache
-def abbreviations(code: Code) -> tuple[str, ...]:
-    """Return those short names that are nouns and belong in letters too, such as COPD."""
-    return tuple(name for name in code.wording.short if name.isalnum() and name.isupper())
-
-
-@dataclass
-class Chart:
-    """What a note says, section by section, before an author gives it a form."""
+@dataclass(frozen=True)
+class Case:
+    """A patient and the codes that apply, the reason for the visit first."""
 
     age: int
     sex: str
-    presenting: list[str] = field(default_factory=list)
-    denied: list[str] = field(default_factory=list)
-    background: list[str] = field(default_factory=list)
-    medicines: list[str] = field(default_factory=list)
-    family: list[str] = field(default_factory=list)
-    social: list[str] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    tests: list[str] = field(default_factory=list)
-    ruled_out: list[str] = field(default_factory=list)
-    impression: list[str] = field(default_factory=list)
-    treatment: list[str] = field(default_factory=list)
+    codes: tuple[Code, ...]
+
+
+def draw_case(rng: Random) -> Case:
+    """Draw a reason for the visit, its company and what the patient has from before."""
+    wanted = 1 + _place(_N_CODES, rng)
+    reason = _REASONS[_place(_REASON_WEIGHTS, rng)]
+    codes = [reason]
+    if reason.requires:
+        causes = [BY_ID[other] for other in reason.requires]
+        weights = tuple(accumulate(cause.weight + cause.background for cause in causes))
+        codes.append(causes[_place(weights, rng)])
+    youngest = max(code.ages[0] for code in codes)
+    oldest = max(youngest, min(code.ages[1] for code in codes))
+    age = round(rng.triangular(youngest, oldest, youngest + 0.6 * (oldest - youngest)))
+    for _ in range(_TRIES_PER_CODE * wanted):
+        if len(codes) >= wanted:
+            break
+        code = _further_code(codes, rng)
+        if code.ages[0] <= age <= code.ages[1] and fits(code, codes):
+            codes.append(code)
+    return Case(age=age, sex="F" if rng.random() < 0.5 else "M", codes=tuple(codes))
+
+
+def _further_code(codes: Sequence[Code], rng: Random) -> Code:
+    if rng.random() < _FROM_COMPANY:
+        company = [pair for code in codes for pair in code.company.items()]
+        if company:
+            weights = tuple(accumulate(weight for _, weight in company))
+            return BY_ID[company[_place(weights, rng)][0]]
+    return _COMMON[_place(_COMMON_WEIGHTS, rng)]
+
+
+def _place(cumulative: Sequence[float], rng: Random) -> int:
+    """Draw a place with probability in proportion to its share of `cumulative`."""
+    drawn = rng.random() * cumulative[-1]
+    return next(place for place, bound in enumerate(cumulative) if drawn < bound)
+
+
+@cache
+def _abbreviations(code: Code) -> tuple[str, ...]:
+    """Return the short names that are nouns and fit letters too, such as COPD."""
+    return tuple(name for name in code.short if name.isalnum() and name.isupper())
 
 
 def draw_chart(case: Case, rng: Random, *, short_rate: float, register: Register) -> Chart:
-    """Draw the evidence for a case, in the words of an author.
-
-    Parameters
-    ----------
-    short_rate : float
-        Share of names that the author abbreviates, in [0, 1].
-    """
+    """Draw the evidence for a case; `short_rate` is the share of names abbreviated."""
     writer = _ChartWriter(case, rng, short_rate, register)
     for place, code in enumerate(case.codes):
         if code.social:
@@ -126,161 +117,144 @@ class _ChartWriter:
 
     def __init__(self, case: Case, rng: Random, short_rate: float, register: Register) -> None:
         self.case, self.rng, self.short_rate, self.register = case, rng, short_rate, register
-        self.chart = Chart(age=case.age, sex=case.sex)
+        self.chart: Chart = {section: [] for section in SECTIONS}
         present = {code.id for code in case.codes}
         self.touched = present.union(*(siblings(code) for code in present))
+        self.chapters = {code.chapter for code in case.codes}
 
     def problem(self, code: Code, *, leading: bool) -> None:
-        """Tell a code of this visit."""
-        chart, words = self.chart, code.wording
-        way = self.rng.random()
-        if way < _NAMED:
-            chart.impression.append(self.name(code))
-        elif way < _NAMED + _VAGUE:
-            chart.impression.append(self.pick(words.vague or words.names))
+        """Add a code of this visit."""
+        chart, way = self.chart, self.rng.random()
+        named, vague = way < _NAMED, _NAMED <= way < _NAMED + _VAGUE
+        if named:
+            chart["impression"].append(self.name(code))
+        elif vague:
+            self.add("impression", code.vague or code.names)
         elif way < _NAMED + _VAGUE + _QUERIED:
-            chart.impression.append(self.about(code, _QUERIES))
-        named = way < _NAMED
-        vague = _NAMED <= way < _NAMED + _VAGUE
+            self.mention("impression", code, "queried")
         # Signs must carry a code that is not named, and are few where its author was vague.
         depth = 0.8 if not (named or vague) else (0.25 if vague else (0.6 if leading else 0.35))
-        if words.presenting and (leading or self.rng.random() < depth):
-            told = words.vague if vague and words.vague else words.presenting
-            chart.presenting.append(self.pick(told))
-        said = False
-        for options, section in ((words.findings, chart.findings), (words.tests, chart.tests)):
+        if code.presenting and (leading or self.rng.random() < depth):
+            self.add("presenting", code.vague if vague and code.vague else code.presenting)
+        signs = False
+        for section, options in (("findings", code.findings), ("tests", code.tests)):
             if options and self.rng.random() < depth:
-                section.append(self.pick(options))
-                said = True
-        remedies = words.treatment or words.medicines
-        if remedies and (self.rng.random() < depth or not (said or named or vague)):
-            remedy = self.pick(remedies)
-            if remedy not in chart.treatment:  # as dehydration and gastroenteritis share
-                chart.treatment.append(remedy)
+                self.add(section, options)
+                signs = True
+        remedies = code.treatment or code.medicines
+        if remedies and (self.rng.random() < depth or not (signs or named or vague)):
+            remedy = self.say(remedies)
+            if remedy not in chart["treatment"]:  # as dehydration and gastroenteritis share
+                chart["treatment"].append(remedy)
 
     def carried(self, code: Code) -> None:
-        """Tell a condition that the patient brings along."""
-        chart, words = self.chart, code.wording
+        """Add a condition that the patient has from before."""
         way = self.rng.random()
-        if way < _CARRIED_NAMED or not words.medicines:
-            chart.background.append(self.name(code))
+        if way < _CARRIED_NAMED or not code.medicines:
+            self.chart["background"].append(self.name(code))
         elif way < _CARRIED_NAMED + _CARRIED_VAGUE:
-            chart.background.append(self.pick(words.vague or words.names))
+            self.add("background", code.vague or code.names)
         unnamed = way >= _CARRIED_NAMED + _CARRIED_VAGUE
-        if words.medicines and (unnamed or self.rng.random() < 0.5):
-            chart.medicines.append(self.pick(words.medicines))
-        if words.tests and self.rng.random() < (0.5 if unnamed else 0.12):
-            chart.tests.append(self.pick(words.tests))
+        if code.medicines and (unnamed or self.rng.random() < 0.5):
+            self.add("medicines", code.medicines)
+        if code.tests and self.rng.random() < (0.5 if unnamed else 0.12):
+            self.add("tests", code.tests)
 
     def habit(self, code: Code) -> None:
-        """Tell a habit, in the social history."""
-        words = code.wording
-        vague = words.vague and self.rng.random() < 0.08
-        self.chart.social.append(self.pick(words.vague) if vague else self.name(code))
-        if words.treatment and self.rng.random() < 0.2:
-            self.chart.treatment.append(self.pick(words.treatment))
+        """Add a habit to the social history."""
+        vague = code.vague and self.rng.random() < 0.08
+        self.chart["social"].append(self.say(code.vague) if vague else self.name(code))
+        if code.treatment and self.rng.random() < 0.2:
+            self.add("treatment", code.treatment)
 
     def distract(self) -> None:
         """Mention codes that do not apply."""
-        chart, rng = self.chart, self.rng
-        for _ in range(self._number((0.72, 0.23, 0.05))):
-            if (rival := self.stranger(near=0.7, among=_EVENTS)) is None:
+        rng = self.rng
+        for _ in range(_place((0.72, 0.95, 1.0), rng)):
+            if not (rival := self.stranger(_EVENTS, near=0.7)):
                 break
-            chart.ruled_out.append(self.about(rival, _RULED_OUT[self.register]))
-        for _ in range(self._number((0.35, 0.3, 0.25, 0.1))):
+            self.mention("ruled_out", rival, f"ruled_out_{self.register}")
+        for _ in range(_place((0.35, 0.65, 0.9, 1.0), rng)):
             self._deny()
-        if rng.random() < 0.06 and (code := self.stranger(among=_HERITABLE)):
-            condition = self.about(code, _IN_FAMILY)
-            chart.family.append(f"{self.pick(_RELATIVES)} {condition}")
-        if rng.random() < 0.06 and (code := self.stranger(among=_MEMORABLE)):
-            chart.background.append(self.about(code, _PAST))
-        if rng.random() < 0.03 and (code := self.stranger(near=0.7, among=_EVENTS)):
-            chart.impression.append(self.about(code, _UNCONFIRMED))
-        if rng.random() < 0.02 and (code := self.stranger(among=_CARRIED)):
-            chart.medicines.append(self.pick(code.wording.medicines))
+        if rng.random() < 0.06 and (code := self.stranger(_HERITABLE, any_age=True)):
+            self.mention("family", code, "in_family")
+            relative = self.say(WORDING["relatives"])
+            self.chart["family"][-1] = f"{relative} {self.chart['family'][-1]}"
+        if rng.random() < 0.06 and (code := self.stranger(_MEMORABLE)):
+            self.mention("background", code, "past")
+        if rng.random() < 0.03 and (code := self.stranger(_EVENTS, near=0.7)):
+            self.mention("impression", code, "unconfirmed")
+        if rng.random() < 0.02 and (code := self.stranger(_MEDICATED)):
+            self.add("medicines", code.medicines)
 
     def _deny(self) -> None:
         code = self.stranger(near=0.5)
-        if code is None or not code.wording.denied:
+        if code is None or not code.denied:
             return
-        symptom = self.pick(code.wording.denied)
-        said = " ".join((*self.chart.presenting, *self.chart.findings, *self.chart.denied))
+        chart, symptom = self.chart, self.say(code.denied)
+        said = " ".join((*chart["presenting"], *chart["findings"], *chart["denied"]))
         if not any(word in said for word in symptom.split() if len(word) > 3):
-            self.chart.denied.append(symptom)
+            chart["denied"].append(symptom)
 
     def fill(self) -> None:
         """Add what belongs to a note and to no code."""
         chart, rng = self.chart, self.rng
-        chapters = {code.chapter for code in self.case.codes}
-        for chapter, phrases in _NORMAL.items():
-            if chapter not in chapters and rng.random() < 0.25:
-                chart.findings.append(phrases[0] if self.register == "full" else self.pick(phrases))
+        for chapter, phrases in WORDING["normal"].items():
+            if chapter not in self.chapters and rng.random() < 0.25:
+                full = self.register == "full"
+                chart["findings"].append(phrases[0] if full else self.say(phrases))
         if rng.random() < 0.2:
-            chart.background.append(self.pick(_PAST_OF_ANYBODY + _PAST_OF[self.case.sex]))
+            self.add("background", WORDING["past"][self.case.sex])
         if rng.random() < 0.15:
-            chart.medicines.append(self.pick(_INNOCENT_MEDICINES))
+            self.add("medicines", WORDING["innocent_medicines"])
         if rng.random() < 0.45:
-            self._life()
-        rng.shuffle(chart.background)
-        rng.shuffle(chart.medicines)
-
-    def _life(self) -> None:
-        pensioner = self.case.age >= _PENSION_AGE
-        line = self.pick(_LIFE + (_LIFE_OF_PENSIONERS if pensioner else _LIFE_OF_WORKERS))
-        # A habit that is coded must not be denied in the next breath.
-        if not (line.startswith("alcohol") and "PSY-20" in self.touched) and not (
-            "smoke" in line and "PSY-30" in self.touched
-        ):
-            self.chart.social.append(line)
+            pensioner = self.case.age >= _PENSION_AGE
+            line = self.say(WORDING["social"]["pensioners" if pensioner else "workers"])
+            denies = WORDING["social"]["denies"].items()
+            if not any(word in line and code in self.touched for word, code in denies):
+                chart["social"].append(line)
+        rng.shuffle(chart["background"])
+        rng.shuffle(chart["medicines"])
 
     def name(self, code: Code) -> str:
-        """Name a code the way this author does."""
-        words = code.wording
-        short = words.short if self.register == "terse" else abbreviations(code)
-        return self.pick(short if short and self.rng.random() < self.short_rate else words.names)
+        """Return the code's name as this author writes it."""
+        short = code.short if self.register == "terse" else _abbreviations(code)
+        return self.say(short if short and self.rng.random() < self.short_rate else code.names)
 
-    def about(self, code: Code, templates: tuple[str, ...]) -> str:
-        """Choose a template and put the code's name in it."""
-        return self.pick(templates).replace("NAME", self._noun(code))
+    def mention(self, section: str, code: Code, way: str) -> None:
+        """Add a mention of a code that is not a plain diagnosis."""
+        phrase = self.say(WORDING["mentions"][way])
+        # A name before which "no" can stand.
+        short = _abbreviations(code)
+        names = short if short and self.rng.random() < self.short_rate else code.names
+        self.chart[section].append(phrase.replace("NAME", self.say(names)))
 
-    def _noun(self, code: Code) -> str:
-        """Name a code such that "no" can stand before it."""
-        short = abbreviations(code)
-        use_short = short and self.rng.random() < self.short_rate
-        return self.pick(short if use_short else code.wording.names)
+    def add(self, section: str, phrases: Sequence[str]) -> None:
+        """Add one of the phrases to a section."""
+        self.chart[section].append(self.say(phrases))
 
-    def pick(self, templates: tuple[str, ...]) -> str:
-        """Choose a template and fill it in."""
-        chosen = templates[int(self.rng.random() * len(templates))]
-        return say(chosen, self.rng, self.register)
+    def say(self, phrases: Sequence[str]) -> str:
+        """Choose a phrase and fill it in."""
+        return say(pick(phrases, self.rng), self.rng, self.register)
 
-    def stranger(self, *, near: float = 0.0, among: frozenset[str] | None = None) -> Code | None:
-        """Draw a code that neither applies nor excludes one that does; None if there is none.
+    def stranger(
+        self, among: Collection[str] = BY_ID, *, near: float = 0.0, any_age: bool = False
+    ) -> Code | None:
+        """Draw a code that neither applies nor excludes one that does, if there is one.
 
-        Parameters
-        ----------
-        near : float
-            Probability of one from a chapter of this case, where a mention misleads most.
+        With probability `near` it is from a chapter of this case, where a mention misleads most.
         """
         age = self.case.age
         options = [
             code
             for code in CODES
-            if code.id not in self.touched
+            if code.id in among
+            and code.id not in self.touched
             and not code.social
-            and (among is None or code.id in among)
-            and (among is _HERITABLE or code.ages[0] - 5 <= age <= code.ages[1])
+            and (any_age or code.ages[0] - 5 <= age <= code.ages[1])
         ]
         if self.rng.random() < near:
-            chapters = {code.chapter for code in self.case.codes}
-            options = [code for code in options if code.chapter in chapters] or options
+            options = [code for code in options if code.chapter in self.chapters] or options
         weights = [code.weight + code.background for code in options]
         # A young patient may have each of the few that their age allows.
         return self.rng.choices(options, weights)[0] if options else None
-
-    def _number(self, shares: tuple[float, ...]) -> int:
-        drawn, number = self.rng.random(), 0
-        while number < len(shares) - 1 and drawn >= shares[number]:
-            drawn -= shares[number]
-            number += 1
-        return number

@@ -7,25 +7,17 @@ from itertools import accumulate
 from pathlib import Path
 from random import Random
 
-from setwise.models.demo_notes.authors import AUTHORS, Author, Form
-from setwise.models.demo_notes.cases import draw_case
-from setwise.models.demo_notes.charts import draw_chart
-from setwise.models.demo_notes.forms import register_of, write
-from setwise.models.demo_notes.slips import slip
+from setwise.models.demo_notes.charts import draw_case
+from setwise.models.demo_notes.writing import AUTHORS, FORMS, write
 
-_FORMS_FOR: dict[str, frozenset[Form]] = {
-    "home": frozenset({"general_practice", "clinic", "triage", "emergency"}),
-    "any": frozenset({"general_practice", "triage", "emergency", "ward_round", "discharge"}),
-    "hospital": frozenset({"triage", "emergency", "ward_round", "discharge"}),
+_AUTHORS_FOR = {
+    care: [author for author in AUTHORS if care in FORMS[author.form].care]
+    for care in ("home", "any", "hospital")
 }
-
-
-def _authors_for(forms: frozenset[Form]) -> tuple[tuple[Author, ...], tuple[float, ...]]:
-    authors = tuple(author for author in AUTHORS if author.form in forms)
-    return authors, tuple(accumulate(author.share for author in authors))
-
-
-_AUTHORS_FOR = {care: _authors_for(forms) for care, forms in _FORMS_FOR.items()}
+_SHARES_FOR = {
+    care: list(accumulate(author.share for author in authors))
+    for care, authors in _AUTHORS_FOR.items()
+}
 
 
 @dataclass(frozen=True)
@@ -56,8 +48,8 @@ def generate_notes(n: int, *, seed: int, start: int = 0) -> Iterator[Note]:
     seed : int
         Equal seeds give equal streams.
     start : int
-        Place in the stream of the first note. Each note depends on the seed and its place alone,
-        so a later part of a stream can be had without the earlier one.
+        Place in the stream of the first note. Each note depends only on the seed and its place,
+        so a later part of a stream needs no earlier part.
 
     Raises
     ------
@@ -78,13 +70,11 @@ def generate_notes(n: int, *, seed: int, start: int = 0) -> Iterator[Note]:
 def _note(seed: int, place: int) -> Note:
     rng = Random(f"{seed}:{place}")  # noqa: S311 - draws examples, keeps no secret
     case = draw_case(rng)
-    authors, shares = _AUTHORS_FOR[case.codes[0].care]
-    author = rng.choices(authors, cum_weights=shares)[0]
-    chart = draw_chart(case, rng, short_rate=author.short_rate, register=register_of(author))
-    text = slip(write(chart, author, rng), rng, author.slip_rate)
+    care = case.codes[0].care
+    author = rng.choices(_AUTHORS_FOR[care], cum_weights=_SHARES_FOR[care])[0]
     return Note(
         id=f"note-{seed}-{place:05d}",
-        text=text.lower() if author.lower else text,
+        text=write(case, author, rng),
         labels=tuple(code.label for code in case.codes),
         metadata={
             "site": author.site,
@@ -96,10 +86,10 @@ def _note(seed: int, place: int) -> Note:
 
 
 def write_jsonl(notes: Iterable[Note], path: str | Path) -> int:
-    """Write notes as JSON Lines in the text data format and return how many there were."""
+    """Write notes as JSON Lines in the text data format; return their number."""
     count = 0
     with Path(path).open("w", encoding="utf-8") as lines:
-        for note in notes:
+        for count, note in enumerate(notes, start=1):  # noqa: B007 - the last one is returned
             record = {
                 "id": note.id,
                 "text": note.text,
@@ -107,5 +97,4 @@ def write_jsonl(notes: Iterable[Note], path: str | Path) -> int:
                 "metadata": dict(note.metadata),
             }
             lines.write(json.dumps(record, ensure_ascii=False) + "\n")
-            count += 1
     return count

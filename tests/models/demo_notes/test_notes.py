@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from hashlib import sha256
 from itertools import islice
 from math import sqrt
 from random import Random
@@ -12,7 +13,6 @@ import pytest
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import (
     ANNOTATORS,
-    CHAPTERS,
     CODES,
     EXCLUSIVE,
     Note,
@@ -20,7 +20,7 @@ from setwise.models.demo_notes import (
     generate_notes,
     write_jsonl,
 )
-from setwise.models.demo_notes.catalogue import BY_LABEL, siblings
+from setwise.models.demo_notes.catalogue import BY_LABEL
 
 N_NOTES = 3000
 
@@ -40,6 +40,15 @@ def test_a_note_depends_on_seed_and_place_alone() -> None:
     assert list(generate_notes(5, seed=4, start=40)) == list(generate_notes(45, seed=4))[40:]
 
 
+def test_a_seed_gives_the_notes_that_it_always_gave() -> None:
+    """Demo figures and the expectations of other tests depend on these very notes."""
+    digest = sha256()
+    for note in generate_notes(500, seed=20):
+        given = [annotate(note, annotator, Random(note.id)) for annotator in ANNOTATORS]
+        digest.update(repr((note, given)).encode())
+    assert digest.hexdigest() == "b14886f263b4e4f849d345ef4d2cc1b0f1814c13817243ca65460e8051c07317"
+
+
 def test_notes_come_one_by_one() -> None:
     assert len(list(islice(generate_notes(10**12, seed=1), 3))) == 3
 
@@ -53,24 +62,6 @@ def test_a_patient_too_young_for_any_further_code_has_a_note_too() -> None:
 def test_negative_counts_are_refused(n: int, start: int) -> None:
     with pytest.raises(ValueError, match="at least 0"):
         generate_notes(n, seed=1, start=start)
-
-
-def test_the_catalogue_is_a_hierarchy_of_unique_codes() -> None:
-    assert len(CODES) >= 60
-    assert len({code.id for code in CODES}) == len({code.label for code in CODES}) == len(CODES)
-    assert len({code.title for code in CODES}) == len(CODES)
-    assert all(code.chapter == chapter.id for chapter in CHAPTERS for code in chapter.codes)
-    assert len({(code.chapter, code.group) for code in CODES}) >= 2 * len(CHAPTERS)
-
-
-def test_relations_of_the_catalogue_name_codes_that_exist_and_agree() -> None:
-    ids = {code.id for code in CODES}
-    for code in CODES:
-        assert ids.issuperset(code.company)
-        assert ids.issuperset(code.requires)
-        assert siblings(code.id).isdisjoint(code.requires)
-        assert code.id not in code.company
-    assert all(ids.issuperset(group) and len(group) > 1 for group in EXCLUSIVE)
 
 
 def test_no_note_carries_codes_that_exclude_each_other(notes: list[Note]) -> None:

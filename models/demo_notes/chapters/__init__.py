@@ -1,1 +1,0 @@
-"""The catalogue, a file for each chapter (small ones share one)."""
