@@ -24,7 +24,6 @@ import pytest
 from psycopg import sql
 from sqlalchemy import URL, Engine, make_url
 
-from setwise.service.services.ports import Begin
 from setwise.service.stores import migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
@@ -333,7 +332,7 @@ def module_engine(
 
 
 @pytest.fixture(params=["fake", "sqlite", "postgresql"])
-def begin(request: pytest.FixtureRequest) -> Iterator[Begin]:
+def begin(request: pytest.FixtureRequest) -> Iterator[Transactions]:
     """Open transactions on the fake and on both databases: what holds for one holds for all."""
     if request.param == "fake":
         yield FakeDatabase()

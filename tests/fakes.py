@@ -14,7 +14,7 @@ from typing import BinaryIO, Self, TypeVar
 
 from setwise.service.domain.accounts import Attempts, Person, Session
 from setwise.service.domain.annotators import DEFAULT_GROUP, Annotator, Group
-from setwise.service.domain.audit_trail import Event, Origin, prediction_created
+from setwise.service.domain.audit_trail import Event, EventFilter, Origin, prediction_created
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import Reset, Trip
 from setwise.service.domain.callers import ApiKey
@@ -28,7 +28,7 @@ from setwise.service.domain.errors import (
     ShadowTaken,
     StaleVersion,
 )
-from setwise.service.domain.jobs import Job, JobState
+from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.paging import Item, Page
@@ -39,24 +39,17 @@ from setwise.service.domain.predictions import (
     Document,
     Marginal,
     Prediction,
+    PredictionFilter,
     Reason,
     ScoredSet,
     TermWeight,
 )
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.domain.reports import Backlog, Line
+from setwise.service.domain.reports import Backlog, Line, Span
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
 from setwise.service.domain.verdicts import Evidence, deciding, last_told
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.prediction_ports import (
-    IdempotencyKeyTaken,
-    NewPrediction,
-    OutcomeRaced,
-    PredictionFilter,
-    Recording,
-)
-from setwise.service.services.report_ports import Span
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.outcomes import OutcomeRaced
+from setwise.service.stores.predictions import IdempotencyKeyTaken, NewPrediction, Recording
 from tests.fake_annotators import FakeAnnotators
 from tests.fake_breaker import FakeBreakers
 from tests.fake_calibrations import FakeCalibrations

@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.breaker import BreakerRule, GetBreaker, WatchAudits
 from setwise.service.services.breaker_reset import ResetBreaker
 from setwise.service.services.certification import Certify, Schedule
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import Submission
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
@@ -26,7 +25,7 @@ HALF = AuditPlan(certification_rate=0.5, gold_reread_rate=1.0)
 class Loop:
     """A service on any database whose model answers RIGHT, with its text for confidence."""
 
-    begin: Begin
+    begin: Transactions
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7100_0000_0000))
     documents: int = 0

@@ -11,7 +11,14 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    IdempotencyKey,
+    Prediction,
+    Reason,
+    Submission,
+)
 from setwise.service.domain.recalibration import Calibration, Noise
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.webhooks import (
@@ -22,8 +29,7 @@ from setwise.service.domain.webhooks import (
     SigningSecret,
     auto_sent,
 )
-from setwise.service.services.ports import UnitOfWork
-from setwise.service.services.prediction_ports import IdempotencyKey, Submission
+from setwise.service.stores.transaction import Transaction
 from tests.fakes import START, FakeIds, scored_set
 
 CLIENT = Caller("019b7a0b-0000-7000-9000-000000000001", "billing", Role.CLIENT)
@@ -61,7 +67,7 @@ def prediction(
 
 
 def add_predictions(
-    transaction: UnitOfWork, *made: Prediction, idempotency: IdempotencyKey | None = None
+    transaction: Transaction, *made: Prediction, idempotency: IdempotencyKey | None = None
 ) -> None:
     """Store predictions as answers to requests of a client."""
     caller = CLIENT.calling_from("192.0.2.7")

@@ -13,9 +13,9 @@ from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
 from setwise.service.domain import accounts
 from setwise.service.domain import audit_trail as history
 from setwise.service.domain import callers as people
+from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
-from setwise.service.services.people_ports import EventFilter
 
 router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
 

@@ -23,9 +23,8 @@ from setwise.service.api.schemas import (
 from setwise.service.domain import predictions
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import ModelUnavailable
-from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.predictions import Decision, IdempotencyKey, Reason
 from setwise.service.domain.predictions import Prediction as Stored
-from setwise.service.services.prediction_ports import IdempotencyKey
 from setwise.service.services.predictions import MOST_DOCUMENTS, Outcomes
 
 ADDRESS = "/v1/predictions/batch"

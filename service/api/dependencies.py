@@ -20,8 +20,7 @@ from setwise.service.api.limits import KeyLimits
 from setwise.service.api.pipeline import Pipeline
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
-from setwise.service.domain.predictions import Prediction
-from setwise.service.services.prediction_ports import Submission
+from setwise.service.domain.predictions import Prediction, Submission
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of

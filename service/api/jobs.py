@@ -12,8 +12,7 @@ from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
 from setwise.service.domain import jobs as work
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
-from setwise.service.domain.jobs import JobState
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.domain.jobs import JobFilter, JobState
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 

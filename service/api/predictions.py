@@ -21,8 +21,8 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
     PredictionNotFound,
 )
+from setwise.service.domain.predictions import IdempotencyKey, PredictionFilter, Submission
 from setwise.service.domain.predictions import Prediction as Stored
-from setwise.service.services.prediction_ports import IdempotencyKey, PredictionFilter, Submission
 
 ADDRESS = "/v1/predictions"
 

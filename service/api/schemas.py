@@ -19,7 +19,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.services.rows import prediction_row
-from setwise.service.services.written import all_written, written
+from setwise.service.stores.written import all_written, written
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""

@@ -28,7 +28,7 @@ from setwise.service.cli.welcome import Examples, shown, welcome
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
     from setwise.service.domain.callers import Caller
-    from setwise.service.services.model_ports import Predictor
+    from setwise.service.services.ports import Predictor
     from setwise.service.services.verbs import Verbs
     from setwise.service.settings import Settings
     from setwise.service.wiring import Application

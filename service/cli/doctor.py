@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from setwise.service.runtime.model import Loads
-    from setwise.service.services.ports import Begin
     from setwise.service.settings import Settings
+    from setwise.service.stores.transaction import Transactions
 
 commands = typer.Typer()
 
@@ -112,7 +112,7 @@ def _disk(settings: "Settings") -> Finding:
 
 
 def _database(
-    engine: "Engine", begin: "Begin", store: "Loads", settings: "Settings"
+    engine: "Engine", begin: "Transactions", store: "Loads", settings: "Settings"
 ) -> Iterator[Finding]:
     from setwise.service.domain.errors import StorageUnavailable
     from setwise.service.stores import migrate
@@ -165,7 +165,7 @@ def _writable(engine: "Engine") -> Finding:
     return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
 
 
-def _clock(engine: "Engine", begin: "Begin") -> Finding:
+def _clock(engine: "Engine", begin: "Transactions") -> Finding:
     from setwise.service.stores.clock import database_clock, utc_now
 
     before = utc_now()
@@ -190,13 +190,13 @@ def _clock(engine: "Engine", begin: "Begin") -> Finding:
     return Finding("clock", Verdict.OK, f"{after:%Y-%m-%d %H:%M:%S} UTC")
 
 
-def _newest_event(begin: "Begin") -> datetime | None:
+def _newest_event(begin: "Transactions") -> datetime | None:
     with begin(read_only=True) as transaction:
         page = transaction.audit_trail.page(after=None, limit=1)
     return page.items[0].at if page.items else None
 
 
-def _model(begin: "Begin", store: "Loads") -> Finding:
+def _model(begin: "Transactions", store: "Loads") -> Finding:
     from setwise.service.domain.errors import ModelUnavailable
 
     with begin(read_only=True) as transaction:
@@ -220,7 +220,7 @@ def _model(begin: "Begin", store: "Loads") -> Finding:
     return Finding("model", Verdict.OK, f"version {active.version} loads and is intact")
 
 
-def _keys(begin: "Begin") -> Finding:
+def _keys(begin: "Transactions") -> Finding:
     from setwise.service.stores.clock import utc_now
 
     now = utc_now()
@@ -241,7 +241,7 @@ def _keys(begin: "Begin") -> Finding:
     return Finding("keys", Verdict.OK, f"roles {', '.join(sorted(roles))}")
 
 
-def _pepper(begin: "Begin", settings: "Settings") -> Finding:
+def _pepper(begin: "Transactions", settings: "Settings") -> Finding:
     if settings.pepper is not None:
         return Finding("pepper", Verdict.OK, "from SETWISE_PEPPER")
     path = settings.data_dir / "pepper"
@@ -279,7 +279,7 @@ def _encryption(engine: "Engine") -> Finding:
     return Finding("encryption", Verdict.OK, seen)
 
 
-def _breaker(begin: "Begin") -> Finding:
+def _breaker(begin: "Transactions") -> Finding:
     with begin(read_only=True) as transaction:
         policy = transaction.policies.current()
         trip = None if policy.trip_id is None else transaction.breakers.trip(policy.trip_id)

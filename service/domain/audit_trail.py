@@ -82,3 +82,20 @@ def prediction_created(
         detail=detail if rule is None else {**detail, "rule": rule},
         address=origin.address,
     )
+
+
+@dataclass(frozen=True)
+class EventFilter:
+    """Which events to list; None does not restrict.
+
+    Attributes
+    ----------
+    action : str or None
+        A whole action or, with a dot at the end, the beginning of several: ``review.``.
+    """
+
+    actor_id: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None

@@ -202,3 +202,12 @@ class Job:
             due_at=now + interval,
             lease_expires_at=None,
         )
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs to list; None does not restrict."""
+
+    owner_id: str | None = None
+    kind: str | None = None
+    state: JobState | None = None

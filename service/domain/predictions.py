@@ -3,11 +3,13 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.audits import NOT_DRAWN, Selection
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import escaped, is_plain, json_faults, text_faults, unstorable
 
@@ -146,7 +148,7 @@ class WrittenScores(NamedTuple):
         As callers are told: members of an object, named like the classes' attributes. Those are
         the labels and confidence of the first candidate, and all candidates and marginals.
     stored_candidates, stored_marginals : str
-        Arrays of all without what repeats, see `setwise.service.services.written`.
+        Arrays of all without what repeats, see `setwise.service.stores.written`.
     """
 
     first: bytes | memoryview
@@ -237,3 +239,31 @@ class Prediction(NamedTuple):
     def name(self) -> str:
         """What the client calls the document; the prediction's own id where it has no name."""
         return self.document.id or self.id
+
+
+@dataclass(frozen=True)
+class PredictionFilter:
+    """Which predictions to list; None does not restrict."""
+
+    client_id: str | None = None
+    decision: Decision | None = None
+    document_id: str | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+
+
+@dataclass(frozen=True)
+class IdempotencyKey:
+    """A client's own name for a request, with a digest of its body."""
+
+    key: str
+    request_digest: str
+
+
+class Submission(NamedTuple):
+    """One document that somebody wants predicted."""
+
+    caller: Caller
+    document: Document
+    idempotency: IdempotencyKey | None = None
+    request_id: str | None = None

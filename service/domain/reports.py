@@ -40,3 +40,12 @@ class Backlog:
     reviews: Mapping[str, Line]
     deliveries: Mapping[str, Line]
     jobs: Mapping[str, Line]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which rows of the past are meant; None does not restrict."""
+
+    client_id: str | None = None
+    created_from: datetime | None = None
+    created_before: datetime | None = None

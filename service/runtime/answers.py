@@ -18,7 +18,7 @@ from setwise.service.domain.columns import Rows
 from setwise.service.domain.predictions import Candidate, Marginal, ScoredSet
 from setwise.service.runtime.compiled_json import Sets, Shares, Words, write_answers
 from setwise.service.runtime.json_numbers import JsonNumbers
-from setwise.service.services.written import compact_json
+from setwise.service.stores.written import compact_json
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005

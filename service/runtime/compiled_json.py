@@ -1,6 +1,6 @@
 """Writes the JSON of many predictions in one compiled pass, from numbers and words as bytes.
 
-What callers are told and what is stored differ, see `setwise.service.services.written`.
+What callers are told and what is stored differ, see `setwise.service.stores.written`.
 """
 
 from itertools import pairwise

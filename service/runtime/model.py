@@ -20,8 +20,8 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.text import escaped
-from setwise.service.services.model_ports import Predictor
-from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.services.ports import Predictor
+from setwise.service.stores.transaction import Transaction, Transactions
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictions, SetPredictor
@@ -214,7 +214,7 @@ class ModelRegistry:
 
     def __init__(
         self,
-        begin: Begin,
+        begin: Transactions,
         store: Loads,
         *,
         poll_s: float,
@@ -315,7 +315,7 @@ class ModelRegistry:
         self._follow_shadow(candidate)
 
     @staticmethod
-    def _wanted(transaction: UnitOfWork, model: ModelVersion | None) -> _Wanted | None:
+    def _wanted(transaction: Transaction, model: ModelVersion | None) -> _Wanted | None:
         if model is None:
             return None
         return _Wanted(model, transaction.calibrations.active(model.id))

@@ -29,7 +29,7 @@ from setwise.service.domain.webhooks import (
     url_fault,
 )
 from setwise.service.services.deliver import Parcel
-from setwise.service.services.ports import Clock
+from setwise.service.stores.clock import Clock
 
 PATIENCE_S = 15.0
 """How long one attempt may take from the connection on, however slowly the answer drips."""

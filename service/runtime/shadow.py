@@ -9,7 +9,7 @@ import structlog
 
 from setwise.service.domain.errors import ServiceError
 from setwise.service.domain.predictions import Prediction, ScoredSet
-from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import Predictor
 
 MOST_WAITING = 1_000
 """Documents in memory; what comes while so many wait is not compared."""

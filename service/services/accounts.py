@@ -30,9 +30,10 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.text import text_faults
-from setwise.service.services.people_ports import Passwords
-from setwise.service.services.ports import Begin, Clock, UnitOfWork
+from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transaction, Transactions
 
 LONGEST_NAME = 100
 
@@ -126,7 +127,7 @@ class CreatePerson(Recorded):
 class ListPeople:
     """List everybody who can or could sign in, by login name."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[Person]:
         """Return them, the disabled ones included."""
@@ -209,7 +210,7 @@ def administers(person: Person) -> bool:
     return person.role is Role.ADMIN and not person.disabled
 
 
-def refuse_last_admin(transaction: UnitOfWork, *, leaving: str) -> None:
+def refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
     """Raise `LastAdmin` unless a key or a person other than ``leaving`` administers."""
     keys = transaction.keys.all(for_update=True)
     people = transaction.people.all(for_update=True)
@@ -222,7 +223,7 @@ def refuse_last_admin(transaction: UnitOfWork, *, leaving: str) -> None:
     )
 
 
-def found(transaction: UnitOfWork, who: str, *, for_update: bool = False) -> Person:
+def found(transaction: Transaction, who: str, *, for_update: bool = False) -> Person:
     """Return the person with an id or login name; raises `PersonNotFound`."""
     person = (
         transaction.people.get(who, for_update=for_update)
@@ -314,7 +315,7 @@ class Entrance(Recorded):
 
     def enter(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         person: Person,
         *,
         address: str | None,
@@ -340,7 +341,7 @@ class Entrance(Recorded):
 
 @dataclass(frozen=True)
 class SignIn(Entrance):
-    """Begin a session for whoever knows a password.
+    """Transactions a session for whoever knows a password.
 
     An attempt is counted before its password is looked at, so that guesses made side by side count
     as well. An unknown name takes as long as a wrong password and leaves the same traces.
@@ -439,7 +440,7 @@ class ExternalIdentity:
 
 @dataclass(frozen=True)
 class SignInExternally(Entrance):
-    """Begin a session for whoever an identity provider vouches for.
+    """Transactions a session for whoever an identity provider vouches for.
 
     The provider decides about name and role at each sign-in; an administrator here can still
     disable the account. Somebody who comes for the first time gets an account.
@@ -475,7 +476,7 @@ class SignInExternally(Entrance):
 
     def _newcomer(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         identity: ExternalIdentity,
         name: str,
         role: Role,
@@ -499,7 +500,7 @@ class SignInExternally(Entrance):
 class OpenSession:
     """Find out whom a session stands for."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     digest: Digest
     rule: SessionRule

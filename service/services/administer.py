@@ -28,9 +28,10 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts import refuse_last_admin
-from setwise.service.services.model_ports import ArtifactStore, ModelLoader
-from setwise.service.services.ports import Begin, Clock, UnitOfWork
+from setwise.service.services.ports import ArtifactStore, ModelLoader
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transaction, Transactions
 
 LONGEST_KEY_NAME = 100
 MOST_PER_MINUTE = 1_000_000
@@ -43,7 +44,7 @@ Digest = Callable[[str], bytes]
 class GetPolicy:
     """Read the routing policy in force."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> RoutingPolicy:
         """Return it."""
@@ -115,7 +116,7 @@ class ChangePolicy(Recorded):
 
 
 def certified(
-    transaction: UnitOfWork, policy: RoutingPolicy, scorer: Scorer | None
+    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
 ) -> RoutingPolicy:
     """Return the policy with the newest certificate that proves what it asks for, if any does.
 
@@ -181,7 +182,7 @@ class AddModel(Recorded):
 class ListModels:
     """List registered models, newest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[ModelVersion]:
         """Return them; one at most is active."""
@@ -321,7 +322,7 @@ class CreateKey(Recorded):
 class ListKeys:
     """List API keys, newest first, without their secrets."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[ApiKey]:
         """Return them, the revoked ones included."""
@@ -363,7 +364,7 @@ class RevokeKey(Recorded):
 class Authenticate:
     """Find out who calls."""
 
-    begin: Begin
+    begin: Transactions
     digest: Digest
     now: Clock
 

@@ -20,8 +20,8 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.services.noise import GroupReport, finding_shown, report_noise, share_shown
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction, Transactions
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class AnnotatorReport:
 class ListAnnotators:
     """List those who may review, and those who have."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[AnnotatorReport]:
         """Return them by name."""
@@ -70,7 +70,7 @@ class ListAnnotators:
 class GetAnnotator:
     """Read one annotator."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
         """Return it; raises `AnnotatorNotFound`."""
@@ -135,7 +135,7 @@ class PlaceAnnotator(Recorded):
 class ListGroups:
     """List the groups of annotators."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[GroupReport]:
         """Return them by id, each with its noise rates."""
@@ -148,7 +148,7 @@ class ListGroups:
 class GetGroup:
     """Read one group of annotators."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, group_id: str) -> GroupReport:
         """Return it with its noise rates; raises `GroupNotFound`."""
@@ -226,7 +226,7 @@ def _check_version(there: int, expected: int | None) -> None:
         raise StaleVersion(f"It is at version {there}, not {expected}: read it again.")
 
 
-def _annotators(transaction: UnitOfWork) -> list[AnnotatorReport]:
+def _annotators(transaction: Transaction) -> list[AnnotatorReport]:
     store, noise = transaction.annotators, report_noise(transaction)
     placed, answers, names = store.placed(), store.answers(), _names(transaction)
     reports = []
@@ -244,7 +244,7 @@ def _annotators(transaction: UnitOfWork) -> list[AnnotatorReport]:
     return sorted(reports, key=lambda one: (one.name or "", one.annotator.id))
 
 
-def _found(transaction: UnitOfWork, annotator_id: str) -> AnnotatorReport:
+def _found(transaction: Transaction, annotator_id: str) -> AnnotatorReport:
     for report in _annotators(transaction):
         if report.annotator.id == annotator_id:
             return report
@@ -257,7 +257,7 @@ class _Names:
     reviewing: frozenset[str]
 
 
-def _names(transaction: UnitOfWork) -> _Names:
+def _names(transaction: Transaction) -> _Names:
     """Return the names of all accounts and keys, and which of them may review now."""
     people, keys = transaction.people.all(), transaction.keys.all()
     return _Names(

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
 class ListEvents:
     """List what was done, newest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,

@@ -23,8 +23,8 @@ from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.webhooks import policy_tripped
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction, Transactions
 
 RUN_LENGTH = 5_000.0
 """Audits until a false alarm, on average at least."""
@@ -104,7 +104,7 @@ class Watch:
         }
 
 
-def look(transaction: UnitOfWork, rule: BreakerRule) -> Watch:
+def look(transaction: Transaction, rule: BreakerRule) -> Watch:
     """Return what the breaker sees now.
 
     It follows from what is stored, and from nothing else: no audit can be lost or counted twice.
@@ -136,7 +136,7 @@ def look(transaction: UnitOfWork, rule: BreakerRule) -> Watch:
 
 
 def _unvouched(
-    transaction: UnitOfWork, rule: BreakerRule, scorer: Scorer, since: datetime | None
+    transaction: Transaction, rule: BreakerRule, scorer: Scorer, since: datetime | None
 ) -> Unvouched:
     in_force = transaction.breakers.in_force_since()
     return transaction.breakers.unvouched(
@@ -167,7 +167,7 @@ class WatchAudits(Recorded):
         return trip
 
     def answered(
-        self, transaction: UnitOfWork, prediction: Prediction, annotation: Annotation
+        self, transaction: Transaction, prediction: Prediction, annotation: Annotation
     ) -> None:
         """Look at the audits if this answer, stored in the same transaction, ends one of them.
 
@@ -183,7 +183,7 @@ class WatchAudits(Recorded):
         transaction.policies.lock()
         self._judged(transaction)
 
-    def _judged(self, transaction: UnitOfWork) -> Trip | None:
+    def _judged(self, transaction: Transaction) -> Trip | None:
         seen = look(transaction, self.rule)
         if seen.position is not Position.WATCHING or seen.scorer is None:
             return None
@@ -206,7 +206,7 @@ class WatchAudits(Recorded):
         self._stop(transaction, seen.policy, trip)
         return trip
 
-    def _stop(self, transaction: UnitOfWork, policy: RoutingPolicy, trip: Trip) -> None:
+    def _stop(self, transaction: Transaction, policy: RoutingPolicy, trip: Trip) -> None:
         stopped = replace(
             policy,
             version=self.new_id(),
@@ -292,7 +292,7 @@ class BreakerState:
 class GetBreaker:
     """Read what the breaker watches and what it did."""
 
-    begin: Begin
+    begin: Transactions
     rule: BreakerRule = field(default_factory=BreakerRule)
 
     def __call__(self, caller: Caller) -> BreakerState:

@@ -13,8 +13,8 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
 )
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.services.ports import UnitOfWork
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class ResetBreaker(Recorded):
 
     def _close(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         caller: Caller,
         policy: RoutingPolicy,
         reset: Reset,

@@ -15,11 +15,10 @@ from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.recalibration import Calibration, sending_notice
 from setwise.service.services.administer import certified
-from setwise.service.services.calibration_ports import CalibratorLoader
-from setwise.service.services.model_ports import ModelLoader
-from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.services.ports import CalibratorLoader, ModelLoader
 from setwise.service.services.recalibration import active_model
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction, Transactions
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class ServingCalibrator:
 class GetCalibration:
     """Read one calibrator with its report."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, calibration_id: str) -> Calibration:
         """Return it; raises `CalibrationNotFound`."""
@@ -73,7 +72,7 @@ class GetCalibration:
 class ListCalibrations:
     """List the calibrators of all models, newest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self, caller: Caller, *, after: str | None = None, limit: int = 50
@@ -126,7 +125,7 @@ class _Switches(Recorded):
         return ServingCalibrator(model, serving, policy)
 
     def _follow_policy(
-        self, transaction: UnitOfWork, model: ModelVersion, calibration: Calibration | None
+        self, transaction: Transaction, model: ModelVersion, calibration: Calibration | None
     ) -> RoutingPolicy:
         """Put into force what is proved for the calibrator already, if anything is."""
         policy = transaction.policies.current()
@@ -199,7 +198,7 @@ class RollBackCalibration(_Switches):
         return self._switch(caller, model, before.calibration, request_id)
 
 
-def _known(transaction: UnitOfWork, calibration_id: str) -> Calibration:
+def _known(transaction: Transaction, calibration_id: str) -> Calibration:
     found = transaction.calibrations.get(calibration_id)
     if found is None:
         raise CalibrationNotFound(f"No calibrator has the id {calibration_id!r}.")

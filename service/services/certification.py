@@ -10,12 +10,11 @@ from setwise.service.domain.audits import Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Certification, Gathered, Scorer, gather
 from setwise.service.domain.errors import CertificationNotFound, ModelUnavailable, StaleVersion
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.recording import Recorded
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.transaction import Transaction, Transactions
 
 CERTIFICATION = "certification"
 """The kind of job; one at a time."""
@@ -179,7 +178,7 @@ class Certify(Recorded):
             predicted = _predicted(transaction, question)
         return _answer(question, predicted)
 
-    def _question(self, transaction: UnitOfWork) -> _Question:
+    def _question(self, transaction: Transaction) -> _Question:
         policy = transaction.policies.current()
         scorer = transaction.certifications.serving()
         if scorer is None:
@@ -257,7 +256,7 @@ class Certify(Recorded):
 
     def _put_into_force(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         policy: RoutingPolicy,
         made: Certification,
         threshold: float,
@@ -274,7 +273,7 @@ class Certify(Recorded):
         transaction.policies.add(certified, replacing=policy.version)
 
 
-def _predicted(transaction: UnitOfWork, question: _Question) -> list[float]:
+def _predicted(transaction: Transaction, question: _Question) -> list[float]:
     """Return what was predicted besides the audits: so much that it is read last, if at all."""
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
@@ -324,7 +323,7 @@ def _count(value: object) -> int | None:
 class GetCertification:
     """Read one attempt with all its evidence."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, certification_id: str) -> Certification:
         """Return it; raises `CertificationNotFound`."""
@@ -340,7 +339,7 @@ class GetCertification:
 class ListCertifications:
     """List the attempts, newest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self, caller: Caller, *, after: str | None = None, limit: int = 50

@@ -7,8 +7,8 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import ModelUnavailable
 from setwise.service.domain.reviews import ReviewTask
 from setwise.service.domain.rules import Rule, constraints_broken
-from setwise.service.services.model_ports import PredictorSource
-from setwise.service.services.ports import Begin
+from setwise.service.services.ports import PredictorSource
+from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Oddity:
 class CheckSets:
     """Hold label sets against the training documents and the policy's rules."""
 
-    begin: Begin
+    begin: Transactions
     predictors: PredictorSource
 
     def __call__(

@@ -22,8 +22,9 @@ from setwise.service.services.forecast import (
 )
 from setwise.service.services.mistakes import Mistakes, mistakes
 from setwise.service.services.over_time import Pace, Queue, Row, over_time, queue
-from setwise.service.services.ports import Begin, Clock, UnitOfWork
 from setwise.service.services.reliability import MOST_CHECKED, Curve, draw_curve
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transaction, Transactions
 
 MOST_DAYS = 400
 USUAL_DAYS = 35
@@ -142,7 +143,7 @@ class WhatIf:
 class ReadCockpit:
     """Read all numbers of the cockpit at one instant; nothing changes."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(
@@ -238,7 +239,7 @@ def _faults(days: int, what_if: WhatIf) -> list[FieldFault]:
     return faults
 
 
-def _certificate(transaction: UnitOfWork, policy: RoutingPolicy) -> CertificateState:
+def _certificate(transaction: Transaction, policy: RoutingPolicy) -> CertificateState:
     serving = transaction.certifications.serving()
     newest = transaction.certifications.newest(serving) if serving else None
     audits = transaction.reports.certification_audits(serving) if serving else 0

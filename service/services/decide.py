@@ -12,8 +12,9 @@ from datetime import timedelta
 from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.errors import ReviewNotFound, VersionRequired
 from setwise.service.domain.reviews import HeldDecision, ReviewState, ReviewTask
-from setwise.service.services.ports import Begin, Clock, UnitOfWork
 from setwise.service.services.reviews import LEASE, CompleteReview, Desk, repeats
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transaction, Transactions
 
 WINDOW = timedelta(seconds=20)
 """How long a decision may be taken back."""
@@ -25,7 +26,7 @@ _SETTLED_AT_ONCE = 100
 class SettleDecisions:
     """Make decisions final."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     complete: CompleteReview
 
@@ -134,7 +135,7 @@ class DecideReview(Desk):
 
     def _said_before(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         task: ReviewTask,
         caller: Caller,
         labels: Sequence[str],
@@ -190,7 +191,7 @@ class UndoDecision(Desk):
 class MyReviews:
     """What a person has on their desk, and what they have done."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, caller: Caller) -> list[ReviewTask]:

@@ -23,7 +23,9 @@ from setwise.service.domain.webhooks import (
     Endpoint,
     Message,
 )
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 DELIVERY_LEASE = timedelta(seconds=60)
 """Longer than any attempt: `runtime.sender.PATIENCE_S` after the look-up of a name, which the
@@ -66,7 +68,7 @@ class RouteMessages:
     deliveries wait for it.
     """
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
@@ -122,7 +124,7 @@ class RouteMessages:
 class ClaimDeliveries:
     """Lease due deliveries, for each endpoint as many as it may have at once."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     lease: timedelta = DELIVERY_LEASE
 
@@ -172,7 +174,7 @@ class RecordAnswers:
         Gives random numbers in [0, 1), which spread the next attempts.
     """
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
     draw: Callable[[], float]
@@ -197,7 +199,7 @@ class RecordAnswers:
         return stored
 
     def _disable_gone(
-        self, transaction: UnitOfWork, answered: Sequence[tuple[Delivery, Answer]]
+        self, transaction: Transaction, answered: Sequence[tuple[Delivery, Answer]]
     ) -> None:
         for endpoint_id in sorted({d.endpoint_id for d, a in answered if a.status == GONE}):
             endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
@@ -221,7 +223,7 @@ class RecordAnswers:
 class ReadOutbox:
     """List what a client has not acknowledged of its own messages, whoever else received them."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self, caller: Caller, *, after: str | None = None, limit: int = 50
@@ -237,7 +239,7 @@ class ReadOutbox:
 class AcknowledgeMessages:
     """Note that a client has messages for good, so that they are not listed again."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, caller: Caller, message_ids: Sequence[str]) -> int:

@@ -6,14 +6,14 @@ from setwise.service.domain.audits import Lottery
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.derivation import Derivation
 from setwise.service.domain.errors import PredictionNotFound
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
 class DeriveDecision:
     """Decide again on what is stored of a prediction, and compare."""
 
-    begin: Begin
+    begin: Transactions
     lottery: Lottery
 
     def __call__(self, caller: Caller, prediction_id: str) -> Derivation:

@@ -7,7 +7,7 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import Forbidden
 from setwise.service.domain.predictions import TermWeight
 from setwise.service.domain.reviews import ReviewTask
-from setwise.service.services.model_ports import PredictorSource
+from setwise.service.services.ports import PredictorSource
 
 MOST_LABELS = 20
 """Labels explained at once."""

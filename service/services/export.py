@@ -16,10 +16,9 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest, StorageUna
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.lines import Format, Row, header, lines
+from setwise.service.domain.reports import Span
 from setwise.service.services.files import Files, folder_of
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
 from setwise.service.services.predictions import visible_to
-from setwise.service.services.report_ports import Span
 from setwise.service.services.rows import (
     annotation_row,
     content_row,
@@ -28,6 +27,9 @@ from setwise.service.services.rows import (
     prediction_row,
 )
 from setwise.service.services.score import Progress
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 EXPORT = "export"
 """The kind of job."""
@@ -117,7 +119,7 @@ class Export:
     annotations; the audit trail is for administrators.
     """
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
     clock: Callable[[], float] = time.monotonic
@@ -193,7 +195,7 @@ class Export:
 
 
 def _rows(
-    transaction: UnitOfWork, wanted: ExportRequest, span: Span, after: str | None
+    transaction: Transaction, wanted: ExportRequest, span: Span, after: str | None
 ) -> list[Row]:
     history = transaction.history
     page: dict[str, Any] = {"after": after, "limit": PAGE}  # Any: two arguments of every list

@@ -13,7 +13,7 @@ from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.rules import Rule, read_rules
 from setwise.service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 
 MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000
@@ -236,7 +236,7 @@ class Preview:
 class PreviewPolicy:
     """Say what a threshold, or a target, and rules would do with recent documents."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,
@@ -323,7 +323,7 @@ def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:
 class ReportAutomation:
     """Say for many thresholds what share would be sent, and how much of it was right."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
         """Return the forecast of the policy in force, and those of thresholds from 0 to 1.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.services.model_ports import PredictorSource
+from setwise.service.services.ports import PredictorSource
 
 
 @dataclass(frozen=True)

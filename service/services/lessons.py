@@ -25,8 +25,7 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import LEAST_ROWS, Row, sending_notice
-from setwise.service.services.calibration_ports import CalibratorStore
-from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import CalibratorStore, Predictor
 from setwise.service.services.recalibration import Progress, Question
 
 Floats = NDArray[np.float64]

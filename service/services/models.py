@@ -18,13 +18,14 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.services.administer import ActivateModel
-from setwise.service.services.model_ports import ModelLoader, Predictor
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
-from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.services.ports import ModelLoader, Predictor
 from setwise.service.services.recording import Recorded
 from setwise.service.services.score import Progress
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 COMPARE = "compare"
 """The kind of job."""
@@ -37,7 +38,7 @@ BLOCK = 200
 class VerifyModel:
     """Load a registered model beside the one that serves, and let it predict once."""
 
-    begin: Begin
+    begin: Transactions
     loader: ModelLoader
 
     def __call__(self, caller: Caller, model_id: str) -> ModelVersion:
@@ -128,7 +129,7 @@ class EndShadow(Recorded):
 class RecordComparisons:
     """Store what a candidate would have said of predictions, once for each."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
@@ -177,7 +178,7 @@ class ComparisonReport:
 class GetComparison:
     """Read how a candidate compares with what was predicted."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,
@@ -245,7 +246,7 @@ class SubmitCompare(Recorded):
 class CompareRecent:
     """Run a comparison job: newest documents first, as far as their content is still kept."""
 
-    begin: Begin
+    begin: Transactions
     loader: ModelLoader
     record: RecordComparisons
 
@@ -299,7 +300,7 @@ def _has_content(prediction: Prediction) -> bool:
     return prediction.document.text is not None or prediction.document.features is not None
 
 
-def _known(transaction: UnitOfWork, model_id: str) -> ModelVersion:
+def _known(transaction: Transaction, model_id: str) -> ModelVersion:
     model = transaction.models.get(model_id)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {model_id!r}.")

@@ -27,7 +27,7 @@ from setwise.models.guarantees.noise import (
 )
 from setwise.models.guarantees.proportions import Proportion
 from setwise.service.domain.annotators import AnswerPair, Group
-from setwise.service.services.ports import UnitOfWork
+from setwise.service.stores.transaction import Transaction
 
 Floats = NDArray[np.float64]
 
@@ -156,7 +156,7 @@ class NoiseReport:
     stamps: Mapping[str, NoiseFinding]
 
 
-def report_noise(transaction: UnitOfWork) -> NoiseReport:
+def report_noise(transaction: Transaction) -> NoiseReport:
     """Estimate the noise rates of all groups from what is stored.
 
     Equal rows give an equal report.
@@ -176,7 +176,7 @@ def report_noise(transaction: UnitOfWork) -> NoiseReport:
     return NoiseReport(groups, {(one.name, one.group): one for one in found.annotators}, stamps)
 
 
-def _stamps(transaction: UnitOfWork) -> Mapping[str, NoiseFinding]:
+def _stamps(transaction: Transaction) -> Mapping[str, NoiseFinding]:
     counts = transaction.annotators.blind_counts()
     usual = None
     if len(counts) == 1:
@@ -192,7 +192,7 @@ def _stamps(transaction: UnitOfWork) -> Mapping[str, NoiseFinding]:
     return {finding.source: finding for finding in findings}
 
 
-def _estimated(transaction: UnitOfWork, stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
+def _estimated(transaction: Transaction, stamps: Mapping[str, NoiseFinding]) -> NoiseEstimate:
     gold = [one for one in transaction.annotators.gold() if one.annotator not in stamps]
     if not gold:
         return NoiseEstimate({}, ())

@@ -9,9 +9,11 @@ from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
-from setwise.service.services.prediction_ports import OutcomeRaced
 from setwise.service.services.predictions import visible_to
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.outcomes import OutcomeRaced
+from setwise.service.stores.transaction import Transaction, Transactions
 
 MOST_RACES = 20
 """Reports on one prediction at the same instant, each of which makes the others start again."""
@@ -25,7 +27,7 @@ class ReportOutcome:
     ``document.corrected`` is written in the same transaction.
     """
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
@@ -71,7 +73,7 @@ class ReportOutcome:
 
     def _report(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         caller: Caller,
         prediction_id: str,
         *,
@@ -123,7 +125,7 @@ class ReportOutcome:
 class ListOutcomes:
     """List the outcomes of one prediction; a client sees those of its own."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, prediction_id: str) -> list[Outcome]:
         """Return them in the order in which they came; raises `PredictionNotFound`."""
@@ -132,7 +134,7 @@ class ListOutcomes:
             return transaction.outcomes.of(prediction.id)
 
 
-def _readable(transaction: UnitOfWork, caller: Caller, prediction_id: str) -> Prediction:
+def _readable(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:
     visible = visible_to(caller)
     prediction = transaction.predictions.get(prediction_id)
     if prediction is None or visible not in {None, prediction.client_id}:

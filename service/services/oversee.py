@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import JobNotFound
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 
 @dataclass(frozen=True)
 class GetJob:
     """Read one job: administrators and auditors any, others those that they asked for."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, job_id: str) -> Job:
         """Return it; raises `JobNotFound` also where the caller may not know of it."""
@@ -27,7 +28,7 @@ class GetJob:
 class ListJobs:
     """List jobs, newest first: administrators and auditors all, others their own."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,
@@ -49,13 +50,13 @@ class ListJobs:
 
 @dataclass(frozen=True)
 class _Change:
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
     def _note(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         caller: Caller,
         action: str,
         job: Job,
@@ -120,7 +121,7 @@ class RetryJob(_Change):
 
 
 def visible_job(
-    transaction: UnitOfWork, caller: Caller, job_id: str, *, for_update: bool = False
+    transaction: Transaction, caller: Caller, job_id: str, *, for_update: bool = False
 ) -> Job:
     """Return a job that ``caller`` may know of; raises `JobNotFound`."""
     changes = for_update

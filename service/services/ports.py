@@ -1,95 +1,112 @@
-"""What the verbs need from the world outside, as Protocols.
+"""What the services need of the layers above them, as Protocols."""
 
-Ids are UUIDv7 strings, so ordering by id is ordering by time and an id serves as a list's cursor.
-"""
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime
-from types import TracebackType
-from typing import Protocol, Self
+from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.predictions import Document, ScoredSet, TermWeight
+from setwise.service.domain.recalibration import Calibration
 
-from setwise.service.services.annotator_ports import Annotators
-from setwise.service.services.breaker_ports import Breakers
-from setwise.service.services.calibration_ports import Calibrations
-from setwise.service.services.delivery_ports import Deliveries, Endpoints, Outbox
-from setwise.service.services.model_ports import Comparisons, Models
-from setwise.service.services.people_ports import AuditTrail, Keys, People, Sessions, SignInAttempts
-from setwise.service.services.prediction_ports import (
-    Certifications,
-    Outcomes,
-    Policies,
-    Predictions,
-    Recording,
-    Texts,
-)
-from setwise.service.services.report_ports import Backlogs, History, Reports
-from setwise.service.services.review_ports import Reviews
-from setwise.service.services.work_ports import Jobs
-
-Stage = Callable[[str], AbstractContextManager[object]]
-"""Watches how long a part of the work takes: ``with stage("score"): …``."""
+if TYPE_CHECKING:
+    from setwise.models.calibration.calibration_rows import CalibrationRows
+    from setwise.models.storage.recalibrations import KeptRecalibration
 
 
-def unwatched(name: str) -> AbstractContextManager[object]:  # noqa: ARG001 -- a `Stage`
-    """Watch nothing."""
-    return _UNWATCHED
+class Predictor(Protocol):
+    """A loaded model."""
 
+    @property
+    def version(self) -> str: ...
 
-_UNWATCHED: AbstractContextManager[object] = nullcontext()
+    @property
+    def calibrator_version(self) -> str:
+        """Of the calibrator whose confidences it gives now."""
 
-Clock = Callable[[], datetime]
-NewId = Callable[[], str]
+    @property
+    def own_calibrator_version(self) -> str:
+        """Of the calibrator that the model was trained with."""
 
+    @property
+    def labels(self) -> Sequence[str]:
+        """Every label that the model can predict."""
 
-class UnitOfWork(Protocol):
-    """One transaction: all of it happens at `commit`, or nothing does."""
+    def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet]:
+        """Score documents together; by column, as `Rows`, saves whoever asks the most time.
 
-    predictions: Predictions
-    reviews: Reviews
-    outcomes: Outcomes
-    policies: Policies
-    certifications: Certifications
-    breakers: Breakers
-    annotators: Annotators
-    calibrations: Calibrations
-    models: Models
-    keys: Keys
-    people: People
-    sessions: Sessions
-    attempts: SignInAttempts
-    audit_trail: AuditTrail
-    jobs: Jobs
-    texts: Texts
-    outbox: Outbox
-    endpoints: Endpoints
-    deliveries: Deliveries
-    history: History
-    comparisons: Comparisons
-    backlog: Backlogs
-    reports: Reports
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def adding(self, recording: Recording) -> Callable[[], None]:
-        """Return what adds all of it to the transaction; raises then as `Predictions.add_all` does.
-
-        To be asked for before the transaction is entered, so that others who want to write do not
-        wait while it is made ready.
+        Raises `InvalidRequest` where one cannot be scored.
         """
 
-    def commit(self) -> None: ...
+    def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
+        """Tell of each label set whether a training document has it; True if that is unknown."""
+
+    def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
+        """Return what the document's terms add to each label, weightiest first.
+
+        Raises `InvalidRequest` where the document cannot be scored or a label is unknown.
+        """
 
 
-class Begin(Protocol):
-    """Opens transactions."""
+class PredictorSource(Protocol):
+    """Hands out the predictor that serves now."""
 
-    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> UnitOfWork:
-        """Return a unit of work; with ``snapshot`` all its reads see one state."""
+    def active(self) -> Predictor:
+        """Return it; raises `ModelUnavailable` when there is none."""
+
+
+class ModelLoader(Protocol):
+    """Loads registered models beside the one that serves."""
+
+    def load(self, model: ModelVersion) -> Predictor:
+        """Return the model, ready to predict; raises `ModelDamaged` when it cannot be."""
+
+    def follow(self) -> None:
+        """Let this process serve at once what the database says; others follow by themselves."""
+
+
+class ArtifactStore(Protocol):
+    """Keeps model artifacts, in a folder or in an object store."""
+
+    def add(self, source: str) -> ModelVersion:
+        """Verify the artifact folder ``source``, keep a copy and describe it (not yet recorded).
+
+        Raises `InvalidRequest` when it is not a sound artifact.
+        """
+
+    def add_archive(self, archive: BinaryIO) -> ModelVersion:
+        """Add an artifact folder that comes as a ZIP file, as `add` does."""
+
+
+class CalibratorStore(Protocol):
+    """Keeps calibrators beside the artifacts of their models."""
+
+    def add_calibrator(self, kept: "KeptRecalibration") -> str:
+        """Keep a calibrator under the digest of its content; returns its location."""
+
+    def load_calibrator(self, location: str) -> "KeptRecalibration":
+        """Return a calibrator; raises `CalibrationDamaged`."""
+
+    def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
+        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+
+        Raises `ModelDamaged` if it cannot be read.
+        """
+
+
+class CalibratorLoader(Protocol):
+    """Tries calibrators in this process."""
+
+    def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
+        """Apply a calibrator once, beside the one that serves; raises `CalibrationDamaged`."""
+
+
+class Passwords(Protocol):
+    """Slow hashes of passwords."""
+
+    def hash(self, password: str) -> str:
+        """Return what to store of a password."""
+
+    def verify(self, stored: str | None, password: str) -> bool:
+        """Tell whether a password is the stored one; without one, take as long and say no."""
+
+    def outdated(self, stored: str) -> bool:
+        """Tell whether what is stored was made with other parameters than today's."""

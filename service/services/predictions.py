@@ -1,6 +1,7 @@
 """Predict a document's label set, route it, record it; read what was recorded."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import overload
 
@@ -19,19 +20,35 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.predictions import AUTO, Decision, Document, Prediction, ScoredSet
+from setwise.service.domain.predictions import (
+    AUTO,
+    Decision,
+    Document,
+    IdempotencyKey,
+    Prediction,
+    PredictionFilter,
+    ScoredSet,
+    Submission,
+)
 from setwise.service.domain.reviews import NewTask, ReviewKind
 from setwise.service.domain.text import text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
-from setwise.service.services.model_ports import PredictorSource
-from setwise.service.services.ports import Begin, Clock, NewId, Stage, UnitOfWork, unwatched
-from setwise.service.services.prediction_ports import (
-    IdempotencyKey,
-    IdempotencyKeyTaken,
-    PredictionFilter,
-    Recording,
-    Submission,
-)
+from setwise.service.services.ports import PredictorSource
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.predictions import IdempotencyKeyTaken, Recording
+from setwise.service.stores.transaction import Transaction, Transactions
+
+Stage = Callable[[str], AbstractContextManager[object]]
+"""Watches how long a part of the work takes: ``with stage("score"): …``."""
+
+_UNWATCHED: AbstractContextManager[object] = nullcontext()
+
+
+def unwatched(name: str) -> AbstractContextManager[object]:  # noqa: ARG001 -- a `Stage`
+    """Watch nothing."""
+    return _UNWATCHED
+
 
 LONGEST_IDEMPOTENCY_KEY = 255
 """Characters; an index holds the key."""
@@ -113,7 +130,7 @@ class _Drafts:
     add: Callable[[], None]
 
 
-_Ahead = tuple[UnitOfWork, _Drafts]
+_Ahead = tuple[Transaction, _Drafts]
 """Drafts, and the transaction that they are made for, which has not begun."""
 
 
@@ -173,7 +190,7 @@ class Predict:
     """
 
     predictors: PredictorSource
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
     lottery: Lottery
@@ -349,7 +366,7 @@ class Predict:
             return None
 
     def _record(
-        self, transaction: UnitOfWork, drafts: _Drafts | None, scored: _Scored
+        self, transaction: Transaction, drafts: _Drafts | None, scored: _Scored
     ) -> Rows[Prediction]:
         policy = transaction.policies.current()
         if drafts is None or drafts.policy_version != policy.version:
@@ -358,7 +375,7 @@ class Predict:
         drafts.add()
         return drafts.made
 
-    def _drafted(self, transaction: UnitOfWork, policy: RoutingPolicy, scored: _Scored) -> _Drafts:
+    def _drafted(self, transaction: Transaction, policy: RoutingPolicy, scored: _Scored) -> _Drafts:
         now, count = self.now(), len(scored)
         documents = scored.submissions.column("document")
         clients = [caller.id for caller in scored.submissions.column("caller")]
@@ -501,7 +518,7 @@ class PredictBatch:
 class GetPrediction:
     """Read one prediction; a client sees its own."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, prediction_id: str) -> Prediction:
         """Return it; raises `PredictionNotFound` also where the caller may not know of it."""
@@ -517,7 +534,7 @@ class GetPrediction:
 class ListPredictions:
     """List predictions, newest first; a client sees its own."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,

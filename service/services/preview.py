@@ -16,7 +16,8 @@ from setwise.service.services.forecast import (
     lowest_threshold,
     over,
 )
-from setwise.service.services.ports import Begin, Clock
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Effect:
 class PreviewChange:
     """Say what a whole change of the policy would do with recent documents."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, caller: Caller, change: PolicyChange) -> Effect:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from setwise.service.domain.errors import RatesUnknown
 from setwise.service.domain.recalibration import NO_RATES, RUBBER_STAMP, Noise, Rates, RatesOf
 from setwise.service.domain.reviews import Annotation
-from setwise.service.services.ports import UnitOfWork
+from setwise.service.stores.transaction import Transaction
 
 MOST_REASONS = 3
 """Groups of which a refusal says what is missing."""
@@ -20,7 +20,7 @@ class ReportedRates:
     or too many errors, and people who agree with everything.
     """
 
-    def rates(self, transaction: UnitOfWork, noise: Noise) -> RatesOf:
+    def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
         """Return what tells the rates of an answer, by its group at the time.
 
         Raises

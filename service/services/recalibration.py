@@ -13,7 +13,7 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
     NotEnoughReviews,
 )
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
@@ -30,11 +30,10 @@ from setwise.service.domain.recalibration import (
     shortage,
 )
 from setwise.service.domain.reviews import Annotation
-from setwise.service.services.calibration_ports import CalibratorStore, GroupRates
-from setwise.service.services.model_ports import ModelLoader
-from setwise.service.services.ports import UnitOfWork
+from setwise.service.services.ports import CalibratorStore, ModelLoader
+from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recording import Recorded
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.stores.transaction import Transaction
 
 CALIBRATION = "calibration"
 """The kind of job; one at a time."""
@@ -144,7 +143,7 @@ class RequestCalibration(Recorded):
         return job
 
 
-def active_model(transaction: UnitOfWork) -> ModelVersion:
+def active_model(transaction: Transaction) -> ModelVersion:
     """Return the model that serves; raises `ModelUnavailable`."""
     model = transaction.models.active()
     if model is None:
@@ -176,12 +175,12 @@ class Recalibrate(Recorded):
     loader : ModelLoader
         Gives the model, whose labels the calibrator reads.
     calibrators : CalibratorStore
-    group_rates : GroupRates
+    group_rates : ReportedRates
     """
 
     loader: ModelLoader
     calibrators: CalibratorStore
-    group_rates: GroupRates
+    group_rates: ReportedRates
 
     def __call__(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
@@ -223,7 +222,7 @@ class Recalibrate(Recorded):
             self.loader.follow()
         return made, why
 
-    def _question(self, transaction: UnitOfWork, options: Options) -> Question:
+    def _question(self, transaction: Transaction, options: Options) -> Question:
         model = active_model(transaction)
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
@@ -287,7 +286,7 @@ class Recalibrate(Recorded):
 
     @staticmethod
     def _why_not(
-        transaction: UnitOfWork,
+        transaction: Transaction,
         made: Calibration,
         active: Calibration | None,
         options: Options,

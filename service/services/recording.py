@@ -4,20 +4,22 @@ from dataclasses import dataclass
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 
 @dataclass(frozen=True)
 class Recorded:
     """A verb that changes something and says so in the audit trail."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
     def _note(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         caller: Caller,
         action: str,
         subject: str,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.verdicts import CheckedSet, Evidence, Standing, standing, verdict
 from setwise.service.services.forecast import Share, check_documents, share
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 
 BUCKETS = 10
 
@@ -119,7 +119,7 @@ def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve
 class ReportReliability:
     """Compare confidence with correctness on recent documents."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, documents: int) -> Reliability:
         """Return ten buckets of equal width, and the curve."""

@@ -8,7 +8,8 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reports import Backlog
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.services.ports import Begin, Clock
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Counts:
 class Summary:
     """Count predictions and review tasks, both at one instant."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> Counts:
         """Return the counts."""
@@ -67,7 +68,7 @@ class Summary:
 class ReadBacklog:
     """Tell how much work waits, and since when, without reading what is done."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, caller: Caller) -> tuple[Backlog, datetime]:

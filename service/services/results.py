@@ -9,7 +9,8 @@ from setwise.service.domain.errors import JobUnfinished, ResultNotFound
 from setwise.service.domain.identity import is_id
 from setwise.service.services.files import Files, folder_of
 from setwise.service.services.oversee import visible_job
-from setwise.service.services.ports import Begin, Clock
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transactions
 
 CHUNK_BYTES = 1 << 16
 
@@ -26,7 +27,7 @@ class Result:
 class ReadResult:
     """Read what a job made, in constant memory."""
 
-    begin: Begin
+    begin: Transactions
     files: Files
 
     def __call__(self, caller: Caller, job_id: str) -> Result:
@@ -62,7 +63,7 @@ class ReadResult:
 class SweepFiles:
     """Remove the files of jobs that ended long ago, and of uploads that became no job."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     files: Files
     keep: timedelta

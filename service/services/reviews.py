@@ -27,8 +27,10 @@ from setwise.service.domain.reviews import (
 )
 from setwise.service.domain.text import text_faults
 from setwise.service.domain.webhooks import document_corrected, review_completed
-from setwise.service.services.model_ports import PredictorSource
-from setwise.service.services.ports import Begin, Clock, NewId, UnitOfWork
+from setwise.service.services.ports import PredictorSource
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transaction, Transactions
 
 LEASE = timedelta(minutes=15)
 """How long a reviewer may be silent before a task goes to somebody else."""
@@ -43,7 +45,7 @@ _EXPIRED_PER_TRANSACTION = 100
 """Bounds how long the reaper keeps rows locked."""
 
 
-def nobody(transaction: UnitOfWork, prediction: Prediction, annotation: Annotation) -> None:
+def nobody(transaction: Transaction, prediction: Prediction, annotation: Annotation) -> None:
     """Tell nobody of an annotation."""
 
 
@@ -51,11 +53,11 @@ def nobody(transaction: UnitOfWork, prediction: Prediction, annotation: Annotati
 class Desk:
     """What every verb on a task needs."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
-    def _load(self, transaction: UnitOfWork, task_id: str) -> ReviewTask:
+    def _load(self, transaction: Transaction, task_id: str) -> ReviewTask:
         task = transaction.reviews.get(task_id, for_update=True)
         if task is None:
             raise ReviewNotFound(f"No review task has the id {task_id!r}.")
@@ -63,7 +65,7 @@ class Desk:
 
     def _note(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         caller: Caller,
         action: str,
         task: ReviewTask,
@@ -216,7 +218,7 @@ class CompleteReview(Desk):
 
     predictors: PredictorSource
     lottery: Lottery
-    answered: Callable[[UnitOfWork, Prediction, Annotation], None] = nobody
+    answered: Callable[[Transaction, Prediction, Annotation], None] = nobody
 
     def __call__(
         self,
@@ -269,7 +271,7 @@ class CompleteReview(Desk):
 
     def settle(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         task: ReviewTask,
         caller: Caller,
         labels: Sequence[str],
@@ -311,7 +313,7 @@ class CompleteReview(Desk):
         self.answered(transaction, task.prediction, annotation)
         return annotation
 
-    def _reread(self, transaction: UnitOfWork, task: ReviewTask) -> bool:
+    def _reread(self, transaction: Transaction, task: ReviewTask) -> bool:
         prediction = task.prediction
         draws = self.lottery(prediction.client_id, prediction.name)
         # By the policy that drew the audit, whatever holds by now: certificates rest on that share.
@@ -319,7 +321,7 @@ class CompleteReview(Desk):
 
     def _tell(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         prediction: Prediction,
         annotation: Annotation,
         others: Sequence[Annotation],
@@ -432,7 +434,7 @@ def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[Fiel
 class GetReview:
     """Read one review task."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, task_id: str) -> ReviewTask:
         """Return it, whatever its state; raises `ReviewNotFound`."""
@@ -448,7 +450,7 @@ class GetReview:
 class ListReviews:
     """List review tasks, oldest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,

@@ -27,13 +27,14 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.files import BadLine, document_in
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.text import text_faults
 from setwise.service.services.files import Files, Sink, folder_of
-from setwise.service.services.ports import Begin, Clock, NewId
-from setwise.service.services.prediction_ports import IdempotencyKey, Submission
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY, Outcome, Predict
 from setwise.service.services.rows import prediction_row
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transactions
 
 SCORING = "scoring"
 """The kind of job."""
@@ -86,7 +87,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class ReceiveUpload:
-    """Begin to take in a file."""
+    """Transactions to take in a file."""
 
     files: Files
     new_id: NewId
@@ -102,7 +103,7 @@ class ReceiveUpload:
 class SubmitScoring:
     """Have the documents of an upload predicted, routed and queued in the background."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
     files: Files

@@ -23,8 +23,8 @@ from setwise.service.domain.webhooks import (
     MessageType,
     SigningSecret,
 )
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction, Transactions
 
 SECRET_GRACE = timedelta(hours=24)
 """How long a replaced secret signs beside the new one."""
@@ -37,7 +37,7 @@ class _Desk(Recorded):
     """What every change needs."""
 
     def _load(
-        self, transaction: UnitOfWork, endpoint_id: str, expected_version: int | None = None
+        self, transaction: Transaction, endpoint_id: str, expected_version: int | None = None
     ) -> Endpoint:
         endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
         if endpoint is None:
@@ -228,7 +228,7 @@ class TryWebhook(_Desk):
 class GetWebhook:
     """Read one endpoint."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, endpoint_id: str) -> Endpoint:
         """Return it; raises `WebhookNotFound`."""
@@ -244,7 +244,7 @@ class GetWebhook:
 class ListWebhooks:
     """List every endpoint, oldest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller) -> list[Endpoint]:
         """Return them."""
@@ -257,7 +257,7 @@ class ListWebhooks:
 class ListDeliveries:
     """List deliveries, newest first."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(
         self,
@@ -281,7 +281,7 @@ class ListDeliveries:
 class GetDelivery:
     """Read one delivery and its log."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
         """Return the delivery and every attempt, oldest first; raises `DeliveryNotFound`."""

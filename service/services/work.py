@@ -10,7 +10,9 @@ from datetime import timedelta
 
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.jobs import Job, RetryRule
-from setwise.service.services.ports import Begin, Clock, NewId
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.identity import NewId
+from setwise.service.stores.transaction import Transactions
 
 JOB_LEASE = timedelta(seconds=60)
 """A worker says that it lives several times within this span, or loses its job."""
@@ -24,7 +26,7 @@ RETRIES = RetryRule()
 class EnqueueJob:
     """Ask for work that outlives this process."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     new_id: NewId
 
@@ -64,7 +66,7 @@ class EnqueueJob:
 class ClaimJob:
     """Take the next due job, or one whose worker has gone silent."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     lease: timedelta = JOB_LEASE
     rule: RetryRule = RETRIES
@@ -98,7 +100,7 @@ class ClaimJob:
 class ContinueJob:
     """Say that the worker lives, and how far the job is."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     lease: timedelta = JOB_LEASE
 
@@ -114,7 +116,7 @@ class ContinueJob:
 class CheckpointJob:
     """Keep how far a job is, so that another worker goes on from there."""
 
-    begin: Begin
+    begin: Transactions
 
     def __call__(self, job: Job, state: Mapping[str, object]) -> None:
         """Store ``state``; raises `LeaseLost`."""
@@ -129,7 +131,7 @@ class CheckpointJob:
 class SucceedJob:
     """Record that a job is done."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, job: Job, result: Mapping[str, object] | None = None) -> Job:
@@ -141,7 +143,7 @@ class SucceedJob:
 class RepeatJob:
     """Record that recurring work is done until its next turn."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, job: Job, interval: timedelta) -> Job:
@@ -153,7 +155,7 @@ class RepeatJob:
 class FailJob:
     """Record that an attempt failed; the retry rule says whether and when another follows."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
     rule: RetryRule = RETRIES
 
@@ -166,7 +168,7 @@ class FailJob:
 class ReturnJob:
     """Give a job back unharmed, because this worker stops."""
 
-    begin: Begin
+    begin: Transactions
     now: Clock
 
     def __call__(self, job: Job) -> Job:
@@ -174,7 +176,7 @@ class ReturnJob:
         return _save(self.begin, job.returned(self.now()))
 
 
-def _save(begin: Begin, job: Job) -> Job:
+def _save(begin: Transactions, job: Job) -> Job:
     with begin() as transaction:
         saved = transaction.jobs.save(job, token=job.token)
         transaction.commit()

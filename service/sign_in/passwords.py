@@ -17,7 +17,7 @@ PATIENCE_S = 5.0
 
 
 class Argon2Passwords:
-    """Fills the port `setwise.service.services.people_ports.Passwords`.
+    """Fills the port `setwise.service.services.ports.Passwords`.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from setwise.service.domain.predictions import Document
-from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import Predictor
 from setwise.service.simulation.plan import BadPlan
 from setwise.service.simulation.streams import Item, Labels
 

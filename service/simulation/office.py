@@ -15,7 +15,7 @@ from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
-from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import Predictor
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
 from setwise.service.simulation.annotators import Annotator

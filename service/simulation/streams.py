@@ -8,7 +8,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from setwise.service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
-from setwise.service.services.model_ports import Predictor
+from setwise.service.services.ports import Predictor
 from setwise.service.simulation.plan import Drift
 
 Labels = tuple[str, ...]

@@ -27,13 +27,14 @@ _SESSION = sessions.c
 _ATTEMPTS = sign_in_attempts.c
 
 
-class SqlPeople:
-    """Fills the port `setwise.service.services.people_ports.People`."""
+class PersonStore:
+    """Those who sign in."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, person: Person) -> None:
+        """Store an account; raises `LoginTaken`."""
         if self.by_login(person.login) is not None:
             raise LoginTaken(f"Somebody has the login name {person.login!r} already.")
         try:
@@ -58,12 +59,14 @@ class SqlPeople:
         return self._one(_PERSON.external_id == external_id, for_update=False)
 
     def all(self, *, for_update: bool = False) -> list[Person]:
+        """List by login name; ``for_update`` keeps others from changing them until the commit."""
         query = select(people).order_by(_PERSON.login)
         if for_update:
             query = query.with_for_update()
         return [_to_person(row) for row in self._connection.execute(query).mappings()]
 
     def save(self, person: Person) -> None:
+        """Store a changed account."""
         self._connection.execute(
             update(people).where(_PERSON.id == person.id).values(_changing(person))
         )
@@ -76,8 +79,8 @@ class SqlPeople:
         return None if row is None else _to_person(row)
 
 
-class SqlSessions:
-    """Fills the port `setwise.service.services.people_ports.Sessions`."""
+class SessionStore:
+    """Browsers in which somebody signed in."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -98,6 +101,7 @@ class SqlSessions:
         return None if row is None else (_to_session(row), _to_person(row))
 
     def see(self, session_id: str, now: datetime) -> None:
+        """Note that the session was used."""
         self._connection.execute(
             update(sessions)
             .where(_SESSION.id == session_id, _SESSION.seen_at < now)
@@ -108,23 +112,26 @@ class SqlSessions:
         self._connection.execute(delete(sessions).where(_SESSION.id == session_id))
 
     def delete_of(self, person_id: str, *, but: str | None = None) -> int:
+        """End every session of a person, except ``but``; returns how many there were."""
         query = delete(sessions).where(_SESSION.person_id == person_id)
         if but is not None:
             query = query.where(_SESSION.id != but)
         return self._connection.execute(query).rowcount
 
     def delete_ended(self, now: datetime, last_seen_before: datetime) -> int:
+        """Forget sessions that have expired or were not used since; returns how many."""
         ended = or_(_SESSION.expires_at <= now, _SESSION.seen_at <= last_seen_before)
         return self._connection.execute(delete(sessions).where(ended)).rowcount
 
 
-class SqlSignInAttempts:
-    """Fills the port `setwise.service.services.people_ports.SignInAttempts`."""
+class SignInAttemptStore:
+    """Counts of sign-ins that went wrong."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def lock(self, key: bytes, now: datetime) -> Attempts:
+        """Return the count under a key, made where there is none; others wait for the commit."""
         # There has to be a row before it can be locked.
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
@@ -144,6 +151,7 @@ class SqlSignInAttempts:
         )
 
     def uncount(self, key: bytes) -> None:
+        """Take one attempt back: it went well."""
         self._connection.execute(
             update(sign_in_attempts)
             .where(_ATTEMPTS.key == key, _ATTEMPTS.count > 0)
@@ -151,6 +159,7 @@ class SqlSignInAttempts:
         )
 
     def forget(self, key: bytes, *, before: datetime) -> None:
+        """Forget a count, and all that have not changed since ``before``."""
         self._connection.execute(
             delete(sign_in_attempts).where(or_(_ATTEMPTS.key == key, _ATTEMPTS.last_at < before))
         )

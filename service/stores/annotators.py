@@ -44,37 +44,43 @@ from setwise.service.stores.tables import (
 _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind])
 
 
-class SqlAnnotators:
-    """Fills the port `setwise.service.services.annotator_ports.Annotators`."""
+class AnnotatorStore:
+    """Who belongs where, and what answers tell of the groups."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def group_of(self, annotator_id: str) -> str:
+        """Return the group's id, the default one for somebody whom nobody has put anywhere."""
         query = select(annotators.c.group).where(annotators.c.id == annotator_id)
         return self._connection.execute(query).scalar_one_or_none() or DEFAULT_GROUP
 
     def placed(self) -> Mapping[str, Annotator]:
+        """Return those whom somebody has put into a group, by id."""
         rows = self._connection.execute(
             select(annotators.c.id, annotators.c.group, annotators.c.version)
         )
         return {row.id: Annotator(*row) for row in rows}
 
     def place(self, annotator: Annotator) -> None:
+        """Store where somebody belongs; raises `StaleVersion` unless it is the next version."""
         self._write(annotators, "annotator", vars(annotator))
 
     def group(self, group_id: str) -> Group | None:
+        """Return one."""
         query = select(annotator_groups).where(annotator_groups.c.id == group_id)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _to_group(row)
 
     def groups(self) -> list[Group]:
+        """List by id."""
         query = select(annotator_groups).order_by(annotator_groups.c.id)
         # Databases sort letters each in their own way.
         found = [_to_group(row) for row in self._connection.execute(query).mappings()]
         return sorted(found, key=lambda group: group.id)
 
     def save_group(self, group: Group) -> None:
+        """Store a group; raises `StaleVersion` unless it is the next version, from 1."""
         values = {name: value for name, value in vars(group).items() if name != "fixed"}
         values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
         self._write(annotator_groups, "group", values)
@@ -94,6 +100,7 @@ class SqlAnnotators:
             raise _stale(kind, name) from error
 
     def answers(self) -> Mapping[str, Answers]:
+        """Count what everybody has answered, by id."""
         column = annotations.c
         rows = self._connection.execute(
             select(
@@ -107,6 +114,7 @@ class SqlAnnotators:
         return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
 
     def gold(self) -> list[GoldAnswer]:
+        """List, oldest first, the blind answers to audits that leads have decided on."""
         said, decided = annotations.alias("said"), annotations.alias("decided")
         rate = routing_policies.c.gold_reread_rate
         query = (
@@ -133,6 +141,7 @@ class SqlAnnotators:
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
     def blind_counts(self) -> Mapping[str, tuple[int, int]]:
+        """Count the blind answers of everybody who gave some, and those that agree, by id."""
         column = annotations.c
         query = (
             select(column.reviewer, func.count(), func.sum(case((column.agreed, 1), else_=0)))
@@ -142,6 +151,7 @@ class SqlAnnotators:
         return {who: (n, int(agreed)) for who, n, agreed in self._connection.execute(query)}
 
     def blind(self) -> list[BlindAnswer]:
+        """List every blind answer, oldest first."""
         column = annotations.c
         query = (
             select(
@@ -153,6 +163,7 @@ class SqlAnnotators:
         return [BlindAnswer(*row) for row in self._oldest_first(query)]
 
     def pairs(self) -> list[AnswerPair]:
+        """List the ordinary reviews that somebody of the same group did a second time."""
         first, second = annotations.alias("first"), annotations.alias("second")
         query = (
             select(

@@ -9,10 +9,15 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, false, insert, select
 
-from setwise.service.domain.audit_trail import PREDICTION_CREATED, Event, Origin, prediction_created
+from setwise.service.domain.audit_trail import (
+    PREDICTION_CREATED,
+    Event,
+    EventFilter,
+    Origin,
+    prediction_created,
+)
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
-from setwise.service.services.people_ports import EventFilter
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c
@@ -32,8 +37,8 @@ _DETAIL = [
 ]
 
 
-class SqlAuditTrail:
-    """Fills the port `setwise.service.services.people_ports.AuditTrail`."""
+class AuditTrailStore:
+    """Append-only record of what was done."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -65,6 +70,7 @@ class SqlAuditTrail:
     def page(
         self, wanted: EventFilter | None = None, *, after: str | None, limit: int
     ) -> Page[Event]:
+        """List newest first."""
         found = read_events(
             self._connection,
             wanted or EventFilter(),

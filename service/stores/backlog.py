@@ -21,8 +21,8 @@ from setwise.service.stores.tables import (
 )
 
 
-class SqlBacklog:
-    """Fills the port `setwise.service.services.report_ports.Backlogs`."""
+class BacklogStore:
+    """Work that waits."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -52,13 +52,20 @@ _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
 )
 
 
-class SqlBreakers:
-    """Fills the port `setwise.service.services.breaker_ports.Breakers`."""
+class BreakerStore:
+    """What the breaker watches, when it tripped, and who closed it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
+        """List, by prediction, the newest audits of what was sent or would have been.
+
+        Parameters
+        ----------
+        after : str or None
+            Id behind which a prediction's own must lie.
+        """
         column = predictions.c
         newest = (
             select(
@@ -83,10 +90,16 @@ class SqlBreakers:
         return rows[::-1]
 
     def in_force_since(self) -> datetime | None:
+        """Tell since when all of what sends has been in force without a break.
+
+        That is the model, its calibrator, and policies that rest on audits. None stands for the
+        beginning. What other ones sent before is not to be held against those in force.
+        """
         found = self._connection.execute(select(*_STARTS)).one()
         return max((start for start in found if start is not None), default=None)
 
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
+        """Count what was sent after ``since`` by policies that rest on audits, up to ``most``."""
         column = predictions.c
         decision: ColumnElement[str] = column.decision
         if self._connection.dialect.name == "sqlite":
@@ -110,6 +123,7 @@ class SqlBreakers:
         return Unvouched(*row)
 
     def add(self, trip: Trip) -> None:
+        """Store a trip."""
         own = {name: value for name, value in vars(trip).items() if name != "scorer"}
         self._connection.execute(
             insert(breaker_trips),
@@ -122,9 +136,11 @@ class SqlBreakers:
         )
 
     def close(self, reset: Reset) -> None:
+        """Store a reset."""
         self._connection.execute(insert(breaker_resets), vars(reset))
 
     def trip(self, trip_id: str) -> Trip | None:
+        """Return one."""
         if not is_id(trip_id):
             return None
         query = select(breaker_trips).where(breaker_trips.c.id == trip_id)
@@ -132,6 +148,7 @@ class SqlBreakers:
         return None if row is None else _to_trip(row)
 
     def newest_trip(self, *, sets_evidence_aside: bool = False) -> Trip | None:
+        """Return the newest trip, or the newest of those that set evidence aside."""
         query = select(breaker_trips).order_by(breaker_trips.c.id.desc()).limit(1)
         if sets_evidence_aside:
             query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
@@ -139,11 +156,13 @@ class SqlBreakers:
         return None if row is None else _to_trip(row)
 
     def newest_reset(self) -> Reset | None:
+        """Return the newest reset."""
         query = select(breaker_resets).order_by(breaker_resets.c.id.desc()).limit(1)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _to_reset(row)
 
     def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:
+        """List the newest trips, newest first, each with what ended it."""
         query = _WITH_RESET.order_by(breaker_trips.c.id.desc()).limit(limit)
         return [
             (_to_trip(row), None if row[breaker_resets.c.id] is None else _to_reset(row))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import JSON, Column, Connection, Dialect, Table
 
-from setwise.service.services.written import compact_json
 from setwise.service.stores.column_types import Sealed, SealedJson, cipher_of, plain
 from setwise.service.stores.faults import as_sqlalchemy_raises
+from setwise.service.stores.written import compact_json
 
 if TYPE_CHECKING:
     from setwise.service.stores.ciphers import TextCipher

@@ -9,14 +9,14 @@ from setwise.service.domain.certification import AuditedPrediction, Certificatio
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Reason
-from setwise.service.services.written import labels_of_first
 from setwise.service.stores.activations import made_by
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import AUDITED, annotations, certifications, predictions
+from setwise.service.stores.written import labels_of_first
 
 
-class SqlCertifications:
-    """Fills the port `setwise.service.services.prediction_ports.Certifications`."""
+class CertificationStore:
+    """Attempts to prove a threshold, and what they rest on."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -37,6 +37,7 @@ class SqlCertifications:
         return None if row is None else _to_certification(row)
 
     def page(self, *, after: str | None, limit: int) -> Page[Certification]:
+        """List newest first."""
         query = select(certifications).order_by(certifications.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(certifications.c.id < after)
@@ -53,6 +54,7 @@ class SqlCertifications:
         return None if found is None else _to_certification(found)
 
     def proved(self, scorer: Scorer) -> list[Certification]:
+        """List those that proved a threshold, newest first."""
         query = select(certifications).where(
             _attempted_for(scorer), certifications.c.threshold.is_not(None)
         )
@@ -64,6 +66,7 @@ class SqlCertifications:
         return int(self._connection.execute(query.where(_attempted_for(scorer))).scalar_one())
 
     def serving(self) -> Scorer | None:
+        """Return what made the newest prediction; None if there is none."""
         newest = select(predictions.c.model_version, predictions.c.calibrator_version)
         row = self._connection.execute(
             newest.order_by(predictions.c.id.desc()).limit(1)
@@ -71,6 +74,7 @@ class SqlCertifications:
         return None if row is None else Scorer(*row)
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
+        """List the predictions drawn to certify, oldest first."""
         column = predictions.c
         chosen = and_(
             AUDITED,
@@ -113,6 +117,7 @@ class SqlCertifications:
         ]
 
     def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
+        """Return confidences of the newest predictions that could be sent and were not drawn."""
         column = predictions.c
         query = (
             select(column.confidence)

@@ -2,12 +2,15 @@
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Engine, func, select
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.services.ports import Clock
+
+Clock = Callable[[], datetime]
+
 
 SYNC_EVERY_S = 30.0
 """Clocks of sound machines drift by less than a millisecond in this time."""

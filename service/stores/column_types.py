@@ -8,8 +8,8 @@ from sqlalchemy import JSON, DateTime, Dialect, String, Text
 from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator
 
-from setwise.service.services.written import compact_json
 from setwise.service.stores.ciphers import SEALED, TextCipher, key_of, missing
+from setwise.service.stores.written import compact_json
 
 Id = String(36).with_variant(UUID(as_uuid=False), "postgresql")
 """A UUID, as text in Python on both; 16 bytes on PostgreSQL. Both order as the text does."""

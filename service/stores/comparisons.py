@@ -16,25 +16,28 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import SHADOWING, model_comparisons, model_shadows, predictions
 
 
-class SqlComparisons:
-    """Fills the port `setwise.service.services.model_ports.Comparisons`."""
+class ComparisonStore:
+    """Candidates beside the model that serves."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def begin_shadow(self, shadow: Shadow) -> None:
+        """Store the present shadow; raises `ShadowTaken` when there is one."""
         try:
             self._connection.execute(insert(model_shadows), vars(shadow))
         except IntegrityError as error:
             raise ShadowTaken("Another model is shadowing; end that first.") from error
 
     def shadow(self) -> Shadow | None:
+        """Return the present one."""
         columns = [column for column in model_shadows.columns if column.name != "place"]
         row = self._connection.execute(select(*columns).where(SHADOWING)).mappings()
         found = row.one_or_none()
         return None if found is None else Shadow(**found)
 
     def end_shadow(self, model_id: str, now: datetime) -> bool:
+        """End the present shadow; False unless it is this model."""
         if not is_id(model_id):
             return False
         column = model_shadows.c
@@ -44,6 +47,7 @@ class SqlComparisons:
         return ended.rowcount == 1
 
     def add_all(self, comparisons: Sequence[Comparison]) -> None:
+        """Store what is not stored yet of a model and a prediction."""
         if not comparisons:
             return
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
@@ -87,6 +91,7 @@ class SqlComparisons:
     def differing(
         self, model_id: str, *, routes_only: bool, after: str | None, limit: int
     ) -> Page[tuple[Comparison, Prediction]]:
+        """List, newest first, where a candidate differs; by id of the comparison."""
         column = model_comparisons.c
         differs = (
             ~column.same_decision if routes_only else ~(column.same_decision & column.same_labels)

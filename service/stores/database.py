@@ -8,10 +8,10 @@ from pydantic_core import from_json
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from setwise.service.services.written import compact_json
 from setwise.service.stores.ciphers import TextCipher
 from setwise.service.stores.column_types import CIPHER
 from setwise.service.stores.faults import as_sqlalchemy_raises, translate
+from setwise.service.stores.written import compact_json
 
 READ_ONLY = "setwise_read_only"
 """Execution option of a connection whose transactions do not write."""

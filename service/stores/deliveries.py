@@ -55,8 +55,8 @@ _IS_FIRST = ~exists().where(
 )
 
 
-class SqlDeliveries:
-    """Fills the port `setwise.service.services.delivery_ports.Deliveries`."""
+class DeliveryStore:
+    """Messages on their way to endpoints, and the log of attempts."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -93,6 +93,7 @@ class SqlDeliveries:
         return next(iter(self._all(query)), None)
 
     def due_endpoints(self, now: datetime) -> frozenset[str]:
+        """Return, without a lock, the enabled endpoints that `claim` finds something for."""
         of_endpoint = _COLUMN.endpoint_id == webhook_endpoints.c.id
         found = self._connection.execute(
             select(webhook_endpoints.c.id).where(
@@ -106,6 +107,7 @@ class SqlDeliveries:
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
     ) -> list[Delivery]:
+        """Lease up to ``limit`` due deliveries, at most the first unfinished one of a document."""
         found = self._all(
             _WHOLE.where(_COLUMN.endpoint_id == endpoint_id, *_claimable(now))
             .order_by(_COLUMN.due_at, _COLUMN.message_ordinal)
@@ -118,9 +120,11 @@ class SqlDeliveries:
         return claimed
 
     def save(self, delivery: Delivery, *, token: int) -> bool:
+        """Store a changed delivery; False when it was claimed, replayed or cancelled since."""
         return self._store(delivery, token=token)
 
     def cancel(self, endpoint_id: str, now: datetime) -> int:
+        """End every pending delivery to an endpoint; returns how many there were."""
         cancelled = self._connection.execute(
             update(deliveries)
             .where(PENDING, _COLUMN.endpoint_id == endpoint_id)
@@ -134,6 +138,7 @@ class SqlDeliveries:
         return cancelled.rowcount
 
     def dead(self, endpoint_id: str, limit: int) -> list[Delivery]:
+        """Lock and return the oldest deliveries to an endpoint that were given up."""
         return self._all(
             _WHOLE.where(_IS_DEAD, _COLUMN.endpoint_id == endpoint_id)
             .order_by(_COLUMN.message_ordinal)
@@ -149,6 +154,7 @@ class SqlDeliveries:
         after: str | None,
         limit: int,
     ) -> Page[Delivery]:
+        """List newest first."""
         if endpoint_id is not None and not is_id(endpoint_id):
             return Page((), None)
         query = _WHOLE.order_by(_COLUMN.id.desc()).limit(limit + 1)
@@ -163,6 +169,7 @@ class SqlDeliveries:
         return Page(items, items[-1].id if len(found) > limit else None)
 
     def counts(self) -> Mapping[DeliveryState, int]:
+        """Count the pending and the dead ones; those that ended well are too many to count."""
         count = select(func.count()).select_from(deliveries)
         pending, dead = (
             self._connection.execute(count.where(condition)).scalar_one()
@@ -188,6 +195,7 @@ class SqlDeliveries:
             self._connection.execute(insert(delivery_attempts), rows)
 
     def attempts(self, delivery_id: str) -> list[Attempt]:
+        """List the attempts of a delivery, oldest first."""
         rows = self._connection.execute(
             select(delivery_attempts)
             .where(delivery_attempts.c.delivery_id == delivery_id)

@@ -10,8 +10,8 @@ from setwise.service.domain.webhooks import Endpoint, MessageType, SigningSecret
 from setwise.service.stores.tables import webhook_endpoints
 
 
-class SqlEndpoints:
-    """Fills the port `setwise.service.services.delivery_ports.Endpoints`."""
+class EndpointStore:
+    """Webhook endpoints that are not deleted."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -34,6 +34,7 @@ class SqlEndpoints:
         return None if row is None else _to_endpoint(row)
 
     def all(self) -> list[Endpoint]:
+        """List oldest first."""
         rows = self._connection.execute(
             select(webhook_endpoints)
             .where(webhook_endpoints.c.deleted_at.is_(None))
@@ -42,6 +43,7 @@ class SqlEndpoints:
         return [_to_endpoint(row) for row in rows.mappings()]
 
     def save(self, endpoint: Endpoint) -> None:
+        """Store a changed endpoint; raises `StaleVersion` unless it is the next version."""
         saved = self._connection.execute(
             update(webhook_endpoints)
             .where(
@@ -55,6 +57,7 @@ class SqlEndpoints:
             raise StaleVersion(f"Webhook {endpoint.id} has changed since it was read.")
 
     def delete(self, endpoint_id: str, now: datetime) -> None:
+        """Forget the endpoint and its secrets; its deliveries stay for the log."""
         self._connection.execute(
             update(webhook_endpoints)
             .where(webhook_endpoints.c.id == endpoint_id)

@@ -5,25 +5,24 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.reports import Span
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.verdicts import Evidence
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.report_ports import Span
-from setwise.service.services.written import labels_of_first
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports import flag, said_of, told_of
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
+from setwise.service.stores.written import labels_of_first
 
 Query = Select[Any]  # Any: rows of whatever columns
 
 
-class SqlHistory:
-    """Fills the port `setwise.service.services.report_ports.History`."""
+class HistoryStore:
+    """What is stored, in the order of its ids."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -48,10 +47,12 @@ class SqlHistory:
         return [(Outcome(**_own(row, outcomes)), to_prediction(row)) for row in found]
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
+        """List the audit trail of all clients."""
         wanted = EventFilter(since=span.created_from, before=span.created_before)
         return read_events(self._connection, wanted, after=after, limit=limit, newest_first=False)
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
+        """Return what is known of the most recent predictions, newest first."""
         column = predictions.c
         wanted = [
             column.confidence,

@@ -1,6 +1,10 @@
 """Where ids come from."""
 
+from collections.abc import Callable
+
 import uuid_utils
+
+NewId = Callable[[], str]
 
 
 def new_id() -> str:

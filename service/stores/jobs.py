@@ -9,19 +9,22 @@ from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import JobUnfinished
 from setwise.service.domain.identity import is_id
-from setwise.service.domain.jobs import Job, JobState
+from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.domain.paging import Page
-from setwise.service.services.work_ports import JobFilter
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 
 
-class SqlJobs:
-    """Fills the port `setwise.service.services.work_ports.Jobs`."""
+class JobStore:
+    """Durable jobs with leases."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def enqueue(self, job: Job) -> bool:
+        """Store a job; False when one with the same key is queued or running.
+
+        False also when its owner has asked for one under the same request key before.
+        """
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         stored = self._connection.execute(
             dialect.insert(jobs).on_conflict_do_nothing().returning(jobs.c.id),
@@ -46,9 +49,11 @@ class SqlJobs:
         return self._one(query.with_for_update() if for_update else query)
 
     def unfinished(self, key: str) -> Job | None:
+        """Return the queued or running job with this key."""
         return self._one(select(jobs).where(UNFINISHED, jobs.c.key == key))
 
     def requested(self, owner_id: str, request_key: str) -> Job | None:
+        """Return the job that an owner asked for under a key of their own."""
         column = jobs.c
         return self._one(
             select(jobs).where(
@@ -57,6 +62,7 @@ class SqlJobs:
         )
 
     def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
+        """List newest first."""
         column = jobs.c
         query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
         if wanted.owner_id is not None:
@@ -72,9 +78,11 @@ class SqlJobs:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
+        """Tell, without a lock, whether `claim` finds a job."""
         return any(self._one(query) for query in _claimable(kinds, now))
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
+        """Lease the next due job of these kinds, or one whose worker has gone silent."""
         abandoned, due = _claimable(kinds, now)
         found = self._lock(abandoned) or self._lock(due)
         if found is None:
@@ -86,12 +94,18 @@ class SqlJobs:
         return claimed
 
     def save(self, job: Job, *, token: int) -> bool:
+        """Store a claimed job's new state; False when the lease has passed to another worker.
+
+        The checkpoint stays as it is stored: only `checkpoint` changes it.
+        """
         return self._write(job.id, token, _changing(job))
 
     def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
+        """Store how far a claimed job is; False as above."""
         return self._write(job_id, token, {"checkpoint": dict(state)})
 
     def change(self, job: Job) -> None:
+        """Store a job that this transaction has locked; raises `JobUnfinished`, as `enqueue`."""
         try:
             self._connection.execute(update(jobs).where(jobs.c.id == job.id).values(_changing(job)))
         except IntegrityError as error:

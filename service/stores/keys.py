@@ -11,8 +11,8 @@ from setwise.service.stores.tables import api_keys
 _KNOWN = frozenset(Permission)
 
 
-class SqlKeys:
-    """Fills the port `setwise.service.services.people_ports.Keys`."""
+class KeyStore:
+    """Stored API keys."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -41,6 +41,7 @@ class SqlKeys:
         return self._one(api_keys.c.digest == digest)
 
     def all(self, *, for_update: bool = False) -> list[ApiKey]:
+        """List newest first; ``for_update`` keeps others from changing them until the commit."""
         query = select(api_keys).order_by(api_keys.c.id.desc())
         if for_update:
             query = query.with_for_update()

@@ -18,13 +18,14 @@ _ACTIVE = (
 )
 
 
-class SqlModels:
-    """Fills the port `setwise.service.services.model_ports.Models`."""
+class ModelStore:
+    """Registered artifacts."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, model: ModelVersion) -> None:
+        """Record one; raises `DuplicateModel` for content that is registered already."""
         known = self._connection.execute(
             select(models.c.id).where(models.c.version == model.version)
         ).scalar_one_or_none()
@@ -55,6 +56,7 @@ class SqlModels:
         return self._one(_query().where(models.c.id == _ACTIVE))
 
     def previous(self) -> ModelVersion | None:
+        """Return the model that was active before the present one became so."""
         column = model_activations.c
         before = (
             select(column.model_id)
@@ -66,6 +68,7 @@ class SqlModels:
         return self._one(_query().where(models.c.id == before))
 
     def all(self) -> list[ModelVersion]:
+        """List newest first."""
         rows = self._connection.execute(_query().order_by(models.c.id.desc())).mappings()
         return [_to_model(row) for row in rows]
 

@@ -33,8 +33,8 @@ def adding(dialect: Dialect, messages: Rows[Message]) -> Write:
     )
 
 
-class SqlOutbox:
-    """Fills the port `setwise.service.services.delivery_ports.Outbox`."""
+class OutboxStore:
+    """Messages to other programs, in the order in which they were written."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -43,17 +43,25 @@ class SqlOutbox:
         self.add_all([message])
 
     def add_all(self, messages: Sequence[Message]) -> None:
+        """Write messages in this order."""
         adding(self._connection.dialect, Rows.of(Message, messages))(self._connection)
 
     def unrouted(self, limit: int) -> list[Message]:
+        """List the oldest messages that have no deliveries yet, in order."""
         rows = self._connection.execute(_OLDEST_UNROUTED.limit(limit))
         return [to_message(row) for row in rows.mappings()]
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
+        """Note that messages have their deliveries; False when one of them had them already.
+
+        Whoever else marks one of them waits until this transaction ends. So who routes the oldest
+        messages never makes deliveries of a later one while those of an earlier are not there yet.
+        """
         named = _OLDEST_UNROUTED.where(outbox_messages.c.id.in_(message_ids))
         return self._mark_routed(named, now) == len(message_ids)
 
     def mark_oldest_routed(self, limit: int, now: datetime) -> int:
+        """Note of the oldest messages that nobody wants them; returns how many there were."""
         return self._mark_routed(_OLDEST_UNROUTED.limit(limit), now)
 
     def _mark_routed(self, found: Select[Any], now: datetime) -> int:  # Any: all columns
@@ -66,6 +74,7 @@ class SqlOutbox:
         return marked.rowcount
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
+        """List, oldest first, what a client has not acknowledged."""
         column = outbox_messages.c
         query = (
             select(outbox_messages)
@@ -81,6 +90,7 @@ class SqlOutbox:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
+        """Note that a client has these of its messages; returns how many were new to it."""
         acknowledged = self._connection.execute(
             update(outbox_messages)
             .where(

@@ -4,17 +4,21 @@ from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.services.prediction_ports import OutcomeRaced
 from setwise.service.stores.tables import outcomes
 
 
-class SqlOutcomes:
-    """Fills the port `setwise.service.services.prediction_ports.Outcomes`."""
+class OutcomeRaced(Exception):
+    """Another outcome got the same number first; this transaction is lost."""
+
+
+class OutcomeStore:
+    """Label sets that turned out to be right."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, outcome: Outcome) -> None:
+        """Store one; raises `OutcomeRaced` when its number is taken."""
         try:
             self._connection.execute(
                 insert(outcomes), {**vars(outcome), "labels": list(outcome.labels)}
@@ -25,6 +29,7 @@ class SqlOutcomes:
             raise
 
     def of(self, prediction_id: str) -> list[Outcome]:
+        """List the outcomes of one prediction by number."""
         rows = self._connection.execute(
             select(outcomes)
             .where(outcomes.c.prediction_id == prediction_id)

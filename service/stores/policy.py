@@ -22,13 +22,17 @@ _SEEN: WeakKeyDictionary[Engine, RoutingPolicy] = WeakKeyDictionary()
 """Of each database the policy found in force last. No version ever changes."""
 
 
-class SqlPolicies:
-    """Fills the port `setwise.service.services.prediction_ports.Policies`."""
+class PolicyStore:
+    """Versions of the routing policy; the newest is in force."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def lock(self) -> None:
+        """Let others that change the policy wait until this transaction ends.
+
+        So do those that weigh audits: of two that end at once neither would be seen by the other.
+        """
         # SQLite lets one writer in at a time anyway.
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
@@ -49,10 +53,12 @@ class SqlPolicies:
         return seen
 
     def get(self, version: str) -> RoutingPolicy:
+        """Return a version that a stored prediction names."""
         query = select(routing_policies).where(routing_policies.c.version == version)
         return _to_policy(self._connection.execute(query).mappings().one())
 
     def add(self, policy: RoutingPolicy, *, replacing: str) -> None:
+        """Store a new version; raises `StaleVersion` unless ``replacing`` is in force."""
         self.lock()
         newest = self._connection.execute(_NEWEST).mappings().one_or_none()
         if newest is None or newest["version"] != replacing:

@@ -1,6 +1,7 @@
 """Stored predictions."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, select
 from sqlalchemy.exc import IntegrityError
@@ -9,17 +10,38 @@ from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.columns import Rows
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from setwise.service.services.prediction_ports import (
-    IdempotencyKeyTaken,
-    NewPrediction,
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    Prediction,
     PredictionFilter,
+    Reason,
+    ScoredSet,
     Submission,
 )
-from setwise.service.services.written import all_written, read_scores
+from setwise.service.domain.reviews import NewTask
+from setwise.service.domain.webhooks import Message
 from setwise.service.stores.bulk import Columns, RowInsert, Write, nothing
 from setwise.service.stores.names import ids_of_document, next_block
 from setwise.service.stores.tables import idempotency_keys, predictions
+from setwise.service.stores.written import all_written, read_scores
+
+NewPrediction = tuple[Prediction, Submission]
+"""A prediction that is to be stored, and what it answers."""
+
+
+class Recording(NamedTuple):
+    """Predictions that are stored together, what each answers, and what follows from them."""
+
+    predictions: Rows[Prediction]
+    submissions: Rows[Submission]
+    tasks: Rows[NewTask]
+    messages: Rows[Message]
+
+
+class IdempotencyKeyTaken(Exception):
+    """Another request was stored under the same key first; this transaction is lost."""
+
 
 _INSERT = RowInsert(
     predictions,
@@ -76,13 +98,17 @@ def adding(dialect: Dialect, made: Rows[Prediction], answering: Rows[Submission]
     return add_both
 
 
-class SqlPredictions:
-    """Fills the port `setwise.service.services.prediction_ports.Predictions`."""
+class PredictionStore:
+    """Stored predictions."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add_all(self, new: Sequence[NewPrediction]) -> None:
+        """Store each, with the event that it was made.
+
+        Raises `IdempotencyKeyTaken` when a client used a key before.
+        """
         made = Rows.of(Prediction, [prediction for prediction, _ in new])
         answering = Rows.of(Submission, [submission for _, submission in new])
         adding(self._connection.dialect, made, answering)(self._connection)
@@ -97,6 +123,7 @@ class SqlPredictions:
         return None if found is None else to_prediction(found)
 
     def replayed(self, client_id: str, key: str) -> tuple[Prediction, str] | None:
+        """Return the prediction made under an idempotency key, and its request digest."""
         found = (
             self._connection.execute(
                 select(predictions, idempotency_keys.c.request_digest)
@@ -111,6 +138,7 @@ class SqlPredictions:
         return to_prediction(found), found[idempotency_keys.c.request_digest]
 
     def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
+        """List newest first."""
         column = predictions.c
         query = select(predictions).order_by(column.id.desc()).limit(limit + 1)
         if wanted.client_id is not None:

@@ -33,13 +33,14 @@ from setwise.service.stores.tables import (
 )
 
 
-class SqlCalibrations:
-    """Fills the port `setwise.service.services.calibration_ports.Calibrations`."""
+class CalibrationStore:
+    """Calibrators learnt from reviews, which of them serve, and what they are learnt from."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, calibration: Calibration) -> None:
+        """Store one that does not serve yet."""
         row = {name: value for name, value in vars(calibration).items() if name != "active"}
         self._connection.execute(
             insert(calibrations),
@@ -47,11 +48,13 @@ class SqlCalibrations:
         )
 
     def get(self, calibration_id: str) -> Calibration | None:
+        """Return one; None if there is none."""
         if not is_id(calibration_id):
             return None
         return self._one(_query().where(calibrations.c.id == calibration_id))
 
     def same(self, model_id: str, version: str, replaces: str) -> Calibration | None:
+        """Return the newest one with this content that was compared with this calibrator."""
         column = calibrations.c
         query = _query().where(
             column.model_id == model_id, column.version == version, column.replaces == replaces
@@ -59,6 +62,7 @@ class SqlCalibrations:
         return self._one(query.order_by(column.id.desc()).limit(1))
 
     def page(self, *, after: str | None, limit: int) -> Page[Calibration]:
+        """List newest first."""
         query = _query().order_by(calibrations.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(calibrations.c.id < after)
@@ -66,6 +70,7 @@ class SqlCalibrations:
         return Page(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
 
     def active(self, model_id: str) -> Calibration | None:
+        """Return the one that serves with a model; None is the model's own calibrator."""
         column = calibration_activations.c
         newest = (
             select(column.calibration_id)
@@ -76,6 +81,7 @@ class SqlCalibrations:
         return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
 
     def previous(self, model_id: str) -> Serving | None:
+        """Return what served with a model before; None if nothing else ever did."""
         column = calibration_activations.c
         query = select(column.calibration_id).where(column.model_id == model_id)
         served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]
@@ -87,6 +93,7 @@ class SqlCalibrations:
     def activate(
         self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
     ) -> None:
+        """Let a calibrator serve with a model; None is the model's own."""
         self._connection.execute(
             insert(calibration_activations),
             {
@@ -98,6 +105,7 @@ class SqlCalibrations:
         )
 
     def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
+        """List predictions of a model that people or outcomes spoke of, newest first."""
         column = predictions.c
         spoken_of = or_(
             column.id.in_(select(annotations.c.prediction_id)),
@@ -115,6 +123,7 @@ class SqlCalibrations:
         ]
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
+        """List the newest predictions of a model, newest first."""
         return self._predictions(made_by_model(self._connection, model_version), limit)
 
     def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:

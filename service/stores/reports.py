@@ -37,8 +37,8 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
-from setwise.service.services.written import labels_of_first
 from setwise.service.stores.tables import AUDITED, annotations, outcomes, predictions, review_tasks
+from setwise.service.stores.written import labels_of_first
 
 LONGEST_READING_S = 900.0
 """Whoever is silent for longer has gone for lunch; it is not counted as work."""
@@ -61,13 +61,17 @@ class _Answer(NamedTuple):
     labels: tuple[str, ...]
 
 
-class SqlReports:
-    """Fills the port `setwise.service.services.report_ports.Reports`."""
+class ReportStore:
+    """Aggregates of what was predicted and reviewed, by days in UTC."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
+        """Return the predictions made from ``since`` on, counted by what they have in common.
+
+        Steps of confidence within which one of ``splits`` lies are counted in parts.
+        """
         splits = sorted(splits)
         first = since.astimezone(UTC).date()
         alike = self._alike(since, first, splits).subquery()
@@ -158,6 +162,7 @@ class SqlReports:
         )
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
+        """Return what came to reviewers and what they completed, a row a day, oldest first."""
         at, seconds = annotations.c.created_at, annotations.c.seconds
         work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
         done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
@@ -177,6 +182,10 @@ class SqlReports:
         ]
 
     def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
+        """Return predictions made and checked from ``since`` on, the last checked ones.
+
+        At most ``limit`` that people read, and as many that only other programs reported on.
+        """
         column = predictions.c
         ids = select(
             union(*(_last(table, since, limit) for table in (annotations, outcomes)))
@@ -245,6 +254,7 @@ class SqlReports:
         return found
 
     def certification_audits(self, scorer: Scorer) -> int:
+        """Count the documents drawn to certify that auditors have read."""
         column, said = predictions.c, annotations.c
         read = select(said.id).where(
             said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value

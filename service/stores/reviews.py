@@ -89,8 +89,8 @@ def adding(dialect: Dialect, new: Rows[NewTask]) -> Write:
     )
 
 
-class SqlReviews:
-    """Fills the port `setwise.service.services.review_ports.Reviews`."""
+class ReviewStore:
+    """The review queue."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -115,6 +115,7 @@ class SqlReviews:
                 self._add_skips(task)
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
+        """Return one; ``for_update`` locks it and the other tasks of its prediction."""
         if not is_id(task_id):
             return None
         if for_update:
@@ -129,6 +130,7 @@ class SqlReviews:
         self._lock_all(of_task.scalar_subquery())
 
     def lock(self, prediction_id: str) -> None:
+        """Let whoever settles a task of this prediction wait until this transaction ends."""
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
@@ -143,6 +145,13 @@ class SqlReviews:
     def next_for(
         self, reviewer: str, now: datetime, *, escalated: bool, only: str | None = None
     ) -> ReviewTask | None:
+        """Lock and return the oldest task that ``reviewer`` may claim now.
+
+        That is one that waits or whose lease has run out, that ``reviewer`` has not skipped, and of
+        whose prediction ``reviewer`` neither holds nor has settled another task; with
+        ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are passed
+        over, so no task is ever claimed twice. With ``only``, an id, no other task will do.
+        """
         if only is not None and not is_id(only):
             return None
         if escalated:
@@ -195,6 +204,7 @@ class SqlReviews:
             query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
+        """Store a changed task; raises `StaleVersion` when a newer or settled one is stored."""
         column = review_tasks.c
         saved = self._connection.execute(
             update(review_tasks)
@@ -210,6 +220,7 @@ class SqlReviews:
         self._add_skips(task)
 
     def held_by(self, reviewer: str, now: datetime) -> int:
+        """Count the live leases of ``reviewer``, whose other claims wait until this one ends."""
         if self._connection.dialect.name == "postgresql":
             # Two claims by one reviewer at once would both count before either has claimed.
             self._connection.execute(
@@ -231,6 +242,7 @@ class SqlReviews:
         after: str | None,
         limit: int,
     ) -> Page[ReviewTask]:
+        """List oldest first; a blind task has no ``reason`` that anybody may ask for."""
         query = _WITH_PREDICTION.order_by(review_tasks.c.id).limit(limit + 1)
         if state is not None:
             query = query.where(review_tasks.c.state == state.value)
@@ -280,12 +292,17 @@ class SqlReviews:
         return None if row is None else to_annotation(row)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
+        """List what people said of one prediction, oldest first."""
         rows = self._connection.execute(
             select(annotations).where(annotations.c.prediction_id == prediction_id)
         ).mappings()
         return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
+        """Return up to ``limit`` tasks whose lease has run out to the queue, but no decided ones.
+
+        Gives the changed tasks, oldest first.
+        """
         query = (
             _WITH_PREDICTION.where(LEASED, _expired(now), review_tasks.c.decided_at.is_(None))
             .order_by(review_tasks.c.id)
@@ -299,6 +316,7 @@ class SqlReviews:
         return expired
 
     def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
+        """List what ``reviewer`` holds and has not decided, first claimed first."""
         column = review_tasks.c
         query = _WITH_PREDICTION.where(
             LEASED,
@@ -311,6 +329,7 @@ class SqlReviews:
     def decided(
         self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
     ) -> list[str]:
+        """List tasks whose decision could be taken back until now, or ``before``; oldest first."""
         column = review_tasks.c
         query = select(column.id).where(DECIDED).order_by(column.settles_at, column.id).limit(limit)
         if reviewer is not None:
@@ -320,6 +339,7 @@ class SqlReviews:
         return list(self._connection.execute(query).scalars())
 
     def settled_by(self, reviewer: str, since: datetime) -> int:
+        """Count the annotations that ``reviewer`` made since."""
         query = select(func.count()).where(
             annotations.c.reviewer == reviewer, annotations.c.created_at >= since
         )

@@ -26,8 +26,8 @@ PURGED = "purged"
 _MOST_PARAMETERS = 500
 
 
-class SqlTexts:
-    """Fills the port `setwise.service.services.prediction_ports.Texts`."""
+class TextStore:
+    """What people wrote: documents, their metadata, comments. Numbers and labels stay."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -35,6 +35,10 @@ class SqlTexts:
     def purgeable(
         self, decision: Decision, *, before: datetime, after: str | None, limit: int
     ) -> list[str]:
+        """Return the oldest predictions of that age with texts whose reviews are all done.
+
+        Gives ids, in order, beginning behind ``after``.
+        """
         column = predictions.c
         unfinished = exists().where(
             review_tasks.c.prediction_id == column.id,
@@ -58,10 +62,12 @@ class SqlTexts:
         return list(self._connection.execute(query).scalars())
 
     def of_document(self, document_id: str) -> list[str]:
+        """Return the predictions of a document, whoever posted it."""
         query = ids_of_document(document_id).order_by(predictions.c.id)
         return list(self._connection.scalars(query))
 
     def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
+        """Take text, features, metadata, comments and reasons of skips away; returns how many."""
         purged = 0
         for ids in _parts(prediction_ids):
             column = predictions.c
@@ -90,6 +96,7 @@ class SqlTexts:
         return purged
 
     def forget_name(self, document_id: str) -> None:
+        """Take a document's own id away, also from messages, except those still on their way."""
         column = predictions.c
         named = column.id.in_(ids_of_document(document_id))
         clients = self._connection.execute(select(column.client_id).where(named).distinct())
@@ -115,6 +122,7 @@ class SqlTexts:
             )
 
     def purge_answers(self, before: datetime, limit: int) -> int:
+        """Take away what receivers of webhooks answered; returns how many answers."""
         column = delivery_attempts.c
         old = (
             select(column.id)

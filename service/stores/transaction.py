@@ -10,31 +10,29 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.services.ports import UnitOfWork
-from setwise.service.services.prediction_ports import Recording
 from setwise.service.stores import outbox, predictions, reviews
-from setwise.service.stores.accounts import SqlPeople, SqlSessions, SqlSignInAttempts
-from setwise.service.stores.annotators import SqlAnnotators
-from setwise.service.stores.audit_trail import SqlAuditTrail
-from setwise.service.stores.backlog import SqlBacklog
-from setwise.service.stores.breaker import SqlBreakers
-from setwise.service.stores.certification import SqlCertifications
-from setwise.service.stores.comparisons import SqlComparisons
+from setwise.service.stores.accounts import PersonStore, SessionStore, SignInAttemptStore
+from setwise.service.stores.annotators import AnnotatorStore
+from setwise.service.stores.audit_trail import AuditTrailStore
+from setwise.service.stores.backlog import BacklogStore
+from setwise.service.stores.breaker import BreakerStore
+from setwise.service.stores.certification import CertificationStore
+from setwise.service.stores.comparisons import ComparisonStore
 from setwise.service.stores.database import BRIEF, READ_ONLY
-from setwise.service.stores.deliveries import SqlDeliveries
-from setwise.service.stores.endpoints import SqlEndpoints
-from setwise.service.stores.history import SqlHistory
-from setwise.service.stores.jobs import SqlJobs
-from setwise.service.stores.keys import SqlKeys
-from setwise.service.stores.models import SqlModels
-from setwise.service.stores.outbox import SqlOutbox
-from setwise.service.stores.outcomes import SqlOutcomes
-from setwise.service.stores.policy import SqlPolicies
-from setwise.service.stores.predictions import SqlPredictions
-from setwise.service.stores.recalibration import SqlCalibrations
-from setwise.service.stores.reports import SqlReports
-from setwise.service.stores.reviews import SqlReviews
-from setwise.service.stores.texts import SqlTexts
+from setwise.service.stores.deliveries import DeliveryStore
+from setwise.service.stores.endpoints import EndpointStore
+from setwise.service.stores.history import HistoryStore
+from setwise.service.stores.jobs import JobStore
+from setwise.service.stores.keys import KeyStore
+from setwise.service.stores.models import ModelStore
+from setwise.service.stores.outbox import OutboxStore
+from setwise.service.stores.outcomes import OutcomeStore
+from setwise.service.stores.policy import PolicyStore
+from setwise.service.stores.predictions import PredictionStore, Recording
+from setwise.service.stores.recalibration import CalibrationStore
+from setwise.service.stores.reports import ReportStore
+from setwise.service.stores.reviews import ReviewStore
+from setwise.service.stores.texts import TextStore
 
 
 class Transactions:
@@ -65,9 +63,9 @@ class Transactions:
         """Return transactions on ``engine``, for the same database, that do not queue."""
         return type(self)(engine, queue=self._queue, patience_s=0.0)
 
-    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "SqlUnitOfWork":
+    def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "Transaction":
         """Return a unit of work, to be entered with ``with``."""
-        return SqlUnitOfWork(
+        return Transaction(
             self._reads if read_only else self._writes,
             snapshot=snapshot,
             queue=None if read_only else self._queue,
@@ -106,7 +104,7 @@ class _Repository(Generic[_R]):
     def __init__(self, make: Callable[[Connection], _R]) -> None:
         self._make = make
 
-    def __get__(self, unit: "SqlUnitOfWork", _: type) -> _R:
+    def __get__(self, unit: "Transaction", _: type) -> _R:
         return unit.repository(self._make)
 
 
@@ -115,32 +113,32 @@ def _repository(make: Callable[[Connection], _R]) -> _R:
     return _Repository(make)  # type: ignore[return-value]  # as a descriptor
 
 
-class SqlUnitOfWork(UnitOfWork):
+class Transaction:
     """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
 
-    predictions = _repository(SqlPredictions)
-    reviews = _repository(SqlReviews)
-    outcomes = _repository(SqlOutcomes)
-    policies = _repository(SqlPolicies)
-    certifications = _repository(SqlCertifications)
-    breakers = _repository(SqlBreakers)
-    annotators = _repository(SqlAnnotators)
-    calibrations = _repository(SqlCalibrations)
-    models = _repository(SqlModels)
-    keys = _repository(SqlKeys)
-    people = _repository(SqlPeople)
-    sessions = _repository(SqlSessions)
-    attempts = _repository(SqlSignInAttempts)
-    audit_trail = _repository(SqlAuditTrail)
-    jobs = _repository(SqlJobs)
-    texts = _repository(SqlTexts)
-    outbox = _repository(SqlOutbox)
-    endpoints = _repository(SqlEndpoints)
-    deliveries = _repository(SqlDeliveries)
-    history = _repository(SqlHistory)
-    comparisons = _repository(SqlComparisons)
-    backlog = _repository(SqlBacklog)
-    reports = _repository(SqlReports)
+    predictions = _repository(PredictionStore)
+    reviews = _repository(ReviewStore)
+    outcomes = _repository(OutcomeStore)
+    policies = _repository(PolicyStore)
+    certifications = _repository(CertificationStore)
+    breakers = _repository(BreakerStore)
+    annotators = _repository(AnnotatorStore)
+    calibrations = _repository(CalibrationStore)
+    models = _repository(ModelStore)
+    keys = _repository(KeyStore)
+    people = _repository(PersonStore)
+    sessions = _repository(SessionStore)
+    attempts = _repository(SignInAttemptStore)
+    audit_trail = _repository(AuditTrailStore)
+    jobs = _repository(JobStore)
+    texts = _repository(TextStore)
+    outbox = _repository(OutboxStore)
+    endpoints = _repository(EndpointStore)
+    deliveries = _repository(DeliveryStore)
+    history = _repository(HistoryStore)
+    comparisons = _repository(ComparisonStore)
+    backlog = _repository(BacklogStore)
+    reports = _repository(ReportStore)
 
     def __init__(
         self,

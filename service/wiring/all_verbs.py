@@ -55,23 +55,29 @@ from setwise.service.services import (
 from setwise.service.services import (
     reviews as review,
 )
-from setwise.service.services.calibration_ports import CalibratorLoader, CalibratorStore
 from setwise.service.services.files import Files
-from setwise.service.services.model_ports import ArtifactStore, ModelLoader, PredictorSource
-from setwise.service.services.people_ports import Passwords
-from setwise.service.services.ports import Begin, Clock, NewId, Stage, unwatched
+from setwise.service.services.ports import (
+    ArtifactStore,
+    CalibratorLoader,
+    CalibratorStore,
+    ModelLoader,
+    Passwords,
+    PredictorSource,
+)
+from setwise.service.services.predictions import Stage, unwatched
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
 from setwise.service.sign_in.passwords import Argon2Passwords
-from setwise.service.stores.clock import utc_now
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import Clock, utc_now
+from setwise.service.stores.identity import NewId, new_id
+from setwise.service.stores.transaction import Transactions
 from setwise.service.wiring.keys import derived
 
 
 def verbs(
     settings: Settings,
-    begin: Begin,
+    begin: Transactions,
     *,
     predictors: PredictorSource,
     loader: ModelLoader,

@@ -20,15 +20,14 @@ from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import JobVerbs, Worker
 from setwise.service.services import deliver, work
 from setwise.service.services import models as candidates
-from setwise.service.services.model_ports import PredictorSource
-from setwise.service.services.ports import Begin, Clock, NewId
+from setwise.service.services.ports import PredictorSource
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.stores import database as engines
 from setwise.service.stores import encryption
 from setwise.service.stores.checkpoints import Checkpoints
-from setwise.service.stores.clock import database_clock, utc_now
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import Clock, database_clock, utc_now
+from setwise.service.stores.identity import NewId, new_id
 from setwise.service.stores.transaction import Transactions
 from setwise.service.telemetry import Metrics
 from setwise.service.wiring.all_verbs import verbs
@@ -210,7 +209,7 @@ def _impatient(settings: Settings, engine: Engine) -> Engine | None:
     return engines.create(settings.database_url, patience_s=0.0, cipher=find_cipher(settings))
 
 
-def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
+def _job_verbs(begin: Transactions, now: Clock) -> JobVerbs:
     return JobVerbs(
         enqueue=work.EnqueueJob(begin, now, new_id),
         claim=work.ClaimJob(begin, now),
@@ -223,7 +222,7 @@ def _job_verbs(begin: Begin, now: Clock) -> JobVerbs:
     )
 
 
-def _delivery_verbs(begin: Begin, now: Clock) -> DeliveryVerbs:
+def _delivery_verbs(begin: Transactions, now: Clock) -> DeliveryVerbs:
     return DeliveryVerbs(
         route=deliver.RouteMessages(begin, now, new_id),
         claim=deliver.ClaimDeliveries(begin, now),

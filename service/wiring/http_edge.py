@@ -10,12 +10,12 @@ from setwise.service.api.gather import Grouped
 from setwise.service.api.limits import KeyLimits
 from setwise.service.api.pipeline import Pipeline
 from setwise.service.api.predictions import is_small
-from setwise.service.services.ports import Begin, NewId
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.sessions import SessionCookies
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.identity import NewId, new_id
+from setwise.service.stores.transaction import Transactions
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 from setwise.service.wiring.keys import derived
@@ -34,7 +34,7 @@ def edge(
     ids: NewId = new_id,
     metrics: Metrics | None = None,
     spans: Tracing | None = None,
-    brief: Begin | None = None,
+    brief: Transactions | None = None,
 ) -> Edge:
     """Return what the HTTP interface needs, over finished verbs.
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from setwise.service import wiring
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import EndpointChange
-from setwise.service.services.prediction_ports import IdempotencyKey
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
 from setwise.service.telemetry import configure_logging

@@ -10,7 +10,7 @@ from setwise.models.sets.candidates import CandidateSets
 from setwise.service.domain.columns import Rows
 from setwise.service.domain.predictions import Candidate, Marginal, ScoredSet
 from setwise.service.runtime.answers import MOST_MARGINALS, Answers
-from setwise.service.services.written import write_scores
+from setwise.service.stores.written import write_scores
 
 NAMES = ('say "a"', "b\\", "é€\n", *(f"label {n}" for n in range(60)))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from setwise.service.domain.predictions import Candidate, Marginal
 from setwise.service.runtime.compiled_json import Sets, Shares, Words, write_answers
 from setwise.service.runtime.json_numbers import JsonNumbers
-from setwise.service.services.written import compact_json, read_scores, write_scores
+from setwise.service.stores.written import compact_json, read_scores, write_scores
 from tests.runtime.test_json_numbers import numbers, probabilities
 
 

@@ -30,12 +30,11 @@ from setwise.service.runtime.courier import Courier, DeliveryVerbs
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.services import deliver
 from setwise.service.services.deliver import Parcel, Sender
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.webhooks import AddWebhook, ReplayDead
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.database import create
 from setwise.service.stores.identity import new_id
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.ports import held_port
 from tests.receiver import Received, Receiver
 from tests.samples import ADMIN, CLIENT
@@ -46,7 +45,7 @@ QUICK = Backoff(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter
 PATIENCE_S = 120.0  # a machine may be busy
 
 
-def verbs(begin: Begin, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
+def verbs(begin: Transactions, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
     return DeliveryVerbs(
         route=deliver.RouteMessages(begin, utc_now, new_id),
         claim=deliver.ClaimDeliveries(begin, utc_now, lease),
@@ -65,7 +64,7 @@ def running(*couriers: Courier) -> Iterator[None]:
             courier.stop()
 
 
-def courier(begin: Begin, send: Sender | None = None, **options: timedelta) -> Courier:
+def courier(begin: Transactions, send: Sender | None = None, **options: timedelta) -> Courier:
     send = send or HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
     return Courier(verbs(begin, **options), send, utc_now, poll_s=0.02)
 
@@ -83,12 +82,12 @@ class Fake:
         pass
 
 
-def add(begin: Begin, url: str) -> str:
+def add(begin: Transactions, url: str) -> str:
     new = AddWebhook(begin, utc_now, new_id, allow_private=True, new_secret=lambda: SECRET)
     return new(ADMIN, EndpointChange(url))[0].id
 
 
-def tell(begin: Begin, n: int, *, documents: int = 0) -> list[str]:
+def tell(begin: Transactions, n: int, *, documents: int = 0) -> list[str]:
     """Write ``n`` messages, each in a transaction of its own; returns their ids."""
     ids = []
     for number in range(n):
@@ -103,13 +102,13 @@ def tell(begin: Begin, n: int, *, documents: int = 0) -> list[str]:
     return ids
 
 
-def states(begin: Begin) -> Counter[DeliveryState]:
+def states(begin: Transactions) -> Counter[DeliveryState]:
     with begin(read_only=True) as transaction:
         page = transaction.deliveries.page(state=None, endpoint_id=None, after=None, limit=1_000)
     return Counter(delivery.state for delivery in page.items)
 
 
-def hears_nothing_more(begin: Begin, hook: str) -> bool:
+def hears_nothing_more(begin: Transactions, hook: str) -> bool:
     with begin(read_only=True) as transaction:
         endpoint = transaction.endpoints.get(hook)
     assert endpoint is not None
@@ -124,12 +123,12 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def real(engine: Engine) -> Begin:
+def real(engine: Engine) -> Transactions:
     return Transactions(engine)
 
 
 def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
-    real: Begin,
+    real: Transactions,
 ) -> None:
     lock, seen = threading.Lock(), Counter[str]()
 
@@ -156,7 +155,7 @@ def test_every_message_arrives_in_order_for_each_document_in_spite_of_failures(
     assert Counter(Counter(receiver.ids()).values()) == {1: 20, 2: 20, 3: 20}
 
 
-def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
+def test_couriers_side_by_side_send_each_message_once(real: Transactions) -> None:
     second = threading.Event()
 
     def answer(_: Received) -> int:
@@ -174,7 +173,7 @@ def test_couriers_side_by_side_send_each_message_once(real: Begin) -> None:
     assert receiver.most_at_once > 1
 
 
-def test_routers_side_by_side_make_one_delivery_of_each_message(real: Begin) -> None:
+def test_routers_side_by_side_make_one_delivery_of_each_message(real: Transactions) -> None:
     add(real, "https://b.example/")
     stop = threading.Event()
 
@@ -192,10 +191,10 @@ def test_routers_side_by_side_make_one_delivery_of_each_message(real: Begin) -> 
     assert states(real) == {DeliveryState.PENDING: 60}
 
 
-def test_a_courier_writes_only_when_there_is_something_to_write(real: Begin) -> None:
+def test_a_courier_writes_only_when_there_is_something_to_write(real: Transactions) -> None:
     opened: list[bool] = []
 
-    def noted(*, read_only: bool = False, snapshot: bool = False) -> UnitOfWork:
+    def noted(*, read_only: bool = False, snapshot: bool = False) -> Transaction:
         opened.append(read_only)
         return real(read_only=read_only, snapshot=snapshot)
 
@@ -213,7 +212,7 @@ def test_a_courier_writes_only_when_there_is_something_to_write(real: Begin) -> 
         assert writes() == 3  # it routes, claims and records
 
 
-def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:
+def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Transactions) -> None:
     release = threading.Event()
     with (
         Receiver(lambda _: 204 if release.wait(PATIENCE_S) else 500, secrets=[SECRET]) as hanging,
@@ -230,7 +229,7 @@ def test_an_endpoint_that_hangs_holds_up_nobody_else(begin: Begin) -> None:
     assert set(hanging.ids()) == set(told)
 
 
-def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Begin) -> None:
+def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Transactions) -> None:
     with held_port() as port, Receiver(secrets=[SECRET], port=port) as receiver:
         hook = add(real, receiver.url)
         with running(courier(real)):
@@ -247,7 +246,7 @@ def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Begin) -
     assert sorted(again.ids()) == sorted(late)
 
 
-def test_a_receiver_that_is_gone_hears_nothing_more(begin: Begin) -> None:
+def test_a_receiver_that_is_gone_hears_nothing_more(begin: Transactions) -> None:
     with Receiver(lambda _: 410, secrets=[SECRET]) as receiver:
         hook = add(begin, receiver.url)
         tell(begin, 1)
@@ -259,7 +258,7 @@ def test_a_receiver_that_is_gone_hears_nothing_more(begin: Begin) -> None:
     assert len(receiver.calls) == 1
 
 
-def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Begin) -> None:
+def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Transactions) -> None:
     def send(parcel: Parcel) -> Answer:
         if parcel.delivery.message.data["number"] == 0:
             raise ZeroDivisionError("with a document in its words")
@@ -279,7 +278,7 @@ def test_a_fault_of_our_own_is_counted_and_does_not_stop_the_others(begin: Begin
     assert [log["log_level"] for log in logs if log["event"] == "delivery.dead"] == ["error"]
 
 
-def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Begin) -> None:
+def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Transactions) -> None:
     """The database goes away between the call and its record: no second call."""
     down = threading.Event()
     sent: list[str] = []
@@ -305,7 +304,7 @@ def test_answers_that_could_not_be_recorded_are_recorded_later(begin: Begin) -> 
     assert sent == told
 
 
-def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Begin) -> None:
+def test_a_courier_that_stops_waits_for_the_answer_under_way(begin: Transactions) -> None:
     entered = threading.Event()
 
     def slow(call: Received) -> int:

@@ -13,7 +13,7 @@ from setwise.service.domain.jobs import Job, JobState, RetryRule
 from setwise.service.runtime.worker import Interrupted, JobVerbs, Report, Task, Worker
 from setwise.service.services import work
 from setwise.service.services.oversee import CancelJob
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock, FakeDatabase, FakeIds
 
 
@@ -24,7 +24,7 @@ class World:
         self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
         self.lease = lease
 
-    def verbs(self, begin: Begin | None = None) -> JobVerbs:
+    def verbs(self, begin: Transactions | None = None) -> JobVerbs:
         opened, clock = begin or self.database, self.clock
         rule = RetryRule(attempts=2, first_delay=timedelta(seconds=5))
         return JobVerbs(

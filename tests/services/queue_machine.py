@@ -17,7 +17,6 @@ from hypothesis.stateful import (
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, TooManyLeases
 from setwise.service.domain.reviews import ReviewState, ReviewTask
-from setwise.service.services.ports import Begin
 from setwise.service.services.reviews import (
     ClaimReview,
     CompleteReview,
@@ -28,6 +27,7 @@ from setwise.service.services.reviews import (
     ReleaseReview,
     SkipReview,
 )
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
 
@@ -45,7 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     held = Bundle("held")
 
-    def open(self) -> tuple[Begin, Callable[[], None]]:
+    def open(self) -> tuple[Transactions, Callable[[], None]]:
         """Return a fresh database and what closes it."""
         # Each database's subclass says how; Hypothesis' metaclass would not heed `abstractmethod`.
         raise NotImplementedError

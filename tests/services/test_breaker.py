@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.models.guarantees.drift import drift_statistic
+from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
 from setwise.service.domain.breaker import Freshness, Position, TripCause
 from setwise.service.domain.errors import (
@@ -22,8 +23,7 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.breaker import BreakerRule, GetBreaker
 from setwise.service.services.decide import DecideReview, SettleDecisions
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeDatabase
 from tests.loop import HALF, Loop
 from tests.samples import (
@@ -46,7 +46,7 @@ SENT_ALL = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
 
 
 @pytest.fixture
-def loop(begin: Begin) -> Loop:
+def loop(begin: Transactions) -> Loop:
     return Loop(begin, rule=QUICK)
 
 

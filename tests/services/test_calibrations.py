@@ -23,7 +23,7 @@ from setwise.service.services.calibrations import (
     ListCalibrations,
     RollBackCalibration,
 )
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fake_calibrations import FakeCalibrators
 from tests.fakes import FakeClock, FakeIds, FakeLoader
 from tests.samples import ADMIN, ANN, LEAD, calibration, certification, change, model
@@ -35,7 +35,7 @@ OWN = "sha256:own"
 class Desk:
     """Calibrators of two models, the first of which serves."""
 
-    begin: Begin
+    begin: Transactions
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7300_0000_0000))
 
@@ -72,7 +72,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(begin: Begin) -> Desk:
+def desk(begin: Transactions) -> Desk:
     return Desk(begin)
 
 
@@ -176,7 +176,7 @@ def test_calibrators_are_read_by_leads_and_changed_by_admins(desk: Desk) -> None
             forbidden()
 
 
-def test_without_an_active_model_no_calibrator_serves(begin: Begin) -> None:
+def test_without_an_active_model_no_calibrator_serves(begin: Transactions) -> None:
     parts = (begin, FakeClock(), FakeIds(0x7400_0000_0000))
     with pytest.raises(ModelUnavailable):
         RollBackCalibration(*parts, FakeLoader(), FakeCalibrators())(ADMIN)

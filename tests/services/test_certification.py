@@ -16,7 +16,7 @@ from setwise.service.services.certification import (
     ListCertifications,
     RequestCertification,
 )
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fake_certifications import FakeCertifications
 from tests.fakes import LOTTERY, FakeDatabase, FakePredictor, scored_set
 from tests.loop import HALF, Loop
@@ -32,7 +32,7 @@ class Recalibrated(FakePredictor):
 
 
 @pytest.fixture
-def loop(begin: Begin) -> Loop:
+def loop(begin: Transactions) -> Loop:
     return Loop(begin)
 
 

@@ -7,16 +7,21 @@ import pytest
 
 from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.errors import Forbidden, InvalidRequest
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    Prediction,
+    PredictionFilter,
+    Reason,
+)
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import CheckedSet, ReviewDay, standing
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.mistakes import mistakes
 from setwise.service.services.over_time import Pace, Queue, over_time, queue
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import PredictionFilter
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -52,7 +57,9 @@ def made(confidence: float, *, days_ago: float = 0, audit: bool = False) -> Pred
     return one._replace(selection=DRAWN if sure else Selection(AuditRole.NONE, 0.5, 1.0))
 
 
-def store(begin: Begin, *found: Prediction, right: bool | None = None, seconds: float = 30) -> None:
+def store(
+    begin: Transactions, *found: Prediction, right: bool | None = None, seconds: float = 30
+) -> None:
     """Store predictions, each read by Ann and found right or wrong, or waiting to be read."""
     with begin() as transaction:
         for one in found:
@@ -72,12 +79,12 @@ def store(begin: Begin, *found: Prediction, right: bool | None = None, seconds: 
         transaction.commit()
 
 
-def read(begin: Begin, **asked: object) -> Cockpit:
+def read(begin: Transactions, **asked: object) -> Cockpit:
     return ReadCockpit(begin, FakeClock())(LEAD, **asked)
 
 
 @pytest.fixture
-def filled(begin: Begin) -> Begin:
+def filled(begin: Transactions) -> Transactions:
     ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
     store(begin, *(made(0.9) for _ in range(90)))
     store(begin, *(made(0.9, audit=True, days_ago=1) for _ in range(9)), right=True)
@@ -87,7 +94,7 @@ def filled(begin: Begin) -> Begin:
     return begin
 
 
-def test_an_empty_service_has_a_cockpit_too(begin: Begin) -> None:
+def test_an_empty_service_has_a_cockpit_too(begin: Transactions) -> None:
     seen = read(begin)
     assert (seen.documents, seen.sent, seen.checked) == (0, 0, 0)
     assert (seen.accuracy.value, seen.seconds, seen.hours_saved) == (None, None, None)
@@ -97,7 +104,7 @@ def test_an_empty_service_has_a_cockpit_too(begin: Begin) -> None:
     assert seen.queue.empty_in_days == 0.0
 
 
-def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Begin) -> None:
+def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Transactions) -> None:
     seen = read(filled)
     assert (seen.documents, seen.sent, seen.drawn) == (125, 90, True)
     share = seen.accuracy
@@ -106,7 +113,7 @@ def test_accuracy_of_what_was_sent_is_that_of_its_audits(filled: Begin) -> None:
     assert (share.low, share.high) == pytest.approx((0.6058, 0.9949), abs=1e-4)
 
 
-def test_reported_outcomes_do_not_mix_with_audits(filled: Begin) -> None:
+def test_reported_outcomes_do_not_mix_with_audits(filled: Transactions) -> None:
     with filled() as transaction:
         sent = PredictionFilter(decision=Decision.AUTO)
         for one in transaction.predictions.page(sent, after=None, limit=100).items:
@@ -117,7 +124,7 @@ def test_reported_outcomes_do_not_mix_with_audits(filled: Begin) -> None:
     assert (seen.reported.checked, seen.reported.right) == (90, 0)
 
 
-def test_what_a_threshold_would_send_weighs_each_check(filled: Begin) -> None:
+def test_what_a_threshold_would_send_weighs_each_check(filled: Transactions) -> None:
     seen = read(filled, what_if=WhatIf(threshold=0.4))
     assert seen.now.sent == 100
     assert seen.now.accuracy.value == pytest.approx(0.9)
@@ -133,7 +140,7 @@ def test_what_a_threshold_would_send_weighs_each_check(filled: Begin) -> None:
     assert target.threshold == pytest.approx(0.505)
 
 
-def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
+def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Transactions) -> None:
     curve = [one.threshold for one in read(begin).curve]
     store(begin, *(made(one) for one in curve if one is not None))
     seen = read(begin)
@@ -146,7 +153,7 @@ def test_a_threshold_of_the_curve_sends_what_lies_at_it(begin: Begin) -> None:
 
 @pytest.mark.parametrize("threshold", [0.873, 0.8749, 0.875, 0.0])
 def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
-    begin: Begin, threshold: float
+    begin: Transactions, threshold: float
 ) -> None:
     confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
     store(begin, *(made(one) for one in confidences))
@@ -160,7 +167,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
     ]
 
 
-def test_days_and_weeks_hold_the_same_documents(filled: Begin) -> None:
+def test_days_and_weeks_hold_the_same_documents(filled: Transactions) -> None:
     days, weeks = read(filled), read(filled, pace=Pace.WEEK)
     assert sum(row.documents for row in days.rows) == sum(row.documents for row in weeks.rows)
     assert [row.start for row in days.rows[-3:]] == [
@@ -176,20 +183,20 @@ def test_days_and_weeks_hold_the_same_documents(filled: Begin) -> None:
     assert {row.start.weekday() for row in weeks.rows} == {0}
 
 
-def test_time_saved_is_what_reading_would_have_taken(filled: Begin) -> None:
+def test_time_saved_is_what_reading_would_have_taken(filled: Transactions) -> None:
     seen = read(filled)
     assert seen.seconds == pytest.approx((10 * 30 + 20 * 90) / 30)
     assert seen.hours_saved == pytest.approx(90 * 70 / 3600)
 
 
-def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Begin) -> None:
+def test_the_queue_is_what_waits_now_and_what_waited_then(filled: Transactions) -> None:
     seen = read(filled)
     assert seen.queue.waiting == 5
     assert [row.backlog for row in seen.rows[-2:]] == [0, 5]
     assert seen.queue.completing == pytest.approx(30 / 7)
 
 
-def test_every_document_is_in_the_histogram(filled: Begin) -> None:
+def test_every_document_is_in_the_histogram(filled: Transactions) -> None:
     found = {
         one.low: one for one in read(filled).histogram if one.sent + one.audited + one.reviewed
     }
@@ -199,13 +206,13 @@ def test_every_document_is_in_the_histogram(filled: Begin) -> None:
     }
 
 
-def test_a_longer_time_finds_older_documents(filled: Begin) -> None:
+def test_a_longer_time_finds_older_documents(filled: Transactions) -> None:
     store(filled, made(0.9, days_ago=100))
     assert read(filled).documents == 125
     assert read(filled, days=120).documents == 126
 
 
-def test_what_cannot_be_asked_is_refused(begin: Begin) -> None:
+def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
     for wrong in (
         {"days": 0},
         {"days": 401},

@@ -9,16 +9,21 @@ import pytest
 
 from setwise.models.guarantees.proportions import weighted_proportion
 from setwise.service.domain.audits import AuditRole, Selection
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    Prediction,
+    PredictionFilter,
+    Reason,
+)
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import deciding, last_told
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.forecast import Share
 from setwise.service.services.over_time import Pace
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import PredictionFilter
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -65,7 +70,7 @@ class Known:
         return self.one.created_at.date()
 
 
-def filled(begin: Begin, n: int = 160) -> None:
+def filled(begin: Transactions, n: int = 160) -> None:
     draw = random.Random(3)
     policy = change(threshold=SENT_AT, risk=RISK)
     ChangePolicy(begin, FakeClock(), new_id)(ADMIN, policy, None)
@@ -100,7 +105,7 @@ def filled(begin: Begin, n: int = 160) -> None:
         transaction.commit()
 
 
-def stored(begin: Begin, since: date) -> list[Known]:
+def stored(begin: Transactions, since: date) -> list[Known]:
     found: list[Known] = []
     with begin(read_only=True) as transaction:
         after = None
@@ -149,12 +154,12 @@ def same(found: Share, expected: Share) -> None:
         assert getattr(found, name) == (value if value is None else pytest.approx(value, rel=1e-9))
 
 
-def read(begin: Begin, pace: Pace, **asked: object) -> Cockpit:
+def read(begin: Transactions, pace: Pace, **asked: object) -> Cockpit:
     return ReadCockpit(begin, FakeClock())(LEAD, days=DAYS, pace=pace, **asked)
 
 
 @pytest.mark.parametrize("pace", Pace)
-def test_every_number_is_that_of_a_plain_count(begin: Begin, pace: Pace) -> None:
+def test_every_number_is_that_of_a_plain_count(begin: Transactions, pace: Pace) -> None:
     filled(begin)
     seen = read(begin, pace, what_if=WhatIf(threshold=0.6))
     plain = Plain(stored(begin, seen.since.date()))
@@ -181,7 +186,7 @@ def test_every_number_is_that_of_a_plain_count(begin: Begin, pace: Pace) -> None
             assert forecast.expected_accuracy == pytest.approx(mean)
 
 
-def test_shares_by_source_are_those_of_a_plain_count(begin: Begin) -> None:
+def test_shares_by_source_are_those_of_a_plain_count(begin: Transactions) -> None:
     filled(begin)
     seen = read(begin, Pace.DAY)
     plain = Plain(stored(begin, seen.since.date()))
@@ -195,7 +200,7 @@ def test_shares_by_source_are_those_of_a_plain_count(begin: Begin) -> None:
     same(size.accuracy, plain.share(plain.found))
 
 
-def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Begin) -> None:
+def test_a_target_finds_the_forecast_of_the_threshold_that_meets_it(begin: Transactions) -> None:
     filled(begin)
     then = read(begin, Pace.DAY, what_if=WhatIf(target_accuracy=0.9)).then
     assert then is not None

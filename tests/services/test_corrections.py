@@ -15,12 +15,11 @@ from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.decide import DecideReview, SettleDecisions
 from setwise.service.services.outcomes import ReportOutcome
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
@@ -32,7 +31,7 @@ SENT = (MessageType.PREDICTION_AUTO_SENT, RIGHT)
 class Desk:
     """A service that sends everything, and checks what it is told to."""
 
-    begin: Begin
+    begin: Transactions
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7200_0000_0000))
 
@@ -80,7 +79,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(begin: Begin) -> Desk:
+def desk(begin: Transactions) -> Desk:
     return Desk(begin)
 
 
@@ -167,7 +166,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []
 
-        def meanwhile(_: UnitOfWork, about: Prediction, said: Annotation) -> None:
+        def meanwhile(_: Transaction, about: Prediction, said: Annotation) -> None:
             """Let the report come before the decision is committed."""
             if said.kind is ReviewKind.ADJUDICATION:
                 reports.append(pool.submit(report, CLIENT, about.id, RIGHT, "billing"))

@@ -7,7 +7,7 @@ import pytest
 
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.errors import Forbidden, IdempotencyMismatch, InvalidRequest
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import (
     Answer,
     Backoff,
@@ -27,7 +27,6 @@ from setwise.service.services.deliver import (
     RecordAnswers,
     RouteMessages,
 )
-from setwise.service.services.prediction_ports import IdempotencyKey
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.services.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook

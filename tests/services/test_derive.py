@@ -8,8 +8,8 @@ from setwise.service.domain.errors import Forbidden, PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.derive import DeriveDecision
-from setwise.service.services.ports import Begin
 from setwise.service.services.predictions import Predict
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
@@ -17,7 +17,7 @@ AUDITOR = Caller("019b7a0b-0000-7000-9000-000000000041", "Otto", Role.AUDITOR)
 RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
 
 
-def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Begin) -> None:
+def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transactions) -> None:
     now, ids = FakeClock(), FakeIds(0x2000)
     change_policy = ChangePolicy(begin, now, ids)
     predict = Predict(FakePredictors(), begin, now, ids, LOTTERY)
@@ -47,12 +47,14 @@ def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Begin) -> N
 
 
 @pytest.mark.parametrize("caller", [CLIENT, ANN])
-def test_whoever_might_read_the_document_blind_is_not_told(begin: Begin, caller: Caller) -> None:
+def test_whoever_might_read_the_document_blind_is_not_told(
+    begin: Transactions, caller: Caller
+) -> None:
     with pytest.raises(Forbidden):
         DeriveDecision(begin, LOTTERY)(caller, "nothing")
 
 
-def test_what_was_never_predicted_has_no_decision(begin: Begin) -> None:
+def test_what_was_never_predicted_has_no_decision(begin: Transactions) -> None:
     for name in ("nonsense", "019b7a0b-0000-7000-8000-0000000000ff"):
         with pytest.raises(PredictionNotFound):
             DeriveDecision(begin, LOTTERY)(LEAD, name)

@@ -23,7 +23,7 @@ from setwise.service.services.export import (
     RunExport,
     SubmitExport,
 )
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fake_files import FakeFiles
 from tests.fakes import START, FakeClock, FakeIds
 from tests.samples import (
@@ -49,11 +49,11 @@ def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def export(begin: Begin) -> Export:
+def export(begin: Transactions) -> Export:
     return Export(begin, FakeClock(), FakeIds(0x7000_0000_0000))
 
 
-def fill(begin: Begin, n: int = 8) -> list[Prediction]:
+def fill(begin: Transactions, n: int = 8) -> list[Prediction]:
     """Store predictions an hour apart, every third one another client's."""
     made = [
         prediction(
@@ -80,7 +80,7 @@ def ids(parts: Iterable[bytes]) -> list[str]:
 
 
 def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(
-    begin: Begin, export: Export
+    begin: Transactions, export: Export
 ) -> None:
     made = fill(begin)
     wanted = ExportRequest(Exported.PREDICTIONS)
@@ -94,7 +94,7 @@ def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(
     assert ids(export(ADMIN, span)) == [one.id for one in made[1:4]]
 
 
-def test_documents_come_only_when_asked_for(begin: Begin, export: Export) -> None:
+def test_documents_come_only_when_asked_for(begin: Transactions, export: Export) -> None:
     fill(begin, 1)
     plain, whole = (
         rows(export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
@@ -105,7 +105,7 @@ def test_documents_come_only_when_asked_for(begin: Begin, export: Export) -> Non
 
 
 def test_outcomes_and_annotations_stand_beside_what_was_predicted(
-    begin: Begin, export: Export
+    begin: Transactions, export: Export
 ) -> None:
     made = fill(begin)
     found = rows(export(CLIENT, ExportRequest(Exported.OUTCOMES)))
@@ -120,7 +120,7 @@ def test_outcomes_and_annotations_stand_beside_what_was_predicted(
     assert row["text"] == "fever, no cough"
 
 
-def annotate(begin: Begin) -> Prediction:
+def annotate(begin: Transactions) -> Prediction:
     held = leased()
     with begin() as transaction:
         add_predictions(transaction, held.prediction)
@@ -130,14 +130,14 @@ def annotate(begin: Begin) -> Prediction:
     return held.prediction
 
 
-def test_the_audit_trail_names_the_export_itself(begin: Begin, export: Export) -> None:
+def test_the_audit_trail_names_the_export_itself(begin: Transactions, export: Export) -> None:
     found = rows(export(ADMIN, ExportRequest(Exported.AUDIT_EVENTS), request_id="r-1"))
     assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
     assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
     assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")
 
 
-def test_csv_has_a_header_and_no_formula(begin: Begin, export: Export) -> None:
+def test_csv_has_a_header_and_no_formula(begin: Transactions, export: Export) -> None:
     fill(begin, 4)
     parts = export(LEAD, ExportRequest(Exported.PREDICTIONS, Format.CSV))
     table = list(csv.DictReader(io.StringIO(b"".join(parts).decode(), newline="")))
@@ -145,7 +145,9 @@ def test_csv_has_a_header_and_no_formula(begin: Begin, export: Export) -> None:
     assert tuple(table[0]) == COLUMNS[Exported.PREDICTIONS]
 
 
-def test_an_export_sees_one_state_however_long_it_takes(begin: Begin, export: Export) -> None:
+def test_an_export_sees_one_state_however_long_it_takes(
+    begin: Transactions, export: Export
+) -> None:
     made = fill(begin)
     parts = export(LEAD, ExportRequest(Exported.PREDICTIONS))
     first = [next(parts), next(parts)]
@@ -154,7 +156,7 @@ def test_an_export_sees_one_state_however_long_it_takes(begin: Begin, export: Ex
     assert len(rows(export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
 
 
-def test_an_export_that_takes_too_long_is_broken_off(begin: Begin) -> None:
+def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> None:
     fill(begin)
     instants = iter([0.0, 1.0, 601.0])
     export = Export(begin, FakeClock(), FakeIds(0x7000_0000_0000), lambda: next(instants))
@@ -175,7 +177,7 @@ def test_an_export_that_takes_too_long_is_broken_off(begin: Begin) -> None:
     ],
 )
 def test_who_may_not_have_rows_gets_none(
-    begin: Begin, export: Export, caller: Caller, what
+    begin: Transactions, export: Export, caller: Caller, what
 ) -> None:
     with pytest.raises(Forbidden):
         export(caller, ExportRequest(what))
@@ -192,7 +194,7 @@ def test_who_may_not_have_rows_gets_none(
     ],
 )
 def test_what_cannot_be_exported_is_refused_before_anything_is_read(
-    begin: Begin, export: Export, wanted: ExportRequest
+    begin: Transactions, export: Export, wanted: ExportRequest
 ) -> None:
     with pytest.raises(InvalidRequest):
         export(ADMIN, wanted)
@@ -200,7 +202,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_read(
         assert transaction.audit_trail.page(after=None, limit=1).items == ()
 
 
-def test_a_job_makes_the_same_file(begin: Begin, export: Export) -> None:
+def test_a_job_makes_the_same_file(begin: Transactions, export: Export) -> None:
     fill(begin)
     wanted = ExportRequest(
         Exported.PREDICTIONS, Format.CSV, content=True, created_from=START + HOUR

@@ -16,9 +16,9 @@ from setwise.service.services.forecast import (
     lowest_threshold,
     share,
 )
-from setwise.service.services.ports import Begin
 from setwise.service.services.reliability import ReportReliability
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -36,7 +36,9 @@ from tests.samples import (
 RULE = {"kind": "metadata", "field": "site", "values": ["north"]}
 
 
-def fill(begin: Begin, *confidences: float, right: bool | None = None, site: str = "") -> None:
+def fill(
+    begin: Transactions, *confidences: float, right: bool | None = None, site: str = ""
+) -> None:
     """Store a prediction of each confidence, each reported as right or wrong, or not at all."""
     with begin() as transaction:
         for number, confidence in enumerate(confidences):
@@ -53,7 +55,7 @@ def fill(begin: Begin, *confidences: float, right: bool | None = None, site: str
         transaction.commit()
 
 
-def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Begin) -> None:
+def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions) -> None:
     ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
     fill(begin, 0.95, 0.9, 0.85, right=True)
     fill(begin, 0.82, right=False)
@@ -66,7 +68,7 @@ def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Begin) -> Non
     assert (made.then.reviews, made.then.reviews_a_day) == (3, 3.0)
 
 
-def test_rules_are_weighed_too(begin: Begin) -> None:
+def test_rules_are_weighed_too(begin: Transactions) -> None:
     ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.5), None)
     fill(begin, 0.9, 0.9, site="north")
     fill(begin, 0.9, site="south")
@@ -77,7 +79,7 @@ def test_rules_are_weighed_too(begin: Begin) -> None:
     assert (made.now.sent, made.then.sent) == (1, 3)
 
 
-def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Begin) -> None:
+def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Transactions) -> None:
     fill(begin, *(0.9 + n / 1000 for n in range(30)), right=True)
     fill(begin, *(0.5 + n / 1000 for n in range(30)), right=False)
     made = PreviewPolicy(begin)(LEAD, target_accuracy=0.75)
@@ -87,7 +89,7 @@ def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Begin) -> None
     assert PreviewPolicy(begin)(LEAD, target_accuracy=0.99).then.threshold == pytest.approx(0.9)
 
 
-def test_confidence_is_compared_with_correctness(begin: Begin) -> None:
+def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
     fill(begin, 0.95, 0.97, right=True)
     fill(begin, 0.91, 0.15, right=False)
     fill(begin, 1.0)
@@ -102,7 +104,7 @@ def test_confidence_is_compared_with_correctness(begin: Begin) -> None:
     assert ReportReliability(begin)(LEAD, 1).documents == 1
 
 
-def test_the_curve_falls_from_everything_to_nothing(begin: Begin) -> None:
+def test_the_curve_falls_from_everything_to_nothing(begin: Transactions) -> None:
     fill(begin, 0.1, 0.5, 0.9)
     now, curve = ReportAutomation(begin)(LEAD, 100)
     assert now.sent == 0
@@ -111,7 +113,7 @@ def test_the_curve_falls_from_everything_to_nothing(begin: Begin) -> None:
     assert coverage == sorted(coverage, reverse=True)
 
 
-def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Begin) -> None:
+def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) -> None:
     held = leased()
     with begin() as transaction:
         add_predictions(transaction, held.prediction)
@@ -130,7 +132,7 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Begin) -> None
     assert verdicts() == [False]
 
 
-def test_what_cannot_be_previewed_is_refused(begin: Begin) -> None:
+def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
     preview = PreviewPolicy(begin)
     for wrong in (
         {"threshold": 1.5},

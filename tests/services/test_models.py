@@ -29,8 +29,8 @@ from setwise.service.services.models import (
     SubmitCompare,
     VerifyModel,
 )
-from setwise.service.services.ports import Begin
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
 from tests.samples import ADMIN, CLIENT, LEAD, add_predictions, change, model, prediction
 from tests.services.test_score import Died, Worker
@@ -42,7 +42,7 @@ MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 class Office:
     """The verbs on one database."""
 
-    begin: Begin
+    begin: Transactions
 
     def __post_init__(self) -> None:
         self.clock, self.loader = FakeClock(), FakeLoader()
@@ -90,7 +90,7 @@ class Office:
 
 
 @pytest.fixture
-def office(begin: Begin) -> Office:
+def office(begin: Transactions) -> Office:
     return Office(begin)
 
 

@@ -13,7 +13,7 @@ from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.noise import GroupReport, NoiseReport, report_noise
-from setwise.service.services.ports import UnitOfWork
+from setwise.service.stores.transaction import Transaction
 from tests.fakes import START, FakeDatabase
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
 
@@ -32,13 +32,13 @@ class Readers:
         ).as_policy(prediction().id, START, "x")
         self._change(lambda store: store.policies.add(self.policy, replacing=FIRST_POLICY_VERSION))
 
-    def _change(self, what: Callable[[UnitOfWork], None]) -> None:
+    def _change(self, what: Callable[[Transaction], None]) -> None:
         with self.database() as transaction:
             what(transaction)
             transaction.commit()
 
     def group(self, name: str, *people: Caller, fixed: Rates | None = None) -> None:
-        def store(transaction: UnitOfWork) -> None:
+        def store(transaction: Transaction) -> None:
             transaction.annotators.save_group(Group(name, name, fixed, 1, START, "x"))
             for who in people:
                 transaction.annotators.place(Annotator(who.id, name, 1))
@@ -54,7 +54,7 @@ class Readers:
         agreed = right ^ errs
         read = ~agreed | (self.rng.random(n) < REREAD)
 
-        def store(transaction: UnitOfWork) -> None:
+        def store(transaction: Transaction) -> None:
             for place in range(n):
                 about = self._predicted(transaction, accuracy)
                 self._say(transaction, about, who, ReviewKind.AUDIT, agrees=bool(agreed[place]))
@@ -72,7 +72,7 @@ class Readers:
     def read_twice(self, first: Caller, second: Caller, n: int, *, alpha: float) -> None:
         """Let two people review documents whose predictions are right, or wrong for both."""
 
-        def store(transaction: UnitOfWork) -> None:
+        def store(transaction: Transaction) -> None:
             for _ in range(n):
                 confidence = float(self.rng.random())
                 about = self._predicted(transaction, confidence)
@@ -83,14 +83,14 @@ class Readers:
 
         self._change(store)
 
-    def _predicted(self, transaction: UnitOfWork, confidence: float) -> ReviewTask:
+    def _predicted(self, transaction: Transaction, confidence: float) -> ReviewTask:
         made = prediction(confidence=confidence)._replace(policy_version=self.policy.version)
         add_predictions(transaction, made)
         return task(made)
 
     def _say(
         self,
-        transaction: UnitOfWork,
+        transaction: Transaction,
         about: ReviewTask,
         who: Caller,
         kind: ReviewKind,

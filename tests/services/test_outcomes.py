@@ -8,18 +8,18 @@ from setwise.service.domain.errors import Forbidden, InvalidRequest, PredictionN
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.outcomes import ListOutcomes, ReportOutcome
-from setwise.service.services.ports import Begin
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction
 
 
 @pytest.fixture
-def report(begin: Begin) -> ReportOutcome:
+def report(begin: Transactions) -> ReportOutcome:
     return ReportOutcome(begin, FakeClock(), new_id)
 
 
-def stored(begin: Begin, *, sent: bool) -> Prediction:
+def stored(begin: Transactions, *, sent: bool) -> Prediction:
     made = (
         prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD) if sent else prediction()
     )
@@ -29,12 +29,14 @@ def stored(begin: Begin, *, sent: bool) -> Prediction:
     return made
 
 
-def messages(begin: Begin) -> list[Message]:
+def messages(begin: Transactions) -> list[Message]:
     with begin(read_only=True) as transaction:
         return list(transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=50).items)
 
 
-def test_a_sent_set_found_wrong_is_corrected_once(begin: Begin, report: ReportOutcome) -> None:
+def test_a_sent_set_found_wrong_is_corrected_once(
+    begin: Transactions, report: ReportOutcome
+) -> None:
     made = stored(begin, sent=True)
     outcome, new = report(CLIENT, made.id, ["c", "a"], "billing", request_id="r-1")
     assert new
@@ -51,7 +53,7 @@ def test_a_sent_set_found_wrong_is_corrected_once(begin: Begin, report: ReportOu
     assert event.detail["corrects"] is True
 
 
-def test_a_sent_set_found_right_is_left_alone(begin: Begin, report: ReportOutcome) -> None:
+def test_a_sent_set_found_right_is_left_alone(begin: Transactions, report: ReportOutcome) -> None:
     made = stored(begin, sent=True)
     outcome, _ = report(CLIENT, made.id, ["b", "a"], "billing")
     assert outcome.agreed
@@ -59,7 +61,7 @@ def test_a_sent_set_found_right_is_left_alone(begin: Begin, report: ReportOutcom
 
 
 def test_nobody_is_told_of_a_correction_of_what_was_never_told(
-    begin: Begin, report: ReportOutcome
+    begin: Transactions, report: ReportOutcome
 ) -> None:
     made = stored(begin, sent=False)
     report(CLIENT, made.id, ["never seen"], "billing")
@@ -67,7 +69,7 @@ def test_nobody_is_told_of_a_correction_of_what_was_never_told(
 
 
 def test_a_source_may_change_its_mind_and_the_last_word_counts(
-    begin: Begin, report: ReportOutcome
+    begin: Transactions, report: ReportOutcome
 ) -> None:
     made = stored(begin, sent=True)
     said = [report(CLIENT, made.id, labels, "billing")[0] for labels in (["c"], ["a", "b"], [])]
@@ -77,7 +79,7 @@ def test_a_source_may_change_its_mind_and_the_last_word_counts(
     assert [message.data["labels"] for message in messages(begin)] == [["c"], ["a", "b"], []]
 
 
-def test_two_sources_may_say_the_same(begin: Begin, report: ReportOutcome) -> None:
+def test_two_sources_may_say_the_same(begin: Transactions, report: ReportOutcome) -> None:
     made = stored(begin, sent=True)
     report(CLIENT, made.id, ["c"], "billing")
     _, new = report(ADMIN, made.id, ["c"], "second reading")
@@ -85,7 +87,7 @@ def test_two_sources_may_say_the_same(begin: Begin, report: ReportOutcome) -> No
     assert len(messages(begin)) == 1
 
 
-def test_others_neither_report_nor_read(begin: Begin, report: ReportOutcome) -> None:
+def test_others_neither_report_nor_read(begin: Transactions, report: ReportOutcome) -> None:
     made = stored(begin, sent=True)
     with pytest.raises(PredictionNotFound):
         report(OTHER_CLIENT, made.id, ["c"], "billing")
@@ -104,7 +106,7 @@ def test_others_neither_report_nor_read(begin: Begin, report: ReportOutcome) -> 
 
 
 def test_reports_at_the_same_time_get_numbers_of_their_own(
-    begin: Begin, report: ReportOutcome
+    begin: Transactions, report: ReportOutcome
 ) -> None:
     made = stored(begin, sent=True)
 

@@ -16,10 +16,16 @@ from setwise.service.domain.errors import (
     StorageUnavailable,
 )
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
-from setwise.service.domain.predictions import Decision, Document, Prediction
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import IdempotencyKey, NewPrediction, Submission
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    IdempotencyKey,
+    Prediction,
+    Submission,
+)
 from setwise.service.services.predictions import Predict
+from setwise.service.stores.predictions import NewPrediction
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import (
     LOTTERY,
     START,
@@ -35,7 +41,7 @@ from tests.samples import ANN, CLIENT, OTHER_CLIENT, change
 KEY = IdempotencyKey("order-1", "digest of the body")
 
 
-def verb(begin: Begin, predictor: FakePredictor | None = None) -> Predict:
+def verb(begin: Transactions, predictor: FakePredictor | None = None) -> Predict:
     return Predict(
         FakePredictors(predictor or FakePredictor()), begin, FakeClock(), FakeIds(), LOTTERY
     )
@@ -47,7 +53,7 @@ def wish(
     return Submission(caller, Document(id=text, text=text), idempotency)
 
 
-def stored_texts(begin: Begin) -> list[str | None]:
+def stored_texts(begin: Transactions) -> list[str | None]:
     with begin(read_only=True) as transaction:
         events = transaction.audit_trail.page(after=None, limit=50).items
         found = [transaction.predictions.get(event.subject) for event in reversed(events)]
@@ -55,7 +61,7 @@ def stored_texts(begin: Begin) -> list[str | None]:
     return [one.document.text for one in found if one is not None]
 
 
-def test_each_gets_what_it_would_have_got_alone(begin: Begin) -> None:
+def test_each_gets_what_it_would_have_got_alone(begin: Transactions) -> None:
     outcomes = verb(begin).together(
         [wish("0.9"), wish("0.8", ANN), wish(" "), wish("0.7"), wish("0.6")]
     )
@@ -112,7 +118,7 @@ def test_the_same_is_decided_and_follows_together_and_alone(
     assert stored(asked) == stored(*[[one] for one in asked])
 
 
-def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Begin) -> None:
+def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Transactions) -> None:
     first, again, other, mismatch = verb(begin).together(
         [
             wish("0.9", idempotency=KEY),
@@ -128,7 +134,7 @@ def test_one_key_sent_several_times_at_once_makes_one_prediction(begin: Begin) -
     assert stored_texts(begin) == ["0.9", "0.5"]
 
 
-def test_a_document_that_the_model_refuses_fails_alone(begin: Begin) -> None:
+def test_a_document_that_the_model_refuses_fails_alone(begin: Transactions) -> None:
     class Choosy(FakePredictor):
         def score(self, documents):  # type: ignore[no-untyped-def]  # as the parent
             if any(document.text == "vector" for document in documents):
@@ -147,7 +153,7 @@ def test_all_are_stored_by_one_commit() -> None:
     database = FakeDatabase()
     commits = 0
 
-    def counting(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Begin
+    def counting(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Transactions
         nonlocal commits
         commits += 1
         return database(read_only=read_only)
@@ -162,7 +168,7 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
     database = FakeDatabase()
     tries = 0
 
-    def silent(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Begin
+    def silent(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Transactions
         nonlocal tries
         tries += 1
         if broken == "begin":
@@ -201,7 +207,7 @@ def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
     assert len(database.contents.events) == 2
 
 
-def test_a_policy_that_changes_before_the_transaction_decides_again(begin: Begin) -> None:
+def test_a_policy_that_changes_before_the_transaction_decides_again(begin: Transactions) -> None:
     predict = verb(begin)
     predict(CLIENT, Document(text="0.9"))  # from here on it knows a policy
     prepared = predict.prepare([wish("0.9"), wish("0.7")])
@@ -221,7 +227,9 @@ def test_a_policy_that_changes_before_the_transaction_decides_again(begin: Begin
     assert sent.threshold == 0.8
 
 
-def test_it_knows_ahead_what_becomes_of_each_unless_something_comes_between(begin: Begin) -> None:
+def test_it_knows_ahead_what_becomes_of_each_unless_something_comes_between(
+    begin: Transactions,
+) -> None:
     predict = verb(begin)
     wishes = [wish("0.9"), wish("0.8", ANN), wish(" "), wish("0.7")]
     assert predict.prepare(wishes).expected() is None  # it knows no policy yet
@@ -232,7 +240,7 @@ def test_it_knows_ahead_what_becomes_of_each_unless_something_comes_between(begi
     assert stored_texts(begin) == ["0.9", "0.9", "0.7"]
 
 
-def test_what_became_of_each_stands_in_its_place(begin: Begin) -> None:
+def test_what_became_of_each_stands_in_its_place(begin: Transactions) -> None:
     predict = verb(begin)
     (earlier,) = predict.together([wish("0.9", idempotency=KEY)])
     prepared = predict.prepare(

@@ -15,10 +15,16 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
     PredictionNotFound,
 )
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
+    IdempotencyKey,
+    Prediction,
+    PredictionFilter,
+    Reason,
+)
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.prediction_ports import IdempotencyKey, PredictionFilter
 from setwise.service.services.predictions import (
     GetPrediction,
     ListPredictions,

@@ -14,8 +14,8 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
 from setwise.service.services import privacy
-from setwise.service.services.ports import Begin
 from setwise.service.services.privacy import EraseDocument, ErasePerson, PurgeTexts
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import (
     ADMIN,
@@ -48,14 +48,14 @@ def numbered() -> Callable[[], int]:
 
 
 @pytest.fixture
-def archive(begin: Begin, numbered: Callable[[], int]) -> "Archive":
+def archive(begin: Transactions, numbered: Callable[[], int]) -> "Archive":
     return Archive(begin, numbered)
 
 
 class Archive:
     """Documents of every age, on the fake and on both databases."""
 
-    def __init__(self, begin: Begin, numbered: Callable[[], int]) -> None:
+    def __init__(self, begin: Transactions, numbered: Callable[[], int]) -> None:
         self.begin, self.number = begin, numbered
         self.now = FakeClock()
         office = (begin, self.now, FakeIds(0x3000_0000))

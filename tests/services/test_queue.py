@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, settings
 
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeDatabase
 from tests.services.queue_machine import QueueMachine
 
 
 class InMemory(QueueMachine):
-    def open(self) -> tuple[Begin, Callable[[], None]]:
+    def open(self) -> tuple[Transactions, Callable[[], None]]:
         return FakeDatabase(), lambda: None
 
 

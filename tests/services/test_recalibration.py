@@ -21,7 +21,13 @@ from setwise.service.domain.errors import (
     NotEnoughReviews,
     RatesUnknown,
 )
-from setwise.service.domain.predictions import Candidate, Document, Prediction, ScoredSet
+from setwise.service.domain.predictions import (
+    Candidate,
+    Document,
+    Prediction,
+    ScoredSet,
+    Submission,
+)
 from setwise.service.domain.recalibration import (
     EXACT,
     LEAST_ROWS,
@@ -35,12 +41,11 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.outcomes import ReportOutcome
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import Submission
 from setwise.service.services.predictions import Predict
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
 from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.stores.transaction import Transactions
 from tests.fake_calibrations import FakeCalibrators
 from tests.fakes import (
     LOTTERY,
@@ -65,7 +70,7 @@ def overconfident(confidence: float) -> float:
 class Loop:
     """A service on any database whose model answers RIGHT, too sure of itself."""
 
-    begin: Begin
+    begin: Transactions
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=lambda: FakeIds(0x7200_0000_0000))
     documents: int = 0
@@ -155,7 +160,7 @@ class Loop:
 
 
 @pytest.fixture
-def loop(begin: Begin) -> Loop:
+def loop(begin: Transactions) -> Loop:
     loop = Loop(begin)
     loop.register()
     return loop
@@ -425,7 +430,7 @@ def test_rates_that_cannot_be_are_refused(
     assert re.search(what, fault.detail)
 
 
-def test_without_an_active_model_there_is_nothing_to_calibrate(begin: Begin) -> None:
+def test_without_an_active_model_there_is_nothing_to_calibrate(begin: Transactions) -> None:
     loop = Loop(begin)
     with pytest.raises(ModelUnavailable):
         loop.request(ADMIN, Options())

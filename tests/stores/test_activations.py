@@ -9,9 +9,8 @@ from sqlalchemy import Engine
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.identity import first_id_at
 from setwise.service.domain.predictions import Prediction
-from setwise.service.services.ports import Begin, UnitOfWork
 from setwise.service.stores.activations import CLOCKS_DIFFER_BY
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START, scored_set
 from tests.samples import add_predictions, annotation, calibration, model, prediction, task
 
@@ -23,7 +22,7 @@ _places = count()
 
 
 @pytest.fixture
-def begin(engine: Engine) -> Begin:
+def begin(engine: Engine) -> Transactions:
     begin = Transactions(engine)
     with begin() as transaction:
         for one in (MODEL, OTHER):
@@ -43,7 +42,7 @@ def made(since_start: timedelta, scorer: Scorer = OWN) -> Prediction:
     return prediction()._replace(id=id_at(since_start), scored=scored)
 
 
-def store(begin: Begin, *found: Prediction) -> None:
+def store(begin: Transactions, *found: Prediction) -> None:
     """Store predictions, each read by Ann."""
     tasks = [task(one) for one in found]
     with begin() as transaction:
@@ -54,7 +53,7 @@ def store(begin: Begin, *found: Prediction) -> None:
         transaction.commit()
 
 
-def activate(begin: Begin, *at: timedelta) -> None:
+def activate(begin: Transactions, *at: timedelta) -> None:
     with begin() as transaction:
         for one in at:
             transaction.models.activate(MODEL.id, START + one, id_at(one))
@@ -62,16 +61,16 @@ def activate(begin: Begin, *at: timedelta) -> None:
         transaction.commit()
 
 
-def recent(transaction: UnitOfWork) -> list[str]:
+def recent(transaction: Transaction) -> list[str]:
     return [one.id for one in transaction.calibrations.recent(MODEL.version, limit=9)]
 
 
-def reviewed(transaction: UnitOfWork) -> list[str]:
+def reviewed(transaction: Transaction) -> list[str]:
     found = transaction.calibrations.reviewed(MODEL.version, limit=9)
     return [one.prediction.id for one in found]
 
 
-def test_of_a_model_that_never_served_all_is_read(begin: Begin) -> None:
+def test_of_a_model_that_never_served_all_is_read(begin: Transactions) -> None:
     old, new = made(-1000 * HOUR), made(HOUR)
     store(begin, old, new)
     with begin(read_only=True) as transaction:
@@ -79,7 +78,7 @@ def test_of_a_model_that_never_served_all_is_read(begin: Begin) -> None:
         assert len(transaction.certifications.unaudited(OWN, limit=9)) == 2
 
 
-def test_a_model_made_nothing_before_it_first_served(begin: Begin) -> None:
+def test_a_model_made_nothing_before_it_first_served(begin: Transactions) -> None:
     """Nothing could have; that such a row is not found proves that it is not looked for."""
     activate(begin, HOUR, 5 * HOUR)
     impossible = made(HOUR - CLOCKS_DIFFER_BY - SECOND)
@@ -93,7 +92,7 @@ def test_a_model_made_nothing_before_it_first_served(begin: Begin) -> None:
         assert len(transaction.certifications.unaudited(OWN, limit=9)) == 3
 
 
-def test_a_calibrator_made_nothing_before_it_first_served(begin: Begin) -> None:
+def test_a_calibrator_made_nothing_before_it_first_served(begin: Transactions) -> None:
     activate(begin, HOUR)
     with begin() as transaction:
         for at, wanted in ((3, LEARNT.id), (4, None), (5, LEARNT.id)):

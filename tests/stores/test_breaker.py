@@ -17,12 +17,10 @@ from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.callers import SYSTEM, Caller, Role
-from setwise.service.domain.predictions import Document, Reason
+from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.breaker import BreakerRule, GetBreaker, WatchAudits
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import Submission
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.stores import tables
@@ -45,7 +43,7 @@ def _statistic(wrong: int) -> float:
 RULE = BreakerRule(run_length=(_statistic(WRONG - 1) + _statistic(WRONG)) / 2)
 
 
-def _contradicted(begin: Begin, n: int) -> None:
+def _contradicted(begin: Transactions, n: int) -> None:
     """Have ``n`` sets audited, each of them called wrong, so that leads are to decide."""
     office = (begin, utc_now, new_id)
     audits = AuditPlan(certification_rate=1.0)
@@ -58,7 +56,7 @@ def _contradicted(begin: Begin, n: int) -> None:
         complete(ANN, task.id, ["c"], None, task.version)
 
 
-def _leads(begin: Begin, n: int) -> list[tuple[Caller, ReviewTask]]:
+def _leads(begin: Transactions, n: int) -> list[tuple[Caller, ReviewTask]]:
     claim = ClaimReview(begin, utc_now, new_id)
     held = []
     for number in range(n):
@@ -242,7 +240,7 @@ def _end_killed(process: "subprocess.Popen[str]") -> None:
     assert process.wait() == -signal.SIGKILL
 
 
-def test_trips_and_resets_come_back_as_they_were_stored(begin: Begin) -> None:
+def test_trips_and_resets_come_back_as_they_were_stored(begin: Transactions) -> None:
     first, second = trip(TripCause.STALE), trip()
     ended = reset(first)
     with begin() as transaction:
@@ -261,7 +259,7 @@ def test_trips_and_resets_come_back_as_they_were_stored(begin: Begin) -> None:
         assert breakers.history(5) == [(first, ended)]
 
 
-def test_what_was_sent_is_counted_as_far_as_matters(begin: Begin) -> None:
+def test_what_was_sent_is_counted_as_far_as_matters(begin: Transactions) -> None:
     office = (begin, utc_now, new_id)
     ChangePolicy(*office)(
         ADMIN, change(threshold=0.8, audits=AuditPlan(certification_rate=1e-9)), None

@@ -22,11 +22,9 @@ from setwise.service.domain.errors import (
     TooManyLeases,
 )
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.services.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import IdempotencyKey
 from setwise.service.services.predictions import Predict
 from setwise.service.services.report import Summary
 from setwise.service.services.reviews import (
@@ -49,7 +47,7 @@ Result = TypeVar("Result")
 
 
 @pytest.fixture
-def begin(engine: Engine) -> Begin:
+def begin(engine: Engine) -> Transactions:
     """Open transactions on connections that are there already, so that threads do meet."""
     begin = Transactions(engine)
     with ExitStack() as stack:
@@ -70,7 +68,7 @@ def at_once(calls: Sequence[Callable[[], Result]]) -> list[Result]:
         return list(pool.map(run, calls))
 
 
-def fill(begin: Begin, count: int) -> list[str]:
+def fill(begin: Transactions, count: int) -> list[str]:
     tasks = [task() for _ in range(count)]
     with begin() as transaction:
         for one in tasks:
@@ -91,14 +89,16 @@ def count(engine: Engine, table: str) -> int:
         ).scalar_one()
 
 
-def test_twenty_claims_at_once_get_twenty_tasks(begin: Begin) -> None:
+def test_twenty_claims_at_once_get_twenty_tasks(begin: Transactions) -> None:
     expected = fill(begin, THREADS + 5)[:THREADS]
     claim = ClaimReview(begin, utc_now, new_id)
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert sorted(one.id for one in claimed if one) == expected
 
 
-def test_twenty_reviewers_empty_the_queue_without_meeting(begin: Begin, engine: Engine) -> None:
+def test_twenty_reviewers_empty_the_queue_without_meeting(
+    begin: Transactions, engine: Engine
+) -> None:
     every = fill(begin, 150)
     held: dict[str, str] = {}
     guard = threading.Lock()
@@ -140,7 +140,7 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(begin: Begin, engine: 
     assert count(engine, "annotations") == len(settled)
 
 
-def test_an_expired_lease_goes_to_one_of_many(begin: Begin) -> None:
+def test_an_expired_lease_goes_to_one_of_many(begin: Transactions) -> None:
     (only,) = fill(begin, 1)
     now = FakeClock()
     claim = ClaimReview(begin, now, new_id)
@@ -155,7 +155,7 @@ def test_an_expired_lease_goes_to_one_of_many(begin: Begin) -> None:
         )
 
 
-def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Begin) -> None:
+def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactions) -> None:
     fill(begin, THREADS)
     claim = ClaimReview(begin, utc_now, new_id, most_leases=3)
     (who,) = reviewers(1)
@@ -170,7 +170,7 @@ def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Begin) -> 
     assert len(claimed) == len(set(claimed)) == 3
 
 
-def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Begin) -> None:
+def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Transactions) -> None:
     fill(begin, 30)
     now = FakeClock()
     claim = ClaimReview(begin, now, new_id, most_leases=100)
@@ -194,7 +194,7 @@ def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Be
 
 
 def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
-    begin: Begin, engine: Engine
+    begin: Transactions, engine: Engine
 ) -> None:
     predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
     key = IdempotencyKey("order-1", "digest")
@@ -212,7 +212,7 @@ def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
 
 
 def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
-    begin: Begin, engine: Engine
+    begin: Transactions, engine: Engine
 ) -> None:
     predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
 
@@ -230,7 +230,7 @@ def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
     assert count(engine, "predictions") == 1
 
 
-def test_of_many_changes_of_one_policy_one_wins(begin: Begin, engine: Engine) -> None:
+def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Engine) -> None:
     verb = ChangePolicy(begin, utc_now, new_id)
 
     def replace(threshold: float) -> bool:
@@ -245,7 +245,7 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Begin, engine: Engine) ->
     assert count(engine, "audit_events") == 1
 
 
-def test_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
+def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
     parts = (begin, utc_now, new_id)
     numbers = iter(range(100))
     create = CreateKey(*parts, lambda s: s.encode().ljust(32, b"."), lambda: str(next(numbers)))
@@ -263,7 +263,7 @@ def test_admins_who_revoke_each_other_leave_one(begin: Begin) -> None:
     assert sum(not key.revoked for key in ListKeys(begin)(SYSTEM)) == 1
 
 
-def test_an_artifact_that_many_add_is_registered_once(begin: Begin, engine: Engine) -> None:
+def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engine: Engine) -> None:
     def add() -> bool:
         with suppress(DuplicateModel), begin() as transaction:
             transaction.models.add(model("sha256:aa"))
@@ -275,7 +275,7 @@ def test_an_artifact_that_many_add_is_registered_once(begin: Begin, engine: Engi
     assert count(engine, "models") == 1
 
 
-def test_twenty_workers_do_every_job_once(begin: Begin) -> None:
+def test_twenty_workers_do_every_job_once(begin: Transactions) -> None:
     enqueue = EnqueueJob(begin, utc_now, new_id)
     asked = [enqueue("fit") for _ in range(60)]
     claim, succeed = ClaimJob(begin, utc_now), SucceedJob(begin, utc_now)
@@ -291,7 +291,7 @@ def test_twenty_workers_do_every_job_once(begin: Begin) -> None:
 
 
 def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off(
-    begin: Begin,
+    begin: Transactions,
 ) -> None:
     now = FakeClock(START)
     EnqueueJob(begin, now, new_id)("fit")
@@ -306,13 +306,15 @@ def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off
     SucceedJob(begin, now)(taken)
 
 
-def test_one_of_many_requests_for_the_same_job_is_stored(begin: Begin) -> None:
+def test_one_of_many_requests_for_the_same_job_is_stored(begin: Transactions) -> None:
     enqueue = EnqueueJob(begin, utc_now, new_id)
     stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
     assert sum(job is not None for job in stored) == 1
 
 
-def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(begin: Begin) -> None:
+def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
+    begin: Transactions,
+) -> None:
     claim = ClaimReview(begin, utc_now, new_id)
     complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
     for _ in range(10):

@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import DuplicateModel, StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, RoutingPolicy, first_policy
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import change, key, model
 
@@ -17,23 +17,23 @@ def policy(number: int, **fields: object) -> RoutingPolicy:
     return change(**fields).as_policy(version, START, "system")
 
 
-def current(begin: Begin) -> RoutingPolicy:
+def current(begin: Transactions) -> RoutingPolicy:
     with begin(read_only=True) as transaction:
         return transaction.policies.current()
 
 
-def replace_policy(begin: Begin, new: RoutingPolicy, replacing: str) -> None:
+def replace_policy(begin: Transactions, new: RoutingPolicy, replacing: str) -> None:
     with begin() as transaction:
         transaction.policies.add(new, replacing=replacing)
         transaction.commit()
 
 
-def test_a_new_database_holds_the_first_policy(begin: Begin) -> None:
+def test_a_new_database_holds_the_first_policy(begin: Transactions) -> None:
     found = current(begin)
     assert found == first_policy(found.created_at)
 
 
-def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Begin) -> None:
+def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Transactions) -> None:
     # Its id may be smaller than the one before: another machine's clock may be behind.
     newer, newest = policy(9), policy(3, threshold=0.1 + 0.2)
     replace_policy(begin, newer, FIRST_POLICY_VERSION)
@@ -41,7 +41,7 @@ def test_the_policy_added_last_is_in_force_whatever_its_id(begin: Begin) -> None
     assert current(begin) == newest
 
 
-def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Begin) -> None:
+def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Transactions) -> None:
     before = current(begin)
     with begin() as transaction:
         transaction.policies.add(policy(5), replacing=before.version)
@@ -49,7 +49,7 @@ def test_a_policy_that_was_rolled_back_is_not_in_force(begin: Begin) -> None:
     assert current(begin) == before
 
 
-def test_only_the_policy_in_force_can_be_replaced(begin: Begin) -> None:
+def test_only_the_policy_in_force_can_be_replaced(begin: Transactions) -> None:
     first = policy(1)
     replace_policy(begin, first, FIRST_POLICY_VERSION)
     for stale in (FIRST_POLICY_VERSION, policy(7).version):
@@ -58,7 +58,7 @@ def test_only_the_policy_in_force_can_be_replaced(begin: Begin) -> None:
     assert current(begin) == first
 
 
-def test_models_are_listed_newest_first_and_none_is_active_at_first(begin: Begin) -> None:
+def test_models_are_listed_newest_first_and_none_is_active_at_first(begin: Transactions) -> None:
     first, second = model("sha256:aa"), model("sha256:bb")
     with begin() as transaction:
         transaction.models.add(first)
@@ -71,7 +71,7 @@ def test_models_are_listed_newest_first_and_none_is_active_at_first(begin: Begin
         assert transaction.models.get("nonsense") is None
 
 
-def test_the_model_activated_last_is_the_active_one(begin: Begin) -> None:
+def test_the_model_activated_last_is_the_active_one(begin: Transactions) -> None:
     first, second = model("sha256:aa"), model("sha256:bb")
     with begin() as transaction:
         transaction.models.add(first)
@@ -87,7 +87,7 @@ def test_the_model_activated_last_is_the_active_one(begin: Begin) -> None:
         assert transaction.models.get(second.id) == second
 
 
-def test_the_same_content_is_registered_once(begin: Begin) -> None:
+def test_the_same_content_is_registered_once(begin: Transactions) -> None:
     first = model("sha256:aa")
     with begin() as transaction:
         transaction.models.add(first)
@@ -98,7 +98,7 @@ def test_the_same_content_is_registered_once(begin: Begin) -> None:
         assert transaction.models.all() == [first]
 
 
-def test_keys_are_found_by_id_and_by_digest(begin: Begin) -> None:
+def test_keys_are_found_by_id_and_by_digest(begin: Transactions) -> None:
     first = key(Role.CLIENT, digest=bytes(range(32)))
     second = key(Role.ADMIN, digest=bytes(32), name="נפיחות")
     with begin() as transaction:
@@ -114,7 +114,7 @@ def test_keys_are_found_by_id_and_by_digest(begin: Begin) -> None:
         assert transaction.keys.all(for_update=True) == [second, first]
 
 
-def test_the_limits_of_a_key_are_kept(begin: Begin) -> None:
+def test_the_limits_of_a_key_are_kept(begin: Transactions) -> None:
     limited = replace(
         key(Role.LEAD),
         scopes=frozenset({Permission.REVIEW, Permission.READ_QUEUE}),
@@ -126,7 +126,7 @@ def test_the_limits_of_a_key_are_kept(begin: Begin) -> None:
         assert transaction.keys.get(limited.id) == limited
 
 
-def test_a_key_is_revoked_for_good(begin: Begin) -> None:
+def test_a_key_is_revoked_for_good(begin: Transactions) -> None:
     first = key()
     with begin() as transaction:
         transaction.keys.add(first)

@@ -19,14 +19,14 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
-from setwise.service.services.ports import Begin, UnitOfWork
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, LEAD, add_predictions, annotation, change, prediction, task
 
 CODERS = Group("coders", "Coders", Rates(0.1, 0.1 + 0.2), 1, START, "x")
 
 
-def test_everybody_is_in_the_default_group_at_first(begin: Begin) -> None:
+def test_everybody_is_in_the_default_group_at_first(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
         assert transaction.annotators.group_of(ANN.id) == DEFAULT_GROUP
         assert transaction.annotators.placed() == {}
@@ -36,7 +36,7 @@ def test_everybody_is_in_the_default_group_at_first(begin: Begin) -> None:
     assert (group.id, group.fixed, group.version) == (DEFAULT_GROUP, None, 1)
 
 
-def test_groups_come_back_as_they_were_stored_and_by_id(begin: Begin) -> None:
+def test_groups_come_back_as_they_were_stored_and_by_id(begin: Transactions) -> None:
     later = replace(CODERS, name="Coders, new", fixed=None, version=2)
     other = replace(CODERS, id="b-team")
     with begin() as transaction:
@@ -50,7 +50,9 @@ def test_groups_come_back_as_they_were_stored_and_by_id(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_group_is_changed_from_its_present_version_only(begin: Begin, version: int) -> None:
+def test_a_group_is_changed_from_its_present_version_only(
+    begin: Transactions, version: int
+) -> None:
     with begin() as transaction:
         transaction.annotators.save_group(CODERS)
         transaction.commit()
@@ -59,7 +61,9 @@ def test_a_group_is_changed_from_its_present_version_only(begin: Begin, version:
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_an_annotator_is_moved_from_the_present_version_only(begin: Begin, version: int) -> None:
+def test_an_annotator_is_moved_from_the_present_version_only(
+    begin: Transactions, version: int
+) -> None:
     with begin() as transaction:
         transaction.annotators.save_group(CODERS)
         transaction.annotators.place(Annotator(ANN.id, "coders", 1))
@@ -74,7 +78,7 @@ def test_an_annotator_is_moved_from_the_present_version_only(begin: Begin, versi
 
 
 def _say(
-    transaction: UnitOfWork,
+    transaction: Transaction,
     about: ReviewTask,
     who: str,
     kind: ReviewKind,
@@ -90,7 +94,7 @@ def _say(
     assert transaction.reviews.annotation_of(one.id) == said
 
 
-def _predicted(transaction: UnitOfWork, confidence: float, policy: str) -> ReviewTask:
+def _predicted(transaction: Transaction, confidence: float, policy: str) -> ReviewTask:
     made = prediction(confidence=confidence)._replace(policy_version=policy)
     add_predictions(transaction, made)
     return task(made)
@@ -99,7 +103,7 @@ def _predicted(transaction: UnitOfWork, confidence: float, policy: str) -> Revie
 RIGHT, WRONG = ("a", "b"), ("c",)
 
 
-def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Begin) -> None:
+def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Transactions) -> None:
     quarter = change(audits=AuditPlan(certification_rate=0.5, gold_reread_rate=0.25)).as_policy(
         prediction().id, START, "x"
     )
@@ -133,7 +137,7 @@ def test_gold_answers_are_weighted_by_how_likely_a_lead_read_them(begin: Begin) 
         ]
 
 
-def test_blind_answers_and_second_readings_are_found_by_group(begin: Begin) -> None:
+def test_blind_answers_and_second_readings_are_found_by_group(begin: Transactions) -> None:
     review, overlap = ReviewKind.REVIEW, ReviewKind.OVERLAP
     with begin() as transaction:
         for confidence, group in ((0.5, "coders"), (0.6, DEFAULT_GROUP)):

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from setwise.service.domain.reports import Backlog, Line
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds
 from tests.samples import add_predictions, job, prediction, sent_message, task
 
@@ -11,19 +11,19 @@ NOTHING = Line(0, None)
 MINUTE = timedelta(minutes=1)
 
 
-def read(begin: Begin) -> Backlog:
+def read(begin: Transactions) -> Backlog:
     with begin(read_only=True) as transaction:
         return transaction.backlog.read()
 
 
-def test_an_empty_database_has_no_backlog(begin: Begin) -> None:
+def test_an_empty_database_has_no_backlog(begin: Transactions) -> None:
     backlog = read(begin)
     lines = [*backlog.reviews.values(), *backlog.deliveries.values(), *backlog.jobs.values()]
     assert set(lines) == {NOTHING}
     assert [NOTHING.age_s(START), Line(1, START).age_s(START - MINUTE)] == [0.0, 0.0]
 
 
-def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Begin) -> None:
+def test_what_waits_is_counted_with_the_age_of_its_oldest(begin: Transactions) -> None:
     waiting = [task(prediction(created_at=START + n * MINUTE)) for n in range(3)]
     leased = waiting[1].claimed("reviewer", START + 5 * MINUTE, MINUTE)
     ids = FakeIds(1_000_000)

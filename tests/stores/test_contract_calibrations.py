@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Serving
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds, scored_set
 from tests.samples import add_predictions, annotation, calibration, model, outcome, prediction, task
 
@@ -16,7 +16,7 @@ IDS = FakeIds(0x7500_0000_0000)
 
 
 @pytest.fixture
-def known(begin: Begin) -> ModelVersion:
+def known(begin: Transactions) -> ModelVersion:
     registered = model("sha256:model")
     with begin() as transaction:
         transaction.models.add(registered)
@@ -24,26 +24,26 @@ def known(begin: Begin) -> ModelVersion:
     return registered
 
 
-def add(begin: Begin, *made: Calibration) -> None:
+def add(begin: Transactions, *made: Calibration) -> None:
     with begin() as transaction:
         for one in made:
             transaction.calibrations.add(one)
         transaction.commit()
 
 
-def activate(begin: Begin, of: ModelVersion, wanted: Calibration | None) -> None:
+def activate(begin: Transactions, of: ModelVersion, wanted: Calibration | None) -> None:
     with begin() as transaction:
         wanted_id = None if wanted is None else wanted.id
         transaction.calibrations.activate(of.id, wanted_id, START, IDS())
         transaction.commit()
 
 
-def served(begin: Begin, of: ModelVersion) -> tuple[Calibration | None, Serving | None]:
+def served(begin: Transactions, of: ModelVersion) -> tuple[Calibration | None, Serving | None]:
     with begin(read_only=True) as transaction:
         return transaction.calibrations.active(of.id), transaction.calibrations.previous(of.id)
 
 
-def test_a_calibrator_is_read_back_whole(begin: Begin, known: ModelVersion) -> None:
+def test_a_calibrator_is_read_back_whole(begin: Transactions, known: ModelVersion) -> None:
     made = replace(calibration(known), report={"before": {"brier": 0.1 + 0.2}, "rows": {"n": 1}})
     add(begin, made)
     with begin(read_only=True) as transaction:
@@ -52,7 +52,7 @@ def test_a_calibrator_is_read_back_whole(begin: Begin, known: ModelVersion) -> N
         assert transaction.calibrations.get(known.id) is None
 
 
-def test_calibrators_are_listed_newest_first(begin: Begin, known: ModelVersion) -> None:
+def test_calibrators_are_listed_newest_first(begin: Transactions, known: ModelVersion) -> None:
     made = [calibration(known, f"sha256:{number}") for number in range(3)]
     add(begin, *made)
     with begin(read_only=True) as transaction:
@@ -63,7 +63,7 @@ def test_calibrators_are_listed_newest_first(begin: Begin, known: ModelVersion) 
 
 
 def test_the_same_content_compared_with_the_same_is_found(
-    begin: Begin, known: ModelVersion
+    begin: Transactions, known: ModelVersion
 ) -> None:
     made = calibration(known)
     add(begin, made)
@@ -75,7 +75,7 @@ def test_the_same_content_compared_with_the_same_is_found(
 
 
 def test_a_model_begins_with_its_own_calibrator_and_returns_to_it(
-    begin: Begin, known: ModelVersion
+    begin: Transactions, known: ModelVersion
 ) -> None:
     first, second = calibration(known, "sha256:1"), calibration(known, "sha256:2")
     add(begin, first, second)
@@ -90,7 +90,7 @@ def test_a_model_begins_with_its_own_calibrator_and_returns_to_it(
     assert served(begin, known) == (None, Serving(second))
 
 
-def test_models_have_calibrators_of_their_own(begin: Begin, known: ModelVersion) -> None:
+def test_models_have_calibrators_of_their_own(begin: Transactions, known: ModelVersion) -> None:
     another = model(OTHER)
     with begin() as transaction:
         transaction.models.add(another)
@@ -103,13 +103,13 @@ def test_models_have_calibrators_of_their_own(begin: Begin, known: ModelVersion)
     assert served(begin, another)[0] == replace(theirs, active=True)
 
 
-def store(begin: Begin, *made: Prediction) -> None:
+def store(begin: Transactions, *made: Prediction) -> None:
     with begin() as transaction:
         add_predictions(transaction, *made)
         transaction.commit()
 
 
-def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Begin) -> None:
+def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Transactions) -> None:
     silent, reviewed, reported, both = (prediction() for _ in range(4))
     foreign = prediction()._replace(scored=scored_set()._replace(model_version=OTHER))
     store(begin, silent, reviewed, reported, both, foreign)
@@ -136,14 +136,14 @@ def test_what_somebody_spoke_of_is_found_with_all_that_was_said(begin: Begin) ->
     assert found[0].said_at() == min(said[both.id].created_at, last.created_at)
 
 
-def test_the_newest_predictions_of_a_model_are_listed(begin: Begin) -> None:
+def test_the_newest_predictions_of_a_model_are_listed(begin: Transactions) -> None:
     made = [prediction() for _ in range(3)]
     store(begin, *made, prediction()._replace(scored=scored_set()._replace(model_version=OTHER)))
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.recent("sha256:model", limit=2) == made[:0:-1]
 
 
-def test_what_the_model_said_by_itself_is_kept(begin: Begin) -> None:
+def test_what_the_model_said_by_itself_is_kept(begin: Transactions) -> None:
     own = (0.75, 0.1 + 0.2, 1e-12)
     made = prediction()._replace(scored=scored_set()._replace(replaced=own))
     store(begin, made, prediction())

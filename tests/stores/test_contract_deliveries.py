@@ -17,7 +17,7 @@ from setwise.service.domain.webhooks import (
     Message,
     MessageType,
 )
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import CLIENT, OTHER_CLIENT, delivery, endpoint, message
 
@@ -27,7 +27,7 @@ BROKEN = Answer(START, 0.1 + 0.2, status=500, excerpt="out of order · נפיח�
 UNANSWERED = Answer(START, 15.0, error="no answer in time")
 
 
-def store(begin: Begin, *things: Message | Endpoint | Delivery) -> None:
+def store(begin: Transactions, *things: Message | Endpoint | Delivery) -> None:
     with begin() as transaction:
         for thing in things:
             if isinstance(thing, Message):
@@ -39,14 +39,16 @@ def store(begin: Begin, *things: Message | Endpoint | Delivery) -> None:
         transaction.commit()
 
 
-def claim(begin: Begin, to: Endpoint, *, minutes: float = 0, limit: int = 10) -> list[Delivery]:
+def claim(
+    begin: Transactions, to: Endpoint, *, minutes: float = 0, limit: int = 10
+) -> list[Delivery]:
     with begin() as transaction:
         claimed = transaction.deliveries.claim(to.id, START + minutes * MINUTE, MINUTE, limit)
         transaction.commit()
     return claimed
 
 
-def save(begin: Begin, changed: Delivery, token: int | None = None) -> bool:
+def save(begin: Transactions, changed: Delivery, token: int | None = None) -> bool:
     with begin() as transaction:
         token = changed.token if token is None else token
         saved = transaction.deliveries.save(changed, token=token)
@@ -54,22 +56,22 @@ def save(begin: Begin, changed: Delivery, token: int | None = None) -> bool:
     return saved
 
 
-def read(begin: Begin, delivery_id: str) -> Delivery | None:
+def read(begin: Transactions, delivery_id: str) -> Delivery | None:
     with begin(read_only=True) as transaction:
         return transaction.deliveries.get(delivery_id)
 
 
-def due(begin: Begin, *, minutes: float = 0) -> frozenset[str]:
+def due(begin: Transactions, *, minutes: float = 0) -> frozenset[str]:
     with begin(read_only=True) as transaction:
         return transaction.deliveries.due_endpoints(START + minutes * MINUTE)
 
 
-def unrouted(begin: Begin, limit: int = 9) -> list[Message]:
+def unrouted(begin: Transactions, limit: int = 9) -> list[Message]:
     with begin(read_only=True) as transaction:
         return transaction.outbox.unrouted(limit)
 
 
-def mark_routed(begin: Begin, *messages: Message) -> bool:
+def mark_routed(begin: Transactions, *messages: Message) -> bool:
     with begin() as transaction:
         marked = transaction.outbox.mark_routed([one.id for one in messages], START)
         transaction.commit()
@@ -79,7 +81,9 @@ def mark_routed(begin: Begin, *messages: Message) -> bool:
 # The outbox
 
 
-def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(begin: Begin) -> None:
+def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(
+    begin: Transactions,
+) -> None:
     second, first = message(), message()  # whose ids are in the other order
     store(begin, first)
     store(begin, second)
@@ -91,7 +95,7 @@ def test_messages_without_deliveries_come_in_the_order_of_writing_not_of_ids(beg
     assert unrouted(begin) == []
 
 
-def test_a_router_learns_that_another_one_was_faster(begin: Begin) -> None:
+def test_a_router_learns_that_another_one_was_faster(begin: Transactions) -> None:
     told = [message() for _ in range(3)]
     store(begin, *told)
     assert mark_routed(begin, *told[:2])
@@ -100,7 +104,7 @@ def test_a_router_learns_that_another_one_was_faster(begin: Begin) -> None:
     assert unrouted(begin) == [told[2]]
 
 
-def test_the_oldest_are_marked_without_being_named(begin: Begin) -> None:
+def test_the_oldest_are_marked_without_being_named(begin: Transactions) -> None:
     told = [message() for _ in range(4)][::-1]
     store(begin, *told)
     assert mark_routed(begin, told[0])
@@ -111,13 +115,15 @@ def test_the_oldest_are_marked_without_being_named(begin: Begin) -> None:
         assert unrouted(begin) == (told[3:] if marked == 2 else [])
 
 
-def test_a_message_that_is_not_committed_is_not_there(begin: Begin) -> None:
+def test_a_message_that_is_not_committed_is_not_there(begin: Transactions) -> None:
     with begin() as transaction:
         transaction.outbox.add(message())
     assert unrouted(begin) == []
 
 
-def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(begin: Begin) -> None:
+def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(
+    begin: Transactions,
+) -> None:
     mine = [message() for _ in range(5)][::-1]
     store(begin, *mine[:2], message(client_id=OTHER_CLIENT.id), *mine[2:])
 
@@ -140,7 +146,7 @@ def test_a_client_pulls_its_own_messages_page_by_page_until_it_has_them(begin: B
     assert pull(mine[3].id) == ([mine[4]], None)
 
 
-def test_an_unknown_cursor_leads_nowhere(begin: Begin) -> None:
+def test_an_unknown_cursor_leads_nowhere(begin: Transactions) -> None:
     store(begin, message())
     with begin(read_only=True) as transaction:
         page = transaction.outbox.unacknowledged(CLIENT.id, after=message().id, limit=2)
@@ -150,7 +156,7 @@ def test_an_unknown_cursor_leads_nowhere(begin: Begin) -> None:
 # Endpoints
 
 
-def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
     first, second = endpoint(), endpoint(events=(MessageType.REVIEW_COMPLETED,))
     store(begin, second, first)
     changed = first.changed(
@@ -172,7 +178,7 @@ def test_an_endpoint_comes_back_as_it_was_through_its_life(begin: Begin) -> None
         assert transaction.endpoints.all() == [second]
 
 
-def test_a_deleted_endpoint_cannot_be_changed(begin: Begin) -> None:
+def test_a_deleted_endpoint_cannot_be_changed(begin: Transactions) -> None:
     one = endpoint()
     store(begin, one)
     with begin() as transaction:
@@ -184,7 +190,7 @@ def test_a_deleted_endpoint_cannot_be_changed(begin: Begin) -> None:
 # Deliveries
 
 
-def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
     told, to = message(), endpoint()
     queued = delivery(told, to)
     store(begin, told, to, queued)
@@ -203,7 +209,7 @@ def test_a_delivery_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
     assert claim(begin, to, minutes=999) == []
 
 
-def test_the_log_keeps_every_attempt(begin: Begin) -> None:
+def test_the_log_keeps_every_attempt(begin: Transactions) -> None:
     told, to = message(), endpoint()
     queued = delivery(told, to)
     store(begin, told, to, queued)
@@ -219,7 +225,7 @@ def test_the_log_keeps_every_attempt(begin: Begin) -> None:
         assert transaction.deliveries.attempts(queued.id) == attempts
 
 
-def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Begin) -> None:
+def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Transactions) -> None:
     to, other = endpoint(), endpoint()
     told = [message("billing/note-17") for _ in range(3)][::-1]
     elsewhere = message()
@@ -241,7 +247,7 @@ def test_of_a_document_only_the_first_unfinished_delivery_is_claimed(begin: Begi
     assert [one.message for one in claim(begin, to, minutes=2)] == [told[1]]
 
 
-def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Begin) -> None:
+def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Transactions) -> None:
     to, told = endpoint(), [message("x/1"), message("x/1")]
     store(begin, to, *told, *(delivery(one, to) for one in told))
     (first,) = claim(begin, to)
@@ -256,7 +262,7 @@ def test_a_dead_delivery_lets_the_ones_behind_it_go(begin: Begin) -> None:
         }
 
 
-def test_no_more_are_claimed_than_wanted_and_the_longest_due_first(begin: Begin) -> None:
+def test_no_more_are_claimed_than_wanted_and_the_longest_due_first(begin: Transactions) -> None:
     to, told = endpoint(), [message() for _ in range(4)]
     due = (3, 1, 2, 9)
     store(begin, to, *told)
@@ -266,7 +272,7 @@ def test_no_more_are_claimed_than_wanted_and_the_longest_due_first(begin: Begin)
     assert [one.message for one in claim(begin, to, minutes=4, limit=2)] == [told[0]]
 
 
-def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Begin) -> None:
+def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Transactions) -> None:
     told, to = message(), endpoint()
     store(begin, told, to, delivery(told, to))
     (lost,) = claim(begin, to)
@@ -277,7 +283,7 @@ def test_a_lease_that_ran_out_is_taken_over_and_the_old_holder_refused(begin: Be
     assert read(begin, taken.id) == taken
 
 
-def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Begin) -> None:
+def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Transactions) -> None:
     to, told = endpoint(), [message(), message()]
     store(begin, to, *told, *(delivery(one, to) for one in told))
     first, second = claim(begin, to)
@@ -293,7 +299,9 @@ def test_what_was_cancelled_or_replayed_takes_no_late_answer(begin: Begin) -> No
     assert claim(begin, to, minutes=9) == []
 
 
-def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(begin: Begin) -> None:
+def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(
+    begin: Transactions,
+) -> None:
     to, idle, deleted = endpoint(), endpoint(), endpoint()
     told = [message("billing/note-17") for _ in range(2)]
     store(begin, to, idle, deleted, *told, delivery(told[0], deleted))
@@ -314,7 +322,7 @@ def test_endpoints_are_due_as_long_as_something_can_be_claimed_for_them(begin: B
     assert due(begin, minutes=2) == set()
 
 
-def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Begin) -> None:
+def test_deliveries_are_listed_newest_first_by_state_and_endpoint(begin: Transactions) -> None:
     to, other = endpoint(), endpoint()
     told = [message() for _ in range(3)]
     queued = [delivery(one, to) for one in told]

@@ -6,23 +6,22 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.errors import JobUnfinished
-from setwise.service.domain.jobs import Job, JobState, RetryRule
-from setwise.service.services.ports import Begin
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.domain.jobs import Job, JobFilter, JobState, RetryRule
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import job
 
 MINUTE = timedelta(minutes=1)
 
 
-def enqueue(begin: Begin, *jobs: Job) -> list[bool]:
+def enqueue(begin: Transactions, *jobs: Job) -> list[bool]:
     with begin() as transaction:
         stored = [transaction.jobs.enqueue(one) for one in jobs]
         transaction.commit()
     return stored
 
 
-def claim(begin: Begin, *kinds: str, minutes: float = 0) -> Job | None:
+def claim(begin: Transactions, *kinds: str, minutes: float = 0) -> Job | None:
     asked = kinds or ("fit",), START + minutes * MINUTE
     with begin(read_only=True) as transaction:
         due = transaction.jobs.any_due(*asked)
@@ -33,19 +32,19 @@ def claim(begin: Begin, *kinds: str, minutes: float = 0) -> Job | None:
     return found
 
 
-def save(begin: Begin, changed: Job, token: int | None = None) -> bool:
+def save(begin: Transactions, changed: Job, token: int | None = None) -> bool:
     with begin() as transaction:
         saved = transaction.jobs.save(changed, token=changed.token if token is None else token)
         transaction.commit()
     return saved
 
 
-def read(begin: Begin, job_id: str) -> Job | None:
+def read(begin: Transactions, job_id: str) -> Job | None:
     with begin(read_only=True) as transaction:
         return transaction.jobs.get(job_id)
 
 
-def test_a_job_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
+def test_a_job_comes_back_as_it_was_through_its_life(begin: Transactions) -> None:
     queued = job("fit", key="k", payload={"noise": "none", "rates": [0.25, None]})
     assert enqueue(begin, queued) == [True]
     assert read(begin, queued.id) == queued
@@ -65,12 +64,12 @@ def test_a_job_comes_back_as_it_was_through_its_life(begin: Begin) -> None:
     assert read(begin, queued.id) == done
 
 
-def test_what_is_not_there_is_not_found(begin: Begin) -> None:
+def test_what_is_not_there_is_not_found(begin: Transactions) -> None:
     assert read(begin, "nonsense") is None
     assert claim(begin) is None
 
 
-def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Begin) -> None:
+def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Transactions) -> None:
     late = job("fit", due_at=START + 2 * MINUTE)
     early = job("fit", due_at=START + MINUTE)
     future = job("fit", due_at=START + 9 * MINUTE)
@@ -80,7 +79,7 @@ def test_jobs_are_claimed_in_the_order_in_which_they_fall_due(begin: Begin) -> N
     assert [one and one.id for one in claimed] == [early.id, late.id, None]
 
 
-def test_an_abandoned_job_comes_before_those_that_wait(begin: Begin) -> None:
+def test_an_abandoned_job_comes_before_those_that_wait(begin: Transactions) -> None:
     abandoned = job("fit")
     enqueue(begin, abandoned)
     claim(begin)
@@ -90,13 +89,13 @@ def test_an_abandoned_job_comes_before_those_that_wait(begin: Begin) -> None:
     assert (taken.id, taken.token, taken.attempt) == (abandoned.id, 2, 2)
 
 
-def test_a_live_job_is_left_to_its_worker(begin: Begin) -> None:
+def test_a_live_job_is_left_to_its_worker(begin: Transactions) -> None:
     enqueue(begin, job("fit"))
     claim(begin)
     assert claim(begin, minutes=0.999) is None
 
 
-def test_one_job_of_a_key_is_unfinished_at_a_time(begin: Begin) -> None:
+def test_one_job_of_a_key_is_unfinished_at_a_time(begin: Transactions) -> None:
     first, second, third = (job("fit", key="k") for _ in range(3))
     assert enqueue(begin, first, second, job("fit"), job("fit")) == [True, False, True, True]
     claimed = claim(begin)
@@ -108,7 +107,7 @@ def test_one_job_of_a_key_is_unfinished_at_a_time(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.RUNNING])
-def test_a_write_with_a_stale_token_is_refused(begin: Begin, state: JobState) -> None:
+def test_a_write_with_a_stale_token_is_refused(begin: Transactions, state: JobState) -> None:
     enqueue(begin, job("fit"))
     lost = claim(begin)
     taken = claim(begin, minutes=1)
@@ -123,7 +122,7 @@ def test_a_write_with_a_stale_token_is_refused(begin: Begin, state: JobState) ->
     assert read(begin, taken.id) == taken
 
 
-def test_a_job_that_nobody_runs_takes_no_writes(begin: Begin) -> None:
+def test_a_job_that_nobody_runs_takes_no_writes(begin: Transactions) -> None:
     queued = job("fit")
     enqueue(begin, queued)
     assert not save(begin, replace(queued, message="hello"))
@@ -135,12 +134,12 @@ def test_a_job_that_nobody_runs_takes_no_writes(begin: Begin) -> None:
     assert read(begin, queued.id) == done
 
 
-def page(begin: Begin, after: str | None = None, limit: int = 50, **wanted: object):
+def page(begin: Transactions, after: str | None = None, limit: int = 50, **wanted: object):
     with begin(read_only=True) as transaction:
         return transaction.jobs.page(JobFilter(**wanted), after=after, limit=limit)
 
 
-def test_jobs_are_listed_newest_first_and_filtered(begin: Begin) -> None:
+def test_jobs_are_listed_newest_first_and_filtered(begin: Transactions) -> None:
     mine, other, done = job("fit", owner_id="me"), job("export", owner_id="you"), job("fit")
     enqueue(begin, mine, other, done)
     with begin() as transaction:
@@ -156,7 +155,7 @@ def test_jobs_are_listed_newest_first_and_filtered(begin: Begin) -> None:
     assert page(begin, state=JobState.CANCELLED).items == (done.cancelled(START),)
 
 
-def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Begin) -> None:
+def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Transactions) -> None:
     first = job("fit", owner_id="me", request_key="r", checkpoint={"line": 3})
     again = job("fit", owner_id="me", request_key="r")
     theirs = job("fit", owner_id="you", request_key="r")
@@ -170,7 +169,7 @@ def test_a_request_key_names_one_job_of_its_owner_for_good(begin: Begin) -> None
         assert transaction.jobs.requested("me", "s") is None
 
 
-def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Begin) -> None:
+def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Transactions) -> None:
     enqueue(begin, job("fit"))
     lost, taken = claim(begin), claim(begin, minutes=1)
     assert lost is not None
@@ -190,7 +189,7 @@ def test_a_checkpoint_is_kept_by_later_writes_and_fenced(begin: Begin) -> None:
     assert (stored.checkpoint, stored.progress) == ({"line": 2}, 0.5)
 
 
-def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Begin) -> None:
+def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Transactions) -> None:
     enqueue(begin, job("fit"))
     claimed = claim(begin)
     assert claimed is not None
@@ -203,7 +202,7 @@ def test_a_cancelled_job_takes_no_more_writes_of_its_worker(begin: Begin) -> Non
     assert claim(begin, minutes=9) is None
 
 
-def test_a_job_is_not_tried_again_beside_another_one_of_its_key(begin: Begin) -> None:
+def test_a_job_is_not_tried_again_beside_another_one_of_its_key(begin: Transactions) -> None:
     old, new = job("fit", key="k"), job("fit", key="k")
     enqueue(begin, old)
     with begin() as transaction:

@@ -6,11 +6,10 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.accounts import Person, Session
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import LoginTaken
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeIds
 
 _ids = FakeIds(0x2000_0000)
@@ -27,14 +26,14 @@ def session(of: Person, digest: bytes = bytes(32), **fields: object) -> Session:
     return replace(plain, **fields)
 
 
-def stored(begin: Begin, *people: Person) -> None:
+def stored(begin: Transactions, *people: Person) -> None:
     with begin() as transaction:
         for one in people:
             transaction.people.add(one)
         transaction.commit()
 
 
-def test_people_are_found_by_id_login_and_provider(begin: Begin) -> None:
+def test_people_are_found_by_id_login_and_provider(begin: Transactions) -> None:
     ann = person()
     bob = person("bob", password=None, external_id="https://id.example subject-7")
     stored(begin, bob, ann)
@@ -50,13 +49,13 @@ def test_people_are_found_by_id_login_and_provider(begin: Begin) -> None:
         assert transaction.people.all() == transaction.people.all(for_update=True) == [ann, bob]
 
 
-def test_a_login_name_belongs_to_one_person(begin: Begin) -> None:
+def test_a_login_name_belongs_to_one_person(begin: Transactions) -> None:
     stored(begin, person())
     with pytest.raises(LoginTaken), begin() as transaction:
         transaction.people.add(person())
 
 
-def test_a_changed_account_is_stored(begin: Begin) -> None:
+def test_a_changed_account_is_stored(begin: Transactions) -> None:
     ann = person()
     stored(begin, ann)
     changed = replace(ann, name="A", role=Role.AUDITOR, password=None, disabled_at=START)
@@ -67,7 +66,7 @@ def test_a_changed_account_is_stored(begin: Begin) -> None:
         assert transaction.people.get(ann.id) == changed
 
 
-def test_a_session_is_found_with_its_person(begin: Begin) -> None:
+def test_a_session_is_found_with_its_person(begin: Transactions) -> None:
     ann = person()
     stored(begin, ann)
     one, other = session(ann), session(ann, b"\x01" * 32, address=None)
@@ -84,7 +83,7 @@ def test_a_session_is_found_with_its_person(begin: Begin) -> None:
         assert transaction.sessions.by_digest(bytes(32)) is None
 
 
-def test_sessions_end_together(begin: Begin) -> None:
+def test_sessions_end_together(begin: Transactions) -> None:
     ann, bob = person(), person("bob")
     stored(begin, ann, bob)
     mine = [session(ann, bytes([n]) * 32) for n in range(3)]
@@ -97,7 +96,7 @@ def test_sessions_end_together(begin: Begin) -> None:
         assert transaction.sessions.by_digest(b"\xff" * 32) is not None
 
 
-def test_ended_sessions_are_forgotten(begin: Begin) -> None:
+def test_ended_sessions_are_forgotten(begin: Transactions) -> None:
     ann = person()
     stored(begin, ann)
     minute = timedelta(minutes=1)
@@ -109,7 +108,7 @@ def test_ended_sessions_are_forgotten(begin: Begin) -> None:
         assert transaction.sessions.by_digest(bytes([3]) * 32) is not None
 
 
-def test_attempts_are_counted_and_forgotten(begin: Begin) -> None:
+def test_attempts_are_counted_and_forgotten(begin: Transactions) -> None:
     day = timedelta(days=1)
     with begin() as transaction:
         first = transaction.attempts.lock(b"one", START)
@@ -131,7 +130,7 @@ def test_attempts_are_counted_and_forgotten(begin: Begin) -> None:
         assert transaction.attempts.lock(b"three", later).last_at == START + day
 
 
-def test_events_are_found_by_who_what_and_when(begin: Begin) -> None:
+def test_events_are_found_by_who_what_and_when(begin: Transactions) -> None:
     ann, bob = (Caller(n, n, Role.ADMIN) for n in ("ann", "bob"))
     hour = timedelta(hours=1)
     made = [
@@ -159,7 +158,7 @@ def test_events_are_found_by_who_what_and_when(begin: Begin) -> None:
     assert found(before=START + hour) == [0]
 
 
-def test_an_event_keeps_where_it_came_from(begin: Begin) -> None:
+def test_an_event_keeps_where_it_came_from(begin: Transactions) -> None:
     caller = Caller("1", "Ann", Role.REVIEWER, "2001:db8::7")
     event = Event.by(caller, "session.begun", "x", id=_ids(), at=START)
     with begin() as transaction:

@@ -4,34 +4,36 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.paging import Page
-from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
-from setwise.service.services.people_ports import EventFilter
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import (
+from setwise.service.domain.predictions import (
+    Decision,
+    Document,
     IdempotencyKey,
-    IdempotencyKeyTaken,
+    Prediction,
     PredictionFilter,
+    Reason,
     Submission,
 )
+from setwise.service.domain.reports import Span
 from setwise.service.services.predictions import Predict, PredictBatch
-from setwise.service.services.report_ports import Span
+from setwise.service.stores.predictions import IdempotencyKeyTaken
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
 from tests.samples import CLIENT, OTHER_CLIENT, add_predictions, prediction
 
 MISSING = ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff", "x" * 500, "\x00"]
 
 
-def store(begin: Begin, *made: Prediction) -> None:
+def store(begin: Transactions, *made: Prediction) -> None:
     with begin() as transaction:
         add_predictions(transaction, *made)
         transaction.commit()
 
 
-def listed(begin: Begin, after: str | None = None, limit: int = 50, **wanted: object):
+def listed(begin: Transactions, after: str | None = None, limit: int = 50, **wanted: object):
     with begin(read_only=True) as transaction:
         return transaction.predictions.page(PredictionFilter(**wanted), after=after, limit=limit)
 
@@ -45,25 +47,25 @@ def listed(begin: Begin, after: str | None = None, limit: int = 50, **wanted: ob
         Document(text="null", features=None, metadata={"null": None, "": "", "a.b": {}}),
     ],
 )
-def test_a_stored_prediction_comes_back_as_it_was(begin: Begin, document: Document) -> None:
+def test_a_stored_prediction_comes_back_as_it_was(begin: Transactions, document: Document) -> None:
     made = prediction(document=document, created_at=START + timedelta(microseconds=1))
     store(begin, made)
     with begin(read_only=True) as transaction:
         assert transaction.predictions.get(made.id) == made
 
 
-def test_what_is_not_there_is_not_found(begin: Begin) -> None:
+def test_what_is_not_there_is_not_found(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
         assert [transaction.predictions.get(name) for name in MISSING] == [None] * len(MISSING)
 
 
-def test_nothing_is_stored_without_a_commit(begin: Begin) -> None:
+def test_nothing_is_stored_without_a_commit(begin: Transactions) -> None:
     with begin() as transaction:
         add_predictions(transaction, prediction())
     assert listed(begin) == Page((), None)
 
 
-def test_nothing_is_stored_when_the_work_fails(begin: Begin) -> None:
+def test_nothing_is_stored_when_the_work_fails(begin: Transactions) -> None:
     def fail() -> None:
         with begin() as transaction:
             add_predictions(transaction, prediction())
@@ -74,14 +76,14 @@ def test_nothing_is_stored_when_the_work_fails(begin: Begin) -> None:
     assert listed(begin) == Page((), None)
 
 
-def test_a_transaction_sees_what_it_wrote(begin: Begin) -> None:
+def test_a_transaction_sees_what_it_wrote(begin: Transactions) -> None:
     made = prediction()
     with begin() as transaction:
         add_predictions(transaction, made)
         assert transaction.predictions.get(made.id) == made
 
 
-def test_pages_go_newest_first_without_gaps_or_repeats(begin: Begin) -> None:
+def test_pages_go_newest_first_without_gaps_or_repeats(begin: Transactions) -> None:
     made = [prediction() for _ in range(7)]
     store(begin, *made)
     seen, after = [], None
@@ -94,7 +96,7 @@ def test_pages_go_newest_first_without_gaps_or_repeats(begin: Begin) -> None:
     assert seen == made[::-1]
 
 
-def test_one_documents_predictions_go_newest_first_among_others(begin: Begin) -> None:
+def test_one_documents_predictions_go_newest_first_among_others(begin: Transactions) -> None:
     names = ["d-1", "d-2", "d-1", "d-1", "d-2", "d-1"]
     made = [prediction(document=Document(id=name, text="x")) for name in names]
     foreign = prediction(document=Document(id="d-1", text="x"), client_id=OTHER_CLIENT.id)
@@ -106,12 +108,12 @@ def test_one_documents_predictions_go_newest_first_among_others(begin: Begin) ->
     assert listed(begin, document_id="d-1", limit=1) == Page((foreign,), foreign.id)
 
 
-def test_a_full_last_page_is_the_last(begin: Begin) -> None:
+def test_a_full_last_page_is_the_last(begin: Transactions) -> None:
     store(begin, *(prediction() for _ in range(3)))
     assert listed(begin, limit=3).next_after is None
 
 
-def test_filters_narrow_a_list_and_combine(begin: Begin) -> None:
+def test_filters_narrow_a_list_and_combine(begin: Transactions) -> None:
     auto = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     later = START + timedelta(hours=1)
     first = prediction(document=Document(id="d-1", text="x"))
@@ -127,7 +129,7 @@ def test_filters_narrow_a_list_and_combine(begin: Begin) -> None:
     assert listed(begin, client_id="system").items == ()
 
 
-def test_predictions_are_counted_by_decision_and_reason(begin: Begin) -> None:
+def test_predictions_are_counted_by_decision_and_reason(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
         assert transaction.predictions.counts() == {}
     auto = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
@@ -139,7 +141,7 @@ def test_predictions_are_counted_by_decision_and_reason(begin: Begin) -> None:
         }
 
 
-def test_a_request_is_found_again_by_its_client_and_key(begin: Begin) -> None:
+def test_a_request_is_found_again_by_its_client_and_key(begin: Transactions) -> None:
     made = prediction()
     with begin() as transaction:
         add_predictions(transaction, made, idempotency=IdempotencyKey("k", "digest"))
@@ -150,7 +152,9 @@ def test_a_request_is_found_again_by_its_client_and_key(begin: Begin) -> None:
         assert transaction.predictions.replayed(OTHER_CLIENT.id, "k") is None
 
 
-def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(begin: Begin) -> None:
+def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(
+    begin: Transactions,
+) -> None:
     first, late, others = prediction(), prediction(), prediction(client_id=OTHER_CLIENT.id)
     key = IdempotencyKey("k", "digest")
     for one in (first, others):
@@ -162,7 +166,7 @@ def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(begin
     assert listed(begin).items == (others, first)
 
 
-def test_events_are_listed_newest_first(begin: Begin) -> None:
+def test_events_are_listed_newest_first(begin: Transactions) -> None:
     events = [
         Event(one.id, START, "system", "system", "policy.changed", "v2", request_id, {"a": [1.5]})
         for one, request_id in ((prediction(), None), (prediction(), "r-1"), (prediction(), "r-2"))
@@ -178,7 +182,7 @@ def test_events_are_listed_newest_first(begin: Begin) -> None:
         assert (rest.items, rest.next_after) == ((events[0],), None)
 
 
-def test_predictions_are_events_among_the_others(begin: Begin) -> None:
+def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
     """Whatever is asked for, a page at a time, as a list that had them all would give it."""
     hour, made, expected = timedelta(hours=1), [], []
     for number in range(8):
@@ -249,7 +253,7 @@ def test_predictions_are_events_among_the_others(begin: Begin) -> None:
     assert told == expected[::-1]
 
 
-def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> None:
+def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Transactions) -> None:
     batch = PredictBatch(Predict(FakePredictors(), begin, FakeClock(), FakeIds(), LOTTERY))
     documents = [Document(id=f"note-{n}", text="0.5") for n in range(200)]
     documents[7] = Document(text="")
@@ -264,7 +268,7 @@ def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Begin) -> 
         assert sum(transaction.reviews.counts().values()) == 199
 
 
-def test_the_rule_that_held_a_document_back_is_kept(begin: Begin) -> None:
+def test_the_rule_that_held_a_document_back_is_kept(begin: Transactions) -> None:
     made = prediction(reason=Reason.RULE)._replace(rule="label J18.9")
     store(begin, made)
     with begin(read_only=True) as transaction:

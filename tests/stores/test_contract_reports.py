@@ -5,7 +5,6 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,18 +13,15 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.domain.verdicts import STEPS, Cell, ReviewDay, deciding, verdict
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import add_predictions, annotation, outcome, prediction, task
-
-if TYPE_CHECKING:
-    from setwise.service.services.report_ports import Reports
 
 DAY = START.date()
 LONG_AGO = START - timedelta(days=40)
 
 
-def stored(begin: Begin, *made: Prediction) -> list[ReviewTask]:
+def stored(begin: Transactions, *made: Prediction) -> list[ReviewTask]:
     """Store predictions, each with a task that waits."""
     tasks = [replace(task(one), created_at=one.created_at) for one in made]
     with begin() as transaction:
@@ -36,7 +32,9 @@ def stored(begin: Begin, *made: Prediction) -> list[ReviewTask]:
     return tasks
 
 
-def say(begin: Begin, of: ReviewTask, agreed: bool, kind: ReviewKind, *, settles: bool) -> None:
+def say(
+    begin: Transactions, of: ReviewTask, agreed: bool, kind: ReviewKind, *, settles: bool
+) -> None:
     labels = of.prediction.scored.labels if agreed else ("c",)
     # One task takes one answer; several kinds mean several tasks.
     other = replace(of, id=task(of.prediction).id, kind=kind)
@@ -50,7 +48,7 @@ def say(begin: Begin, of: ReviewTask, agreed: bool, kind: ReviewKind, *, settles
         transaction.commit()
 
 
-def read(begin: Begin, since: datetime = LONG_AGO) -> list[Cell]:
+def read(begin: Transactions, since: datetime = LONG_AGO) -> list[Cell]:
     """Return the cells by day, having seen that those by steps count the same."""
     with begin(read_only=True) as transaction:
         tally = transaction.reports.tally(since)
@@ -64,16 +62,16 @@ def read(begin: Begin, since: datetime = LONG_AGO) -> list[Cell]:
     return tally.by_day
 
 
-def test_an_empty_database_has_nothing_to_report(begin: Begin) -> None:
+def test_an_empty_database_has_nothing_to_report(begin: Transactions) -> None:
     with begin(read_only=True) as transaction:
-        reports: Reports = transaction.reports
+        reports = transaction.reports
         assert reports.tally(LONG_AGO) == ([], [])
         assert reports.review_days(LONG_AGO) == []
         assert reports.checked(LONG_AGO, 10) == []
         assert reports.certification_audits(Scorer("m", "c")) == 0
 
 
-def test_what_is_alike_is_counted_together(begin: Begin) -> None:
+def test_what_is_alike_is_counted_together(begin: Transactions) -> None:
     drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     stored(
@@ -106,7 +104,7 @@ def test_what_is_alike_is_counted_together(begin: Begin) -> None:
     assert (cell.said, cell.told) == (None, None)
 
 
-def test_each_step_begins_at_its_own_number(begin: Begin) -> None:
+def test_each_step_begins_at_its_own_number(begin: Transactions) -> None:
     """Not a rounding below it: 0.57 * 200 is less than 114."""
     grid = [step / STEPS for step in range(STEPS + 1)]
     near = [math.nextafter(one, side) for one in grid for side in (0.0, 1.0)]
@@ -120,7 +118,7 @@ def test_each_step_begins_at_its_own_number(begin: Begin) -> None:
     assert found == Counter(bisect_right(grid, one) - 1 for one in confidences)
 
 
-def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Begin) -> None:
+def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Transactions) -> None:
     stored(begin, *(prediction(confidence=one) for one in (0.2, 0.871, 0.873, 0.874, 0.875, 1.0)))
     with begin(read_only=True) as transaction:
         by_day, by_step = transaction.reports.tally(LONG_AGO, [0.875, 0.873])
@@ -135,7 +133,7 @@ def test_a_step_is_counted_in_parts_where_a_threshold_lies_within_it(begin: Begi
     assert [(cell.split, cell.documents) for cell in by_day] == [(None, 6)]
 
 
-def test_days_end_at_midnight_in_utc(begin: Begin) -> None:
+def test_days_end_at_midnight_in_utc(begin: Transactions) -> None:
     midnight = datetime(2026, 3, 1, tzinfo=UTC)
     just_before = midnight - timedelta(microseconds=1)
     for one in stored(begin, *(prediction(created_at=at) for at in (just_before, midnight))):
@@ -165,7 +163,7 @@ SAID = {
 
 
 @pytest.mark.parametrize(("given", "expected"), SAID.values(), ids=SAID)
-def test_people_have_a_last_word(begin: Begin, given, expected) -> None:
+def test_people_have_a_last_word(begin: Transactions, given, expected) -> None:
     (one,) = stored(begin, prediction())
     for kind, agreed, settles in given:
         say(begin, one, agreed, kind, settles=settles)
@@ -180,7 +178,7 @@ def test_people_have_a_last_word(begin: Begin, given, expected) -> None:
         assert checked[0].truth == said.labels
 
 
-def test_the_last_outcome_counts_before_what_people_said(begin: Begin) -> None:
+def test_the_last_outcome_counts_before_what_people_said(begin: Transactions) -> None:
     (one,) = stored(begin, prediction())
     say(begin, one, True, ReviewKind.REVIEW, settles=True)
     with begin() as transaction:
@@ -195,7 +193,7 @@ def test_the_last_outcome_counts_before_what_people_said(begin: Begin) -> None:
     assert found.metadata == {"ward": 3}
 
 
-def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Begin) -> None:
+def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Transactions) -> None:
     made = stored(
         begin,
         *(
@@ -214,7 +212,9 @@ def test_checked_documents_are_the_last_ones_and_of_the_period(begin: Begin) -> 
     assert ids(START + timedelta(hours=1), 10) == [one.prediction.id for one in made[1:]]
 
 
-def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(begin: Begin) -> None:
+def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(
+    begin: Transactions,
+) -> None:
     made = stored(begin, *(prediction() for _ in range(3)))
     with begin() as transaction:
         for one, minutes, seconds in zip(made, (5, 5, 60 * 24), (20.0, 40.0, 5000.0), strict=True):
@@ -228,7 +228,7 @@ def test_reviews_are_counted_by_the_day_they_come_and_the_day_they_are_done(begi
         ]
 
 
-def test_every_task_is_counted_on_the_day_it_comes(begin: Begin) -> None:
+def test_every_task_is_counted_on_the_day_it_comes(begin: Transactions) -> None:
     """Those that come with a prediction as such, those that are second readings for themselves."""
     sent = {"decision": Decision.AUTO, "reason": Reason.ABOVE_THRESHOLD}
     with begin() as transaction:
@@ -248,7 +248,7 @@ def test_every_task_is_counted_on_the_day_it_comes(begin: Begin) -> None:
         assert arrived == {DAY + timedelta(days=1): 1}
 
 
-def test_audits_that_certify_are_counted_once_they_are_read(begin: Begin) -> None:
+def test_audits_that_certify_are_counted_once_they_are_read(begin: Transactions) -> None:
     drawn = Selection(AuditRole.CERTIFICATION, 0.01, 0.06)
     made = stored(
         begin,

@@ -16,14 +16,14 @@ from setwise.service.domain.reviews import (
     ReviewTask,
     rival_answers,
 )
-from setwise.service.services.ports import Begin
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, prediction, task
 
 QUARTER = timedelta(minutes=15)
 
 
-def store(begin: Begin, *tasks: ReviewTask) -> None:
+def store(begin: Transactions, *tasks: ReviewTask) -> None:
     with begin() as transaction:
         for one in tasks:
             add_predictions(transaction, one.prediction)
@@ -31,20 +31,20 @@ def store(begin: Begin, *tasks: ReviewTask) -> None:
         transaction.commit()
 
 
-def save(begin: Begin, changed: ReviewTask) -> ReviewTask:
+def save(begin: Transactions, changed: ReviewTask) -> ReviewTask:
     with begin() as transaction:
         transaction.reviews.save(changed)
         transaction.commit()
     return changed
 
 
-def read(begin: Begin, task_id: str) -> ReviewTask | None:
+def read(begin: Transactions, task_id: str) -> ReviewTask | None:
     with begin(read_only=True) as transaction:
         return transaction.reviews.get(task_id)
 
 
 def next_for(
-    begin: Begin,
+    begin: Transactions,
     reviewer: Caller,
     now: datetime = START,
     *,
@@ -71,7 +71,7 @@ def annotation(of: ReviewTask) -> Annotation:
     )
 
 
-def test_a_task_comes_back_as_it_was_in_every_state(begin: Begin) -> None:
+def test_a_task_comes_back_as_it_was_in_every_state(begin: Transactions) -> None:
     waiting = task()
     store(begin, waiting)
     assert read(begin, waiting.id) == waiting
@@ -91,14 +91,14 @@ def test_a_task_comes_back_as_it_was_in_every_state(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "", "019b7a0b-0000-7000-8000-ffffffffffff"])
-def test_what_is_not_there_is_not_found(begin: Begin, name: str) -> None:
+def test_what_is_not_there_is_not_found(begin: Transactions, name: str) -> None:
     with begin() as transaction:
         assert transaction.reviews.get(name) is None
         assert transaction.reviews.get(name, for_update=True) is None
         assert transaction.reviews.annotation_of(name) is None
 
 
-def test_the_oldest_claimable_task_is_next(begin: Begin) -> None:
+def test_the_oldest_claimable_task_is_next(begin: Transactions) -> None:
     leased, oldest, newer = task(), task(), task()
     store(begin, newer, oldest, leased)
     save(begin, leased.claimed(ANN.id, START, QUARTER))
@@ -108,7 +108,7 @@ def test_the_oldest_claimable_task_is_next(begin: Begin) -> None:
     assert next_for(begin, CAT) == newer
 
 
-def test_a_task_whose_lease_ran_out_is_next_before_newer_ones(begin: Begin) -> None:
+def test_a_task_whose_lease_ran_out_is_next_before_newer_ones(begin: Transactions) -> None:
     silent, newer = task(), task()
     store(begin, silent, newer)
     leased = save(begin, silent.claimed(ANN.id, START, QUARTER))
@@ -117,7 +117,7 @@ def test_a_task_whose_lease_ran_out_is_next_before_newer_ones(begin: Begin) -> N
     assert next_for(begin, BEN, START + QUARTER) == leased
 
 
-def test_a_reviewer_is_not_offered_what_they_have_skipped(begin: Begin) -> None:
+def test_a_reviewer_is_not_offered_what_they_have_skipped(begin: Transactions) -> None:
     first, second = task(), task()
     store(begin, first, second)
     skipped = save(begin, first.claimed(ANN.id, START, QUARTER).skipped(ANN.id, "why", START))
@@ -125,7 +125,7 @@ def test_a_reviewer_is_not_offered_what_they_have_skipped(begin: Begin) -> None:
     assert next_for(begin, BEN) == skipped
 
 
-def test_escalated_tasks_go_to_leads_alone_and_first(begin: Begin) -> None:
+def test_escalated_tasks_go_to_leads_alone_and_first(begin: Transactions) -> None:
     older, hard = task(), task()
     store(begin, older, hard)
     for reviewer in (ANN, BEN):
@@ -141,7 +141,7 @@ def test_escalated_tasks_go_to_leads_alone_and_first(begin: Begin) -> None:
     assert next_for(begin, LEAD, later, escalated=True) == held
 
 
-def test_a_lead_is_not_offered_what_they_have_skipped_themselves(begin: Begin) -> None:
+def test_a_lead_is_not_offered_what_they_have_skipped_themselves(begin: Transactions) -> None:
     hard = task()
     store(begin, hard)
     for reviewer in (ANN, LEAD):
@@ -150,7 +150,7 @@ def test_a_lead_is_not_offered_what_they_have_skipped_themselves(begin: Begin) -
     assert next_for(begin, LEAD, escalated=True) is None
 
 
-def test_whoever_wants_one_task_gets_no_other(begin: Begin) -> None:
+def test_whoever_wants_one_task_gets_no_other(begin: Transactions) -> None:
     first, second, hard = task(), task(), task()
     store(begin, first, second, hard)
     assert next_for(begin, ANN, only=second.id) == second
@@ -166,7 +166,7 @@ def test_whoever_wants_one_task_gets_no_other(begin: Begin) -> None:
     assert next_for(begin, ANN, only="no id") is None
 
 
-def test_a_completed_task_is_nobodys_next_one(begin: Begin) -> None:
+def test_a_completed_task_is_nobodys_next_one(begin: Transactions) -> None:
     only = task()
     store(begin, only)
     save(begin, only.claimed(ANN.id, START, QUARTER).completed(ANN.id, 2))
@@ -174,7 +174,7 @@ def test_a_completed_task_is_nobodys_next_one(begin: Begin) -> None:
         assert next_for(begin, BEN, START + timedelta(days=9), escalated=escalated) is None
 
 
-def test_an_older_version_does_not_overwrite_a_newer_one(begin: Begin) -> None:
+def test_an_older_version_does_not_overwrite_a_newer_one(begin: Transactions) -> None:
     only = task()
     store(begin, only)
     stale = only.claimed(ANN.id, START, QUARTER)
@@ -184,7 +184,7 @@ def test_an_older_version_does_not_overwrite_a_newer_one(begin: Begin) -> None:
     assert read(begin, only.id) == newer
 
 
-def test_a_completed_task_is_not_overwritten_by_any_version(begin: Begin) -> None:
+def test_a_completed_task_is_not_overwritten_by_any_version(begin: Transactions) -> None:
     only = task()
     store(begin, only)
     completed = save(begin, only.claimed(ANN.id, START, QUARTER).completed(ANN.id, 2))
@@ -194,7 +194,7 @@ def test_a_completed_task_is_not_overwritten_by_any_version(begin: Begin) -> Non
     assert read(begin, only.id) == completed
 
 
-def test_only_live_leases_of_the_reviewer_are_counted(begin: Begin) -> None:
+def test_only_live_leases_of_the_reviewer_are_counted(begin: Transactions) -> None:
     tasks = [task() for _ in range(4)]
     store(begin, *tasks)
     save(begin, tasks[0].claimed(ANN.id, START, QUARTER))
@@ -206,7 +206,7 @@ def test_only_live_leases_of_the_reviewer_are_counted(begin: Begin) -> None:
         assert transaction.reviews.held_by(CAT.id, START) == 0
 
 
-def test_pages_go_oldest_first_and_can_be_narrowed(begin: Begin) -> None:
+def test_pages_go_oldest_first_and_can_be_narrowed(begin: Transactions) -> None:
     tasks = [task() for _ in range(4)] + [task(prediction(reason=Reason.OUT_OF_DOMAIN))]
     store(begin, *tasks)
     tasks[1] = save(begin, tasks[1].claimed(ANN.id, START, QUARTER))
@@ -226,7 +226,7 @@ def test_pages_go_oldest_first_and_can_be_narrowed(begin: Begin) -> None:
 
 
 def test_what_waits_comes_oldest_first_whether_leads_alone_may_claim_it_or_not(
-    begin: Begin,
+    begin: Transactions,
 ) -> None:
     lead = ReviewKind.ADJUDICATION
     tasks = [task() if number % 3 else replace(task(), kind=lead) for number in range(7)]
@@ -244,7 +244,7 @@ def test_what_waits_comes_oldest_first_whether_leads_alone_may_claim_it_or_not(
     assert after is None
 
 
-def test_tasks_are_counted_by_state(begin: Begin) -> None:
+def test_tasks_are_counted_by_state(begin: Transactions) -> None:
     tasks = [task() for _ in range(6)]
     store(begin, *tasks)
     with begin(read_only=True) as transaction:
@@ -264,7 +264,7 @@ def test_tasks_are_counted_by_state(begin: Begin) -> None:
         }
 
 
-def test_an_annotation_comes_back_as_it_was(begin: Begin) -> None:
+def test_an_annotation_comes_back_as_it_was(begin: Transactions) -> None:
     plain, commented = task(), task()
     store(begin, plain, commented)
     first = annotation(plain)
@@ -278,7 +278,7 @@ def test_an_annotation_comes_back_as_it_was(begin: Begin) -> None:
         assert transaction.reviews.annotation_of(commented.id) == second
 
 
-def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Begin) -> None:
+def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Transactions) -> None:
     tasks = [task() for _ in range(5)]
     store(begin, *tasks)
     leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:3]]
@@ -296,7 +296,7 @@ def test_expiry_returns_the_oldest_silent_tasks_up_to_a_limit(begin: Begin) -> N
     assert read(begin, tasks[4].id) == tasks[4]
 
 
-def test_nobody_is_given_two_tasks_of_one_prediction(begin: Begin) -> None:
+def test_nobody_is_given_two_tasks_of_one_prediction(begin: Transactions) -> None:
     first = task()
     second = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
     with begin() as transaction:
@@ -315,7 +315,9 @@ def test_nobody_is_given_two_tasks_of_one_prediction(begin: Begin) -> None:
     assert next_for(begin, BEN) == second
 
 
-def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(begin: Begin) -> None:
+def test_an_adjudication_comes_with_the_answers_that_differ_and_goes_to_leads(
+    begin: Transactions,
+) -> None:
     audit = replace(task(), kind=ReviewKind.AUDIT)
     store(begin, audit)
     given = replace(annotation(audit), kind=ReviewKind.AUDIT, settles=False)
@@ -349,7 +351,7 @@ def decided(of: ReviewTask, minutes: float = 0) -> ReviewTask:
     return of.decided(ANN.id, of.version, decision, QUARTER)
 
 
-def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Begin) -> None:
+def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Transactions) -> None:
     waiting = task()
     store(begin, waiting)
     leased = save(begin, waiting.claimed(ANN.id, START, QUARTER))
@@ -361,7 +363,7 @@ def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Begin) -> None:
     assert read(begin, waiting.id) == settled
 
 
-def test_a_decided_task_is_never_taken_away(begin: Begin) -> None:
+def test_a_decided_task_is_never_taken_away(begin: Transactions) -> None:
     first = task()
     other = replace(task(first.prediction), kind=ReviewKind.OVERLAP)
     store(begin, first)
@@ -378,7 +380,7 @@ def test_a_decided_task_is_never_taken_away(begin: Begin) -> None:
     assert read(begin, first.id) == held
 
 
-def test_decisions_are_listed_by_the_end_of_their_window(begin: Begin) -> None:
+def test_decisions_are_listed_by_the_end_of_their_window(begin: Transactions) -> None:
     tasks = [task() for _ in range(3)]
     store(begin, *tasks)
     leased = [save(begin, one.claimed(ANN.id, START, QUARTER)) for one in tasks[:2]]
@@ -398,7 +400,7 @@ def test_decisions_are_listed_by_the_end_of_their_window(begin: Begin) -> None:
         assert reviews.leased_to(BEN.id, START + QUARTER) == []
 
 
-def test_what_a_reviewer_settled_since_is_counted(begin: Begin) -> None:
+def test_what_a_reviewer_settled_since_is_counted(begin: Transactions) -> None:
     done = task()
     store(begin, done)
     with begin() as transaction:

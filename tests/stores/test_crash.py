@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.recalibration import Activate
-from setwise.service.services.prediction_ports import IdempotencyKey
 from setwise.service.services.predictions import Predict
 from setwise.service.services.recalibration import Options
 from setwise.service.services.work import ClaimJob, EnqueueJob

@@ -13,9 +13,7 @@ import pytest
 from sqlalchemy import Engine, event, make_url, text
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.domain.predictions import Document
-from setwise.service.services.ports import Begin
-from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.domain.predictions import Document, PredictionFilter
 from setwise.service.stores import migrate
 from setwise.service.stores.database import BRIEF, MOST_CONNECTIONS, READ_ONLY, create, sqlite_path
 from setwise.service.stores.tables import metadata
@@ -31,7 +29,7 @@ def sqlite_engine(sqlite_url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def store(begin: Begin, document: Document | None = None) -> str:
+def store(begin: Transactions, document: Document | None = None) -> str:
     made = prediction(document=document)
     with begin() as transaction:
         add_predictions(transaction, made)
@@ -39,7 +37,7 @@ def store(begin: Begin, document: Document | None = None) -> str:
     return made.id
 
 
-def stored(begin: Begin) -> list[str]:
+def stored(begin: Transactions) -> list[str]:
     with begin(read_only=True) as transaction:
         page = transaction.predictions.page(PredictionFilter(), after=None, limit=200)
     return [one.id for one in page.items]

@@ -10,10 +10,10 @@ from sqlalchemy import Engine
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.decide import DecideReview, SettleDecisions, UndoDecision
-from setwise.service.services.ports import Begin
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
+from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakePredictors
 from tests.stores.test_concurrency import THREADS, at_once, begin, count, fill, reviewers
 
@@ -25,7 +25,7 @@ ROUNDS = 5
 class Desk:
     """The verbs of the desk."""
 
-    def __init__(self, begin: Begin, window: timedelta) -> None:
+    def __init__(self, begin: Transactions, window: timedelta) -> None:
         parts = (begin, utc_now, new_id)
         complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
         self.claim = ClaimReview(*parts)
@@ -34,7 +34,7 @@ class Desk:
         self.undo = UndoDecision(*parts)
 
 
-def test_a_decision_sent_twenty_times_at_once_is_one(begin: Begin, engine: Engine) -> None:
+def test_a_decision_sent_twenty_times_at_once_is_one(begin: Transactions, engine: Engine) -> None:
     fill(begin, 1)
     desk = Desk(begin, timedelta(0))
     (who,) = reviewers(1)
@@ -46,7 +46,7 @@ def test_a_decision_sent_twenty_times_at_once_is_one(begin: Begin, engine: Engin
     assert count(engine, "outbox_messages") == 1
 
 
-def test_a_decision_is_either_settled_or_taken_back(begin: Begin, engine: Engine) -> None:
+def test_a_decision_is_either_settled_or_taken_back(begin: Transactions, engine: Engine) -> None:
     desk = Desk(begin, timedelta(hours=1))
     (who,) = reviewers(1)
     outcomes: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def test_a_decision_is_either_settled_or_taken_back(begin: Begin, engine: Engine
 
 @pytest.mark.parametrize("workers", [4])
 def test_workers_that_meet_settle_each_decision_once(
-    begin: Begin, engine: Engine, workers: int
+    begin: Transactions, engine: Engine, workers: int
 ) -> None:
     people = reviewers(8)
     fill(begin, len(people))

@@ -6,13 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Engine, select
 
-from setwise.service.domain.predictions import Document
-from setwise.service.services.ports import UnitOfWork
-from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.domain.predictions import Document, PredictionFilter
 from setwise.service.stores import names, predictions
 from setwise.service.stores.names import ROWS_OF_A_BLOCK, Blocks
 from setwise.service.stores.tables import predictions as table
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.samples import add_predictions, prediction
 
 
@@ -70,7 +68,7 @@ def test_a_name_is_found_in_all_blocks(engine: Engine, monkeypatch: pytest.Monke
         transaction.commit()
 
 
-def page_by_page(transaction: UnitOfWork, name: str, limit: int) -> list[str]:
+def page_by_page(transaction: Transaction, name: str, limit: int) -> list[str]:
     found, after = [], None
     while True:
         page = transaction.predictions.page(

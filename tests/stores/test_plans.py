@@ -8,19 +8,17 @@ import pytest
 from sqlalchemy import Engine, event, inspect, text
 
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.jobs import JobFilter
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
-from setwise.service.domain.predictions import Decision, Document
-from setwise.service.services.ports import UnitOfWork
-from setwise.service.services.prediction_ports import PredictionFilter
-from setwise.service.services.work_ports import JobFilter
+from setwise.service.domain.predictions import Decision, Document, PredictionFilter
 from setwise.service.stores.policy import NEWEST_VERSION
-from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START
 from tests.samples import ANN, CLIENT, add_predictions, calibration, job, model, prediction, task
 
 A_CLIENTS_DOCUMENT = PredictionFilter(client_id="x", document_id="x")
 PAGE = {"after": None, "limit": 50}
-QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
+QUERIES: dict[str, Callable[[Transaction], object]] = {
     "claim": lambda it: it.reviews.next_for(ANN.id, START, escalated=False),
     "claim as lead": lambda it: it.reviews.next_for(ANN.id, START, escalated=True),
     "held": lambda it: it.reviews.held_by(ANN.id, START),
@@ -55,7 +53,7 @@ QUERIES: dict[str, Callable[[UnitOfWork], object]] = {
 }
 
 
-REPORTS: dict[str, Callable[[UnitOfWork], object]] = {
+REPORTS: dict[str, Callable[[Transaction], object]] = {
     "counts": lambda it: it.predictions.counts(),
     "tally": lambda it: it.reports.tally(START),
     "review days": lambda it: it.reports.review_days(START),
@@ -67,7 +65,7 @@ REPORTS: dict[str, Callable[[UnitOfWork], object]] = {
 SCORER = Scorer("m", "c")
 MODEL = model()
 LEARNT = calibration(MODEL)
-FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
+FROM_INDEXES: dict[str, tuple[Callable[[Transaction], object], str]] = {
     "audits that the breaker watches": (
         lambda it: it.breakers.audits(SCORER, after=None, limit=50),
         "ix_predictions_audits",
@@ -94,7 +92,7 @@ FROM_INDEXES: dict[str, tuple[Callable[[UnitOfWork], object], str]] = {
 """Queries of the cockpit and of each finished audit, each with the index that they start from."""
 
 
-SINCE_ACTIVATION: dict[str, Callable[[UnitOfWork], object]] = {
+SINCE_ACTIVATION: dict[str, Callable[[Transaction], object]] = {
     "predictions of a model": lambda it: it.calibrations.recent(MODEL.version, limit=50),
     "reviewed ones": lambda it: it.calibrations.reviewed(MODEL.version, limit=50),
     "those of a calibrator": lambda it: it.certifications.unaudited(
@@ -138,7 +136,7 @@ def planned(module_engine: Engine) -> Engine:
     return engine
 
 
-def plans(planned: Engine, query: Callable[[UnitOfWork], object]) -> list[tuple[str, str]]:
+def plans(planned: Engine, query: Callable[[Transaction], object]) -> list[tuple[str, str]]:
     """Return each SELECT that a query sends, with its plan."""
     seen: list[tuple[str, object]] = []
 
@@ -219,7 +217,7 @@ def test_reports_read_what_they_count_from_indexes(planned: Engine, query) -> No
 
 @pytest.mark.parametrize(("query", "index"), FROM_INDEXES.values(), ids=FROM_INDEXES)
 def test_audits_are_found_among_all_predictions_by_index(
-    planned: Engine, query: Callable[[UnitOfWork], object], index: str
+    planned: Engine, query: Callable[[Transaction], object], index: str
 ) -> None:
     for statement, plan in plans(planned, query):
         whole = reads_a_whole_table(planned, plan)
@@ -232,7 +230,7 @@ def test_audits_are_found_among_all_predictions_by_index(
 
 @pytest.mark.parametrize("query", SINCE_ACTIVATION.values(), ids=SINCE_ACTIVATION)
 def test_what_a_new_model_made_is_not_looked_for_among_older_predictions(
-    planned: Engine, query: Callable[[UnitOfWork], object]
+    planned: Engine, query: Callable[[Transaction], object]
 ) -> None:
     ranges = {
         "postgresql": r"pk_predictions on predictions.*\n *Index Cond: \(+id >= ",

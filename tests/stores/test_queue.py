@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from setwise.service.services.ports import Begin
 from setwise.service.stores import migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
@@ -25,7 +24,7 @@ def _migrated() -> bytes:
 
 
 class OnSqlite(QueueMachine):
-    def open(self) -> tuple[Begin, Callable[[], None]]:
+    def open(self) -> tuple[Transactions, Callable[[], None]]:
         folder = Path(tempfile.mkdtemp(prefix="setwise-queue-"))
         (folder / "queue.db").write_bytes(_migrated())
         engine = create(f"sqlite:///{folder / 'queue.db'}")

@@ -7,8 +7,13 @@ from sqlalchemy import Engine, func, insert, select
 
 from setwise.service.domain.audits import AuditRole, Selection
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.predictions import Candidate, Marginal, Prediction, ScoredSet
-from setwise.service.services.prediction_ports import PredictionFilter
+from setwise.service.domain.predictions import (
+    Candidate,
+    Marginal,
+    Prediction,
+    PredictionFilter,
+    ScoredSet,
+)
 from setwise.service.stores.tables import predictions
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START

@@ -10,8 +10,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
-from setwise.service.stores.models import SqlModels
-from setwise.service.stores.outbox import SqlOutbox
+from setwise.service.stores.models import ModelStore
+from setwise.service.stores.outbox import OutboxStore
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import (
@@ -247,7 +247,7 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
         _insert(connection, "people", {"id": row["person_id"]})
     if table in {"model_shadows", "model_comparisons", "calibrations"}:
         registered = model(f"sha256:{prediction().id}")
-        SqlModels(connection).add(registered)
+        ModelStore(connection).add(registered)
         row["model_id"] = registered.id
     if table == "breaker_trips":
         _insert(connection, "routing_policies", {})
@@ -274,7 +274,7 @@ def _insert(connection: Connection, table: str, changes: dict[str, object]) -> N
 
 def _message(connection: Connection) -> int:
     told = message()
-    SqlOutbox(connection).add(told)
+    OutboxStore(connection).add(told)
     column = tables.outbox_messages.c
     found: int = connection.execute(select(column.ordinal).where(column.id == told.id)).scalar_one()
     return found

@@ -5,13 +5,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Permission
 from setwise.service.pages.board.frame import framed
 from setwise.service.pages.forms import Filled
 from setwise.service.pages.rendering import Page
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.people_ports import EventFilter
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.sessions import Visit
 

@@ -7,14 +7,13 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import Conflict
-from setwise.service.domain.jobs import Job, JobState
+from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.pages.board.frame import Question, done, framed
 from setwise.service.pages.forms import Filled
 from setwise.service.pages.rendering import Page
 from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.verbs import Verbs
-from setwise.service.services.work_ports import JobFilter
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/board/jobs"

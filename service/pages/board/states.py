@@ -5,14 +5,13 @@ from typing import NamedTuple
 
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.jobs import JobState
+from setwise.service.domain.jobs import JobFilter, JobState
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.webhooks import DeliveryState
 from setwise.service.pages.board.models import short
 from setwise.service.pages.board.policy import threshold_in_words
 from setwise.service.pages.figures.numerals import confidence
 from setwise.service.services.verbs import Verbs
-from setwise.service.services.work_ports import JobFilter
 
 SOON = timedelta(days=14)
 """How long before a key expires somebody should make the next one."""
