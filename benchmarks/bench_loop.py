@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from setwise.models.data.datasets import read_dataset
-from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service.domain.audits import AuditPlan
@@ -55,7 +55,7 @@ def prepare(source: Path, folder: Path, seed: int) -> tuple[HeldOutStream, float
     save(predictor, folder / "model")
     stream = HeldOutStream(folder / "model", folder / "stream.jsonl", seed)
     dataset = read_dataset(folder / "stream.jsonl", label_names=predictor.label_names)
-    metrics = evaluate_predictor(predictor, dataset)
+    metrics = evaluate(predictor, dataset)
     (point,) = [one for one in metrics.automation if one.target == TARGET]
     assert point.threshold is not None
     print(

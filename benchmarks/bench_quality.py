@@ -23,7 +23,7 @@ from pathlib import Path
 
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
 from setwise.models.deciding import fit_decider
-from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.runs import judge_majority, random_split
 from setwise.models.training import (
@@ -78,7 +78,7 @@ def judged(
     fitted = fit_base(train, options)
     chosen = choose_calibrator(fitted.rows, options)
     predictor = assemble(train, fitted, chosen, options, seconds=time.perf_counter() - started)
-    yield name, evaluate_predictor(predictor, test)
+    yield name, evaluate(predictor, test)
     if method == TrainingOptions().method:
         yield f"{name}: BR's own set", judge_majority(predictor, test)
     source = fitted.proposal.final
@@ -86,7 +86,7 @@ def judged(
     f1 = replace(options, optimize="f1")
     refitted = refit_calibrator(chosen, rows, f1)
     announced = assemble(train, fitted._replace(rows=rows), refitted, f1, decider)
-    yield f"{name} --optimize f1", evaluate_predictor(announced, test)
+    yield f"{name} --optimize f1", evaluate(announced, test)
 
 
 def main() -> None:

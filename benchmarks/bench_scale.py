@@ -22,7 +22,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from setwise.models.data.datasets import Dataset
-from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.training import PRESETS, Preset, TrainingOptions, train
 
 DEFAULT = {"documents": 10_000, "labels": 50, "vocabulary": 20_000}
@@ -107,7 +107,7 @@ def measure(shape: dict[str, int], preset: Preset, limit_gb: float, answer: Conn
             name: round(after - at, 2) for (name, at), after in zip(stages, times[1:], strict=True)
         }
         test = synthetic(N_TEST, shape["labels"], shape["vocabulary"], fill, 1)
-        metrics = evaluate_predictor(predictor, test)
+        metrics = evaluate(predictor, test)
         result["set_accuracy"] = round(metrics.set_accuracy, 4)
         result["predict_us"] = round(1e6 * (metrics.predict_seconds or 0.0) / test.n, 1)
     except MemoryError as error:

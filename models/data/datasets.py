@@ -3,7 +3,7 @@
 import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -122,6 +122,39 @@ class Dataset:
             if self.annotators is None
             else tuple(self.annotators[row] for row in chosen),
         )
+
+    def in_columns_of(
+        self, label_names: Sequence[str], feature_names: Sequence[str] | None
+    ) -> "Dataset":
+        """Return the data set with the columns of a fitted model.
+
+        Parameters
+        ----------
+        label_names : sequence of str
+            The model's labels. Labels that it lacks come behind if a document carries them, so
+            that they count as misses.
+        feature_names : sequence of str or None
+            The model's features; those that it lacks are left out. None for texts.
+
+        Warns
+        -----
+        DataWarning
+            Naming labels and features that the model lacks.
+        """
+        used = np.asarray(self.Y.sum(axis=0)).ravel() > 0
+        found = [name for name, is_used in zip(self.label_names, used, strict=True) if is_used]
+        if self.label_names[: len(label_names)] == tuple(label_names):
+            labels, Y = self.label_names, self.Y
+        else:
+            labels = _with_unknown("the data", found, label_names)
+            position = {name: index for index, name in enumerate(labels)}
+            column = np.array([position.get(name, -1) for name in self.label_names], dtype=np.int32)
+            rows = np.split(column[self.Y.indices], self.Y.indptr[1:-1])
+            Y = _label_matrix([row.tolist() for row in rows], len(labels))
+        X, features = self.X, self.feature_names
+        if X is not None and features is not None and feature_names is not None:
+            X, features = _in_columns_of("the data", X, features, tuple(feature_names))
+        return replace(self, label_names=labels, Y=Y, X=X, feature_names=features)
 
 
 def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
@@ -363,7 +396,7 @@ def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]
 
 
 def _with_unknown(
-    file: Path, found: Iterable[str], label_names: Sequence[str] | None
+    file: Path | str, found: Iterable[str], label_names: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the model's labels with those of the file that it lacks behind them."""
     if label_names is None:
@@ -381,7 +414,7 @@ def _with_unknown(
 
 
 def _in_columns_of(
-    file: Path, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
+    file: Path | str, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
 ) -> tuple[csr_array, tuple[str, ...]]:
     """Give `X` the columns of a fitted model."""
     if own == wanted:

@@ -41,17 +41,17 @@ def predict_in_blocks(
             yield rows, predictor.predict(dataset.X[rows])
 
 
-def evaluate_predictor(
+def evaluate(
     predictor: SetPredictor, dataset: Dataset, progress: Progress | None = None
 ) -> Metrics:
-    """Predict labelled documents and judge the result.
+    """Return the metrics of a predictor on labelled documents.
 
     Parameters
     ----------
     predictor : SetPredictor
     dataset : Dataset
-        Documents the predictor has not seen, of its kind; its labels come first in ``Y``, in its
-        order, as ``read_dataset`` with ``label_names`` makes them.
+        Documents that the predictor has not seen, of its kind. Labels that it lacks count as
+        misses.
     progress : callable, optional
         Told the share of the documents done.
 
@@ -66,6 +66,8 @@ def evaluate_predictor(
     ValueError
         If the data does not suit the predictor.
     """
+    features = predictor.feature_names if predictor.kind == "vectors" else None
+    dataset = dataset.in_columns_of(predictor.label_names, features)
     for _ in predict_in_blocks(predictor, dataset.take(range(min(1, dataset.n)))):
         pass  # loads compiled code: not timed
     judged = RunningMetrics()

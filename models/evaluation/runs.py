@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from setwise.models.data.datasets import Dataset, concatenate_datasets, split_rows
-from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics, RunningMetrics
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, merge
@@ -111,7 +111,7 @@ def run_method(
     predictor = train(train_part, options, lambda done, what: report(_TRAINING_SHARE * done, what))
     seconds = time.perf_counter() - started
     report(_TRAINING_SHARE, "evaluation")
-    metrics = evaluate_predictor(predictor, test_part)
+    metrics = evaluate(predictor, test_part)
     if metrics.predict_seconds is not None:
         metrics = metrics.timed(predict_seconds=metrics.predict_seconds, train_seconds=seconds)
     yield Run(row_name(options), options.seed, metrics)

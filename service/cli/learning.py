@@ -169,7 +169,7 @@ def evaluate(
 ) -> None:
     """Judge a model on labelled documents that it has not seen."""
     from setwise.models.data.datasets import read_dataset
-    from setwise.models.evaluation.evaluation import evaluate_predictor
+    from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)
@@ -184,7 +184,7 @@ def evaluate(
     if dataset.kind != predictor.kind:
         raise CommandError(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
     with progress("evaluate") as report:
-        metrics = evaluate_predictor(predictor, dataset, report)
+        metrics = evaluate(predictor, dataset, report)
     if json_:
         print_json(metrics.to_json())
     else:

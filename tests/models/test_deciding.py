@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.deciding import fit_decider
-from setwise.models.evaluation.evaluation import evaluate_predictor
+from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.sets.candidates import SOURCE_RULE
 from setwise.models.sets.decisions import OBJECTIVES
 from setwise.models.training import (
@@ -75,7 +75,7 @@ def trained_for_all(data, options):
 
 def judge(predictors, new):
     """Return the metrics of each objective's predictor on new documents."""
-    return {name: evaluate_predictor(predictor, new) for name, predictor in predictors.items()}
+    return {name: evaluate(predictor, new) for name, predictor in predictors.items()}
 
 
 def gains(found):

@@ -1,0 +1,17 @@
+# The public names. `__init__.py` reads this file and loads each name on first use.
+
+from setwise.models.data.datasets import DataError as DataError
+from setwise.models.data.datasets import Dataset as Dataset
+from setwise.models.data.datasets import DataWarning as DataWarning
+from setwise.models.data.datasets import read_dataset as read_dataset
+from setwise.models.evaluation.evaluation import evaluate as evaluate
+from setwise.models.evaluation.metrics import Metrics as Metrics
+from setwise.models.predictor import RankedSet as RankedSet
+from setwise.models.predictor import SetPredictions as SetPredictions
+from setwise.models.predictor import SetPredictor as SetPredictor
+from setwise.models.predictor import UnknownFeatures as UnknownFeatures
+from setwise.models.storage.artifacts import load as load
+from setwise.models.storage.sealed_folder import ArtifactError as ArtifactError
+from setwise.models.training import TrainingOptions as TrainingOptions
+from setwise.models.training import TrainingWarning as TrainingWarning
+from setwise.models.training import train as train
