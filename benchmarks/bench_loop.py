@@ -27,9 +27,9 @@ from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service.domain.audits import AuditPlan
-from setwise.service.simulation.held_out import HeldOutStream
 from setwise.service.simulation.loop import Week, simulate
 from setwise.service.simulation.plan import Drift, Plan
+from setwise.service.simulation.streams import HeldOutStream
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINED_ON = 4_000

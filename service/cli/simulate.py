@@ -164,7 +164,7 @@ def simulate(
     )
     stream = _stream(artifact, data, overconfident=overconfident, seed=seed)
     with progress("simulate") as report:
-        done = run(plan, stream, told=lambda week: report(week.week / weeks, f"week {week.week}"))
+        done = run(plan, stream, lambda week: report(week.week / weeks, f"week {week.week}"))
     if json_:
         print_json({"weeks": [week.to_json() for week in done], "summary": summary(done)})
     else:
@@ -175,8 +175,7 @@ def simulate(
 def _stream(
     artifact: Path | None, data: Path | None, *, overconfident: bool, seed: int
 ) -> "Stream":
-    from setwise.service.simulation.held_out import HeldOutStream
-    from setwise.service.simulation.streams import SyntheticStream
+    from setwise.service.simulation.streams import HeldOutStream, SyntheticStream
 
     if artifact is None or data is None:
         if artifact is not None:

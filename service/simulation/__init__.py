@@ -1,1 +1,1 @@
-"""The whole loop on made-up weeks: documents of known truth through the service's own verbs."""
+"""Simulated weeks: documents with known label sets pass through the whole service."""

@@ -1,4 +1,4 @@
-"""Week after week: documents come, people read, the service certifies; and what came of it."""
+"""Run a plan week by week: documents arrive, people review, the service certifies."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,50 +11,48 @@ from setwise.service.domain.breaker import Position
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
-from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
+from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.recalibration import Activate
-from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from setwise.service.services.recalibration import Options
-from setwise.service.simulation.annotators import Annotator
 from setwise.service.simulation.office import START, Office, opened
 from setwise.service.simulation.plan import BadPlan, Plan
 from setwise.service.simulation.streams import Item, Labels, Stream, drifted
 
 DAYS = 5
-"""Working days of a week; each has its share of the documents."""
+"""Working days of a week; the documents spread over them evenly."""
 
 
 @dataclass(frozen=True)
 class Week:
-    """What a week came to.
+    """The results of a week.
 
     Attributes
     ----------
     week : int
         From 1.
     documents, sent, right : int
-        Documents that came; those whose set left without anybody having read it first, and those
-        of them whose set was right.
+        Documents that arrived; those sent without a review; those of them that were right.
     threshold : float or None
-        Least confidence that is sent at the end of the week; None while nothing is.
+        Lowest confidence that is sent at the end of the week; None if nothing is sent.
     certified : bool
-        Whether a certificate proves it; none does any more once the breaker has tripped.
+        Whether a certificate proves the threshold; False after the breaker has tripped.
     lacking : str or None
-        Why nothing is proved, if so.
+        Why the last certification proved nothing.
     further_audits : int or None
-        About how many audits are missing to prove a threshold, where that can be told.
+        Estimated number of audits missing for a certificate.
     breaker : Position
-        Of the breaker at the end of the week.
+        State of the breaker at the end of the week.
     trips : int
-        How often it has tripped in the week.
+        How often it tripped in the week.
     reviews, audits, overlaps, adjudications : int
-        What people read, by kind.
+        Documents read, by kind of task.
     hours : float
-        What that took them all together.
+        Working time of all people.
     recalibrated : bool
-        Whether another calibrator serves since the end of the week.
+        Whether a new calibrator was activated at the end of the week.
     """
 
     week: int
@@ -81,17 +79,17 @@ class Week:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the sent sets that were right; None where none was sent."""
+        """Share of the sent sets that were right; None if none was sent."""
         return self.right / self.sent if self.sent else None
 
     def to_json(self) -> dict[str, object]:
-        """Return it with its shares."""
+        """Return the fields with coverage and accuracy."""
         return {**asdict(self), "coverage": self.coverage, "accuracy": self.accuracy}
 
 
 @dataclass
 class _Run:
-    """One simulation under way."""
+    """A running simulation."""
 
     plan: Plan
     stream: Stream
@@ -108,56 +106,47 @@ class _Run:
                 done += self._read()
                 if self.plan.fixed_threshold is None:
                     self._govern()
-            learnt = self._learns(week) and self._recalibrated()
-            if self._asks(week):
+            recalibrated = (
+                self._due(week, self.plan.recalibrate_every)
+                and not self._certified()  # a new calibrator would void the certificate
+                and self._recalibrate()
+            )
+            if self._due(week, self.plan.recertify_every) and self._certified():
                 self.office.verbs.certify(self.office.owner.id)
-            yield replace(self._week(week, made, done), recalibrated=learnt)
+            yield replace(self._week(week, made, done), recalibrated=recalibrated)
 
     def _govern(self) -> None:
-        """Do what the schedule does, and let the owner start again what a certificate vouches for.
-
-        A trip by the audits themselves comes with the answer that raises the alarm.
-        """
+        """Do the scheduled work, and reset a tripped breaker once a certificate allows it."""
         verbs = self.office.verbs
         verbs.watch_audits()
         verbs.certify.if_due()
         if verbs.get_policy(self.office.owner).trip_id is not None:
-            with suppress(CertificateNeeded):  # the breaker stays open until there is one
+            with suppress(CertificateNeeded):  # the breaker stays open
                 verbs.reset_breaker(self.office.owner)
 
-    def _learns(self, week: int) -> bool:
-        """Tell whether the owner asks for a recalibration, which would cost a certificate."""
-        every = self.plan.recalibrate_every
-        if self.plan.fixed_threshold is not None or every == 0 or week % every:
-            return False
-        return not self._certified(self.office.verbs.get_policy(self.office.owner))
+    def _due(self, week: int, every: int) -> bool:
+        return self.plan.fixed_threshold is None and every > 0 and week % every == 0
 
-    def _recalibrated(self) -> bool:
-        """Recalibrate from what people said; tell whether another calibrator serves now."""
+    def _recalibrate(self) -> bool:
+        """Recalibrate from reviews; return whether a new calibrator is active."""
         source = self.office.verbs.predict.predictors
         before = source.active().calibrator_version
         wanted = Options(self.plan.noise, Activate.IF_BETTER)
-        with suppress(NotEnoughReviews, RatesUnknown):  # the owner waits
+        with suppress(NotEnoughReviews, RatesUnknown):  # too early
             self.office.verbs.recalibrate(
                 wanted, lambda _, __: None, requested_by=self.office.owner.id
             )
         return source.active().calibrator_version != before
 
-    def _certified(self, policy: RoutingPolicy) -> bool:
-        """Tell whether a certificate lets confident sets of what serves be sent."""
+    def _certified(self) -> bool:
+        """Return whether a certificate lets sets of the active model be sent."""
+        policy = self.office.verbs.get_policy(self.office.owner)
         active = self.office.verbs.predict.predictors.active()
         return (
             policy.threshold_mode is ThresholdMode.CERTIFIED
             and policy.trip_id is None
             and policy.least_of(Scorer(active.version, active.calibrator_version)) is not None
         )
-
-    def _asks(self, week: int) -> bool:
-        """Tell whether the owner hopes for a lower threshold; the first one comes by itself."""
-        every = self.plan.recertify_every
-        if self.plan.fixed_threshold is not None or every == 0 or week % every:
-            return False
-        return self._certified(self.office.verbs.get_policy(self.office.owner))
 
     def _post(self, week: int, day: int) -> list[Prediction]:
         first = (week - 1) * self.plan.documents
@@ -180,33 +169,24 @@ class _Run:
         return drifted(item.truth, self.plan.drift, week, self.stream.labels, draw)
 
     def _read(self) -> Counter[ReviewKind]:
-        """Let people empty the queue, all at once, then the lead what only leads may decide."""
+        """Let reviewers empty the queue side by side, then let the lead adjudicate."""
+        verbs, lead = self.office.verbs, self.office.lead
         done: Counter[ReviewKind] = Counter()
-        while taken := self._claimed():
+        while taken := [
+            (annotator, task)
+            for annotator in self.office.annotators
+            if (task := verbs.claim_review(annotator.caller)) is not None
+        ]:
             self.office.clock.advance(self.plan.minutes)
             for annotator, task in taken:
-                self._complete(annotator, task)
+                truth = self.truths[task.prediction.name]
+                labels = annotator.answer(task, truth, self.stream.labels)
+                verbs.complete_review(annotator.caller, task.id, labels, None, task.version)
                 done[task.kind] += 1
-        return done + self._decide()
-
-    def _claimed(self) -> list[tuple[Annotator, ReviewTask]]:
-        claims = (
-            (annotator, self.office.verbs.claim_review(annotator.caller))
-            for annotator in self.office.annotators
-        )
-        return [(annotator, task) for annotator, task in claims if task is not None]
-
-    def _complete(self, annotator: Annotator, task: ReviewTask) -> None:
-        truth = self.truths[task.prediction.name]
-        labels = annotator.answer(task, truth, self.stream.labels)
-        self.office.verbs.complete_review(annotator.caller, task.id, labels, None, task.version)
-
-    def _decide(self) -> Counter[ReviewKind]:
-        done: Counter[ReviewKind] = Counter()
-        while (task := self.office.verbs.claim_review(self.office.lead)) is not None:
+        while (task := verbs.claim_review(lead)) is not None:
             self.office.clock.advance(self.plan.minutes)
             truth = self.truths[task.prediction.name]
-            self.office.verbs.complete_review(self.office.lead, task.id, truth, None, task.version)
+            verbs.complete_review(lead, task.id, truth, None, task.version)
             done[task.kind] += 1
         return done
 
@@ -215,7 +195,7 @@ class _Run:
         policy = self.office.verbs.get_policy(SYSTEM)
         newest = self.office.verbs.list_certifications(SYSTEM, limit=1).items
         active = self.office.verbs.predict.predictors.active()
-        certified = self._certified(policy)
+        certified = self._certified()
         lacking = newest[0] if newest and not certified else None
         state = self.office.verbs.get_breaker(SYSTEM)
         began = START + timedelta(weeks=week - 1)
@@ -238,22 +218,20 @@ class _Run:
         )
 
 
-def nothing(_: Week) -> None:
-    """Tell nobody."""
-
-
-def simulate(plan: Plan, stream: Stream, told: Callable[[Week], None] = nothing) -> list[Week]:
+def simulate(
+    plan: Plan, stream: Stream, report: Callable[[Week], None] = lambda _: None
+) -> list[Week]:
     """Run a plan on a stream.
 
     Parameters
     ----------
-    told : callable
-        Given each week as it ends.
+    report : callable
+        Called with each week as it ends.
 
     Returns
     -------
     list of Week
-        The same one for equal plans and streams.
+        Equal for equal plans and streams.
 
     Raises
     ------
@@ -266,13 +244,13 @@ def simulate(plan: Plan, stream: Stream, told: Callable[[Week], None] = nothing)
     weeks: list[Week] = []
     with opened(plan, stream) as office:
         for week in _Run(plan, stream, office).weeks():
-            told(week)
+            report(week)
             weeks.append(week)
     return weeks
 
 
 def summary(weeks: Sequence[Week]) -> dict[str, object]:
-    """Return what all weeks together came to."""
+    """Return the totals of all weeks."""
     sent, documents = sum(week.sent for week in weeks), sum(week.documents for week in weeks)
     return {
         "documents": documents,

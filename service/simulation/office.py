@@ -1,11 +1,12 @@
-"""The service as it is, on a temporary SQLite file, with a clock and ids that can be repeated."""
+"""The real service on a temporary SQLite file, with a simulated clock, ids and people."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
@@ -15,12 +16,12 @@ from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
+from setwise.service.domain.reviews import ReviewTask
 from setwise.service.services.ports import Predictor
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
-from setwise.service.simulation.annotators import Annotator
 from setwise.service.simulation.plan import Plan
-from setwise.service.simulation.streams import Stream
+from setwise.service.simulation.streams import Labels, Stream
 from setwise.service.stores import database as engines
 from setwise.service.stores import migrate
 from setwise.service.telemetry import configure_logging
@@ -28,11 +29,11 @@ from setwise.service.telemetry import configure_logging
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 """A Monday morning."""
 
-_LEASE_MARGIN = 3.0  # leases last so many reviews
+_LEASE_MARGIN = 3.0  # reviews that fit in a lease
 
 
 class SimulatedClock:
-    """A clock that stands still until it is moved; it never goes back."""
+    """A clock that stands still until it is moved forward."""
 
     def __init__(self, start: datetime = START) -> None:
         self._now = start
@@ -46,19 +47,19 @@ class SimulatedClock:
         self._now += timedelta(minutes=minutes)
 
     def reach(self, instant: datetime) -> None:
-        """Let time pass until an instant, if that lies ahead."""
+        """Move to an instant, unless it has passed."""
         self._now = max(self._now, instant)
 
 
 class SimulatedIds:
-    """UUIDv7 strings of the simulated time that count up, the same ones in every run."""
+    """UUIDv7 strings that count up with the simulated time, the same in every run."""
 
     def __init__(self, clock: SimulatedClock) -> None:
         self._clock = clock
         self._made = 0
 
     def __call__(self) -> str:
-        """Return the next id, greater than all before."""
+        """Return the next id, greater than all earlier ones."""
         self._made += 1
         moment = f"{int(self._clock().timestamp() * 1_000):012x}"
         return f"{moment[:8]}-{moment[8:]}-7000-8000-{self._made:012x}"
@@ -66,7 +67,7 @@ class SimulatedIds:
 
 @dataclass(frozen=True)
 class _Always:
-    """Hands out one predictor."""
+    """Serves one predictor."""
 
     predictor: Predictor
 
@@ -75,8 +76,49 @@ class _Always:
 
 
 @dataclass(frozen=True)
+class Annotator:
+    """A reviewer who errs at a known rate, as the noise model of the calibrators assumes.
+
+    Attributes
+    ----------
+    noise : float
+        Probability, in [0, 1), of contradicting a correct prediction, and of correcting a wrong
+        one wrongly.
+    miss_rate : float
+        Probability, in [0, 1), of agreeing with a wrong prediction.
+    seed : int
+        Determines each answer, together with the name and the document.
+    """
+
+    caller: Caller
+    noise: float
+    miss_rate: float
+    seed: int
+
+    def answer(self, task: ReviewTask, truth: Labels, labels: Sequence[str]) -> Labels:
+        """Return the label set that the reviewer gives to a task's document."""
+        predicted = task.prediction.scored.labels
+        name = f"{self.seed}/{self.caller.name}/{task.prediction.name}/{task.kind}"
+        draw = Random(name)  # noqa: S311 -- keeps no secret
+        right = set(predicted) == set(truth)
+        if not right and draw.random() < self.miss_rate:
+            return predicted
+        return _mistaken(predicted, truth, labels, draw) if draw.random() < self.noise else truth
+
+
+def _mistaken(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Random) -> Labels:
+    """Return a set that is neither right nor predicted: one label more or less."""
+    while len(labels) > 1:  # with a single label no third set may exist
+        label = draw.choice(truth) if truth and draw.random() < 0.5 else draw.choice(labels)
+        found = set(truth) ^ {label}
+        if found != set(predicted) and found != set(truth):
+            return tuple(known for known in labels if known in found)
+    return truth
+
+
+@dataclass(frozen=True)
 class Office:
-    """A running service without a network, and the people who work with it."""
+    """A running service without a network, and its people."""
 
     verbs: Verbs
     clock: SimulatedClock
@@ -88,7 +130,7 @@ class Office:
 
 @contextmanager
 def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
-    """Open an office for a plan; nothing of it is left afterwards."""
+    """Set up an office for a plan; its files are removed at the end."""
     clock = SimulatedClock()
     with TemporaryDirectory(prefix="setwise-simulation-") as folder:
         settings = _settings(Path(folder), plan)
@@ -107,7 +149,7 @@ def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
 
 
 def _settings(folder: Path, plan: Plan) -> Settings:
-    """Return settings that owe nothing to a real installation and end with the simulation."""
+    """Return settings that ignore those of a real installation."""
     return Settings.read(
         data_dir=folder,
         database_url="",
@@ -124,7 +166,7 @@ def _settings(folder: Path, plan: Plan) -> Settings:
 
 
 def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
-    """Give everybody a key, and put the policy into force."""
+    """Create a key for each person, the groups and the policy."""
 
     def hire(name: str, role: Role) -> Caller:
         key, _ = verbs.create_key(SYSTEM, name, role)

@@ -1,4 +1,4 @@
-"""What is simulated: how much work, by whom, under which policy, and what changes when."""
+"""The plan of a simulation: work, people, policy and drift."""
 
 import math
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ LEAST_RUN, LONGEST_RUN = 100.0, 1e9
 AUDITS = AuditPlan(
     certification_rate=0.1, training_rate=0.02, gold_reread_rate=0.5, mode=AuditMode.HOLD
 )
-"""What is checked unless a plan says otherwise."""
+"""The default audit plan."""
 
 
 class BadPlan(ValueError):
-    """An option of a simulation cannot work; the message is one line."""
+    """An option of a simulation is invalid; the message is one line."""
 
 
 class Group(NamedTuple):
-    """People who err equally often.
+    """Reviewers with equal error rates.
 
     Attributes
     ----------
     noise : float
-        Probability, in [0, 1), that one of them contradicts a prediction that is right.
+        Probability, in [0, 1), of contradicting a correct prediction.
     size : int
-        How many they are.
+        Number of people.
     """
 
     noise: float
@@ -40,7 +40,7 @@ class Group(NamedTuple):
 
     @classmethod
     def read(cls, written: str) -> Self:
-        """Return the group that ``NOISE`` or ``NOISExPEOPLE`` names.
+        """Parse a group from ``NOISE`` or ``NOISExPEOPLE``.
 
         >>> Group.read(".1"), Group.read("0.3x2")
         (Group(noise=0.1, size=1), Group(noise=0.3, size=2))
@@ -50,18 +50,18 @@ class Group(NamedTuple):
             group = cls(float(noise), int(size) if size else 1)
         except ValueError:
             raise BadPlan(
-                f"annotators: {written.strip()!r} is no group; write error rates such as .1,.3 or "
-                ".1x4 for four people"
+                f"annotators: {written.strip()!r} is not a group; write error rates such as .1,.3 "
+                "or .1x4 for four people"
             ) from None
         if not 0.0 <= group.noise < 1.0:
             raise BadPlan(f"annotators: the error rate {group.noise:g} must be from 0 to below 1")
         if group.size < 1:
-            raise BadPlan(f"annotators: {written.strip()!r} has nobody in it; write at least x1")
+            raise BadPlan(f"annotators: {written.strip()!r} has no people; write at least x1")
         return group
 
 
 def read_groups(written: str) -> tuple[Group, ...]:
-    """Return the groups in a list with commas.
+    """Parse groups separated by commas.
 
     >>> read_groups(".1,.3x2")
     (Group(noise=0.1, size=1), Group(noise=0.3, size=2))
@@ -74,20 +74,19 @@ def read_groups(written: str) -> tuple[Group, ...]:
 
 @dataclass(frozen=True)
 class Drift:
-    """A change of the world: what a label stood for goes under another one.
+    """A change of what labels mean, as when a coding rule changes.
 
-    From a week on, a share of the documents that carry the label, or of all documents, carry the
-    label behind it in the vocabulary in its place, as when a coding rule changes. The model knows
-    nothing of it: it is as sure as before, and wrong.
+    From a week on, the true set of some documents has the next label of the vocabulary in place of
+    one of its own. The model does not change: it is as confident as before, and wrong.
 
     Attributes
     ----------
     week : int
         First week of the change, from 1.
     share : float
-        Probability, in (0, 1], that it affects a document.
+        Probability, in (0, 1], that a document is affected.
     label : str or None
-        The label; None for one of each document's labels, at random.
+        The label that is replaced; None replaces a random label of each document.
     """
 
     week: int
@@ -101,40 +100,38 @@ class Plan:
 
     Attributes
     ----------
-    weeks, documents : int
-        How many weeks, and documents in each.
-    target, risk : float
-        Of the policy.
+    weeks : int
+        Number of weeks.
+    documents : int
+        Documents a week.
+    target, risk, audits
+        The policy's target accuracy, risk and audit plan.
     groups : tuple of Group
-        The annotators.
+        The reviewers.
     miss_rate : float
-        Probability, in [0, 1), that an annotator agrees with a prediction that is wrong.
-    audits : AuditPlan
-        What is checked, of the policy.
+        Probability, in [0, 1), that a reviewer agrees with a wrong prediction.
     minutes : float
-        Minutes that a person spends on one document.
+        Minutes of work for each document read.
     recertify_every : int
-        Weeks after which the owner asks for another certificate with what was learnt since; 0 for
-        never.
+        The owner requests a new certificate after this many weeks; 0 for never.
     run_length : float
-        Audits until the breaker trips for no reason, on average at least.
+        Minimum average number of audits between false alarms of the breaker.
     recalibrate_every : int
-        Weeks after which the owner has the model recalibrated while nothing is certified, as a new
-        calibrator needs a certificate of its own; 0 for never. It serves if it is better.
+        The owner recalibrates after this many weeks unless a certificate is valid, as a new
+        calibrator would need a new certificate; 0 for never.
     noise : Noise
-        What recalibration is told of the annotators.
+        What recalibration assumes about the reviewers.
     drift : Drift or None
-        What changes.
+        A change of what labels mean.
     fixed_threshold : float or None
-        None runs the loop. A number sends whatever is as confident, for ever: no audits, no
-        certificate, no breaker.
+        Sends all sets of at least this confidence, without audits, certificates or breaker.
     seed : int
         Equal seeds give equal simulations.
 
     Raises
     ------
     BadPlan
-        If something cannot be simulated.
+        If an option is invalid.
     """
 
     weeks: int = 30
@@ -179,7 +176,7 @@ class Plan:
         if worst >= 1.0:
             faults.append(
                 f"annotators: an error rate and the miss rate of {self.miss_rate:g} sum to "
-                f"{worst:g}; from 1 on answers say nothing, so name people who err less"
+                f"{worst:g}; they must sum to less than 1"
             )
         faults += [
             f"{fault.pointer.strip('/').replace('audit/', '').replace('_', '-')}: {fault.detail}"
@@ -204,6 +201,6 @@ def _outside(name: str, value: int, least: int, most: int) -> list[str]:
 
 def _no_share(name: str, value: float, *, above: bool = False) -> list[str]:
     least = math.ulp(0.0) if above else 0.0
-    if not least <= value < 1.0:  # also where it is no number
+    if not least <= value < 1.0:  # also if it is NaN
         return [f"{name}: {value:g} must be {'above 0' if above else 'from 0'} and below 1"]
     return []

@@ -1,36 +1,42 @@
-"""Documents with known truth, and synthetic ones whose confidence follows a known law."""
+"""Streams of documents with known label sets: synthetic ones, and those of a data set."""
+
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from setwise.service.domain.predictions import Candidate, Document, Marginal, ScoredSet, TermWeight
 from setwise.service.services.ports import Predictor
-from setwise.service.simulation.plan import Drift
+from setwise.service.simulation.plan import BadPlan, Drift
+
+if TYPE_CHECKING:
+    from setwise.models.data.datasets import Dataset
 
 Labels = tuple[str, ...]
 
 VOCABULARY = tuple(f"label-{number}" for number in range(1, 11))
 
-# The confidences of `benchmarks/bench_trust.py`: at the target .90, .49 of calibrated and .27 of
-# over-confident documents may be sent by whoever knows the law.
+# The confidences of `benchmarks/bench_trust.py`: with the law known, a target of .90 allows .49 of
+# the calibrated documents to be sent and .27 of the over-confident ones.
 _SHAPE = (2.2, 0.75)
 _SLOPE, _SHIFT = 0.75, -0.35
-_SECOND = 0.6  # share of the rest that belongs to the second candidate
+_SECOND = 0.6  # share of the remaining probability that the second candidate has
 
 
 class Item(NamedTuple):
-    """A document, and the label set that is right before anything drifts."""
+    """A document and its true label set, before any drift."""
 
     document: Document
     truth: Labels
 
 
 class Stream(Protocol):
-    """An endless sequence of documents and what scores them."""
+    """An endless sequence of documents, and the model that scores them."""
 
     @property
     def labels(self) -> Sequence[str]:
@@ -38,14 +44,14 @@ class Stream(Protocol):
 
     @property
     def artifact(self) -> Path | None:
-        """The model that the service is to serve; None where `predictor` scores."""
+        """The model to serve; None if `predictor` scores."""
 
     @property
     def predictor(self) -> Predictor | None:
-        """What scores where there is no artifact."""
+        """The predictor, if there is no artifact."""
 
     def item(self, number: int) -> Item:
-        """Return the document with a number, from 0; always the same one."""
+        """Return the document with a number from 0; equal numbers give equal documents."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +63,10 @@ class _Drawn:
 
 @dataclass(frozen=True)
 class SyntheticStream:
-    """Documents that are nothing but a confidence and whether the label set is right.
+    """Documents without content, whose confidences follow a known law.
 
-    Confidences come from Beta(2.2, 0.75). They are true, or, over-confident, too high: a set with
-    confidence c is then right with probability sigmoid(.75 logit(c) - .35).
+    Confidences come from Beta(2.2, 0.75). They are calibrated, or too high if `overconfident`: a
+    set with confidence c is then right with probability sigmoid(.75 logit(c) - .35).
     """
 
     seed: int
@@ -73,12 +79,12 @@ class SyntheticStream:
 
     @property
     def artifact(self) -> Path | None:
-        """None: nothing was trained."""
+        """None: there is no trained model."""
         return None
 
     @property
     def predictor(self) -> Predictor:
-        """The law behind the stream."""
+        """The predictor that knows the law."""
         return SyntheticPredictor(self)
 
     def item(self, number: int) -> Item:
@@ -87,7 +93,7 @@ class SyntheticStream:
         return Item(Document(id=name, text=name), self.drawn(name).truth)
 
     def drawn(self, name: str) -> _Drawn:
-        """Draw what is to be known of a document; its name and the seed decide all of it."""
+        """Draw a document's confidence, candidates and truth from its name and the seed."""
         draw = Random(f"{self.seed}/{name}")  # noqa: S311 -- keeps no secret
         confidence = draw.betavariate(*_SHAPE)
         chance = self._chance(confidence)
@@ -109,7 +115,7 @@ class SyntheticStream:
 
 
 class SyntheticPredictor:
-    """Announces the confidences of a synthetic stream."""
+    """Scores documents of a synthetic stream with their drawn confidences."""
 
     def __init__(self, stream: SyntheticStream) -> None:
         self._stream = stream
@@ -123,12 +129,12 @@ class SyntheticPredictor:
 
     @property
     def calibrator_version(self) -> str:
-        """Likewise."""
+        """The name of the law."""
         return self._version
 
     @property
     def own_calibrator_version(self) -> str:
-        """Likewise."""
+        """The name of the law."""
         return self._version
 
     @property
@@ -137,11 +143,11 @@ class SyntheticPredictor:
         return self._stream.labels
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
-        """Say of each document what the law says of its name."""
+        """Return the drawn label set of each document."""
         return [self._score(self._stream.drawn(document.id or "")) for document in documents]
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Say of every set that a training document has it: there are none."""
+        """Return True for each set: there are no training documents to compare with."""
         return [True for _ in sets]
 
     def explain(
@@ -149,12 +155,12 @@ class SyntheticPredictor:
         document: Document,  # noqa: ARG002 -- a `Predictor`
         labels: Sequence[str],
     ) -> list[tuple[TermWeight, ...]]:
-        """Name no terms: the documents have none."""
+        """Return no terms: the documents have none."""
         return [() for _ in labels]
 
     def _score(self, drawn: _Drawn) -> ScoredSet:
         rest = 1.0 - drawn.confidence
-        # However unsure, the first set is the most confident one.
+        # The first candidate must stay the most confident one.
         others = (min(part * rest, drawn.confidence) for part in (_SECOND, 1.0 - _SECOND))
         shares = (drawn.confidence, *others)
         marginals: dict[str, float] = {}
@@ -176,10 +182,118 @@ class SyntheticPredictor:
         )
 
 
+class HeldOutStream:
+    """The documents of a data set in random order, again and again.
+
+    Parameters
+    ----------
+    artifact : Path
+        A folder written by ``setwise train``.
+    data : Path
+        A data file, or a dataset folder, of which the test part is used.
+    seed : int
+        Determines the order, which differs in each round.
+
+    Raises
+    ------
+    BadPlan
+        If the model takes another kind of data, or knows all labels of no document.
+    """
+
+    def __init__(self, artifact: Path, data: Path, seed: int) -> None:
+        from setwise.models.data.datasets import DataWarning, read_dataset
+        from setwise.models.predictor import SetPredictor
+
+        predictor = SetPredictor.load(artifact)
+        self._artifact = artifact
+        self._labels = tuple(predictor.label_names)
+        self._seed = seed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # about documents that are left out anyway
+            dataset = read_dataset(
+                data,
+                "test",
+                label_names=predictor.label_names,
+                feature_names=predictor.feature_names if predictor.kind == "vectors" else None,
+            )
+        if dataset.kind != predictor.kind:
+            raise BadPlan(f"{data}: holds {dataset.kind}, but the model takes {predictor.kind}")
+        self._documents, self._truths = _known(dataset, len(self._labels))
+        self.n_left_out = dataset.n - len(self._documents)
+        """Documents that are empty or have labels unknown to the model."""
+        if not self._documents:
+            raise BadPlan(f"{data}: no document has only labels that the model knows")
+        self._orders: dict[int, list[int]] = {}
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The vocabulary of the model."""
+        return self._labels
+
+    @property
+    def artifact(self) -> Path | None:
+        """The folder of the model."""
+        return self._artifact
+
+    @property
+    def predictor(self) -> Predictor | None:
+        """None: the artifact scores."""
+        return None
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents in a round."""
+        return len(self._documents)
+
+    def item(self, number: int) -> Item:
+        """Return the document with a number; its name differs in each round."""
+        turn, place = divmod(number, len(self._documents))
+        if turn not in self._orders:
+            order = list(range(len(self._documents)))
+            Random(f"{self._seed}/order/{turn}").shuffle(order)  # noqa: S311 -- no secret
+            self._orders = {turn: order}
+        row = self._orders[turn][place]
+        return Item(self._document(row, f"document-{number}"), self._truths[row])
+
+    def _document(self, row: int, name: str) -> Document:
+        content = self._documents[row]
+        if isinstance(content, str):
+            return Document(id=name, text=content)
+        return Document(id=name, features=content)
+
+
+def _known(dataset: "Dataset", n_labels: int) -> tuple[list[str | dict[str, float]], list[Labels]]:
+    """Return the documents of which the model knows all labels, and these labels."""
+    contents: list[str | dict[str, float]] = []
+    truths: list[Labels] = []
+    bounds = dataset.Y.indptr
+    for row in range(dataset.n):
+        columns = dataset.Y.indices[bounds[row] : bounds[row + 1]]
+        content = _content(dataset, row)
+        if content and all(column < n_labels for column in columns):
+            contents.append(content)
+            truths.append(tuple(dataset.label_names[column] for column in sorted(columns)))
+    return contents, truths
+
+
+def _content(dataset: "Dataset", row: int) -> str | dict[str, float]:
+    if dataset.texts is not None:
+        return dataset.texts[row]
+    if dataset.X is None or dataset.feature_names is None:
+        raise ValueError("a data set holds texts, or vectors of named features")
+    first, last = dataset.X.indptr[row], dataset.X.indptr[row + 1]
+    return {
+        dataset.feature_names[column]: float(value)
+        for column, value in zip(
+            dataset.X.indices[first:last], dataset.X.data[first:last], strict=True
+        )
+    }
+
+
 def drifted(
     truth: Labels, drift: Drift | None, week: int, labels: Sequence[str], draw: Random
 ) -> Labels:
-    """Return the label set that is right in a week, in the order of the vocabulary."""
+    """Return the true label set in a week, in the order of the vocabulary."""
     if drift is None or week < drift.week or not truth:
         return truth
     if (drift.label is not None and drift.label not in truth) or draw.random() >= drift.share:
@@ -188,7 +302,7 @@ def drifted(
 
 
 def _changed(labels: Labels, old: str, vocabulary: Sequence[str]) -> Labels:
-    """Put the next label that the set lacks in the place of one of its own."""
+    """Replace a label of the set by the next label that the set lacks."""
     place = vocabulary.index(old)
     behind = (*vocabulary[place + 1 :], *vocabulary[:place])
     new = next((label for label in behind if label not in labels), None)

@@ -37,7 +37,7 @@ def test_the_table_says_what_the_owner_asks(capsys: pytest.CaptureFixture[str]) 
     ("arguments", "said"),
     [
         (("--target", "1.0"), "target: 1 must be above 0 and below 1"),
-        (("--annotators", ".1,x"), "annotators: 'x' is no group"),
+        (("--annotators", ".1,x"), "annotators: 'x' is not a group"),
         (("--audit-mode", "later"), "audit-mode: 'later' is none; write hold or send"),
         (("--noise", "some"), "noise: 'some' is none; write none, known or estimated"),
         (("--recalibrate-every", "4"), "recalibrate-every: synthetic scores cannot be"),

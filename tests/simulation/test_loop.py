@@ -8,10 +8,9 @@ import pytest
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.breaker import Position
 from setwise.service.domain.recalibration import Noise
-from setwise.service.simulation.held_out import HeldOutStream
 from setwise.service.simulation.loop import Week, simulate, summary
 from setwise.service.simulation.plan import BadPlan, Drift, Group, Plan
-from setwise.service.simulation.streams import SyntheticStream
+from setwise.service.simulation.streams import HeldOutStream, SyntheticStream
 from tests.trained import Artifacts, write_documents
 
 # A lenient target is soon proved, and a nervous breaker soon trips, so that few documents suffice.

@@ -42,12 +42,12 @@ def test_a_plan_that_cannot_be_says_what_would_be_right(changes, said):
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("", "'' is no group"),
-        (".1,x3", "'x3' is no group"),
-        (".1,.2x1.5", "'.2x1.5' is no group"),
+        ("", "'' is not a group"),
+        (".1,x3", "'x3' is not a group"),
+        (".1,.2x1.5", "'.2x1.5' is not a group"),
         (".1,1.0", "the error rate 1 must be from 0 to below 1"),
         (".1,nan", "the error rate nan"),
-        (".1x0,.2", "has nobody in it"),
+        (".1x0,.2", "has no people"),
         (".1", "name 2 to 50 people"),
         (".1x51", "name 2 to 50 people"),
     ],

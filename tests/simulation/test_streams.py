@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.models.predictor import SetPredictor
-from setwise.service.simulation.held_out import HeldOutStream
 from setwise.service.simulation.plan import BadPlan, Drift
-from setwise.service.simulation.streams import VOCABULARY, SyntheticStream, drifted
+from setwise.service.simulation.streams import VOCABULARY, HeldOutStream, SyntheticStream, drifted
 from tests.trained import FEATURES, Artifacts, write_documents
 
 N = 4_000
@@ -115,7 +114,7 @@ def test_a_data_set_of_the_wrong_kind_or_of_strange_labels_is_refused(
         HeldOutStream(artifacts.vectors, data, 0)
     strange = tmp_path / "strange.jsonl"
     strange.write_text('{"id": "1", "text": "judge", "labels": ["nobody knows this one"]}\n')
-    with pytest.raises(BadPlan, match="no document has labels that all are known"):
+    with pytest.raises(BadPlan, match="no document has only labels that the model knows"):
         HeldOutStream(artifacts.text, strange, 0)
 
 
