@@ -1,7 +1,7 @@
-"""``setwise demo``: the whole service on generated notes, in one command.
+"""`setwise demo`: the whole service on generated notes, in one command.
 
-Everything lies in one folder. A second run finds the model, the database and the keys there and
-goes on with them; what is missing, because an earlier run was cut short, is made up for.
+Everything is kept in one folder. A second run uses the model, the database and the keys that it
+finds there and creates what is missing, for example because the first run was interrupted.
 """
 
 # ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,9 +19,8 @@ import typer
 
 from setwise.service.cli.assembly import read_settings
 from setwise.service.cli.console import CommandError, Report, note, progress, say
+from setwise.service.cli.demo_accounts import DemoPeople, Keyring, SecretsFile
 from setwise.service.cli.demo_history import INCOMING_SEED, PLAN, History, Plan, TravellingClock
-from setwise.service.cli.demo_people import DemoPeople
-from setwise.service.cli.secrets_file import SecretsFile
 from setwise.service.cli.welcome import Examples, shown, welcome
 
 if TYPE_CHECKING:
@@ -39,10 +37,10 @@ HOST = "127.0.0.1"
 
 TRAINING_NOTES, TRAINING_SEED = 4000, 1
 TEST_NOTES, TEST_SEED = 1000, 2
-# A later run tops the queue up, so that there is always something to review.
+# A later run fills up a short queue, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
 EXAMPLES, EXAMPLES_SEED = 200, 4
-LONGEST_EXAMPLE = 300  # characters; it is pasted into a terminal
+LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
 
 
 @commands.command()
@@ -50,10 +48,10 @@ def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where everything is kept; `demo` in SETWISE_DATA_DIR by default."),
+        typer.Option(help="Folder for all data; default: `demo` in SETWISE_DATA_DIR."),
     ] = None,
 ) -> None:
-    """Try it all on generated notes."""
+    """Run the whole service on generated notes."""
     _refuse_port_in_use(port)
     from setwise.service import app as main
     from setwise.service.wiring import build
@@ -69,7 +67,7 @@ def demo(
         clock = TravellingClock()
         with closing(build(settings, clock=clock)) as built:
             secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
-    # Put together afresh: an application runs once.
+    # An application runs only once.
     served = build(settings)
     try:
         main.serve(
@@ -88,16 +86,16 @@ def demo(
             ),
         )
     except KeyboardInterrupt:
-        pass  # the way to end a demo
+        pass  # Ctrl-C ends a demo
     except OSError as error:
         raise _cannot_listen(port, error) from error
     finally:
         served.close()
-    say(f"\nStopped. {shown(settings.data_dir)} keeps everything; the next demo goes on from it.")
+    say(f"\nStopped. The next demo continues with the data in {shown(settings.data_dir)}.")
 
 
 def _settings(data_dir: Path | None) -> "Settings":
-    """Return settings that keep the demo by itself, away from any real database."""
+    """Return settings that keep the demo away from any real database."""
     from setwise.service.settings import Settings
     from setwise.service.telemetry import configure_logging
 
@@ -110,14 +108,14 @@ def _settings(data_dir: Path | None) -> "Settings":
         "embedded_worker": True,
     }
     if "SETWISE_LOG_LEVEL" not in os.environ:
-        own["log_level"] = "warning"  # a line for each request would bury the welcome
+        own["log_level"] = "warning"  # a line for each request would hide the welcome
     settings = Settings.read(**own)
     configure_logging(settings.log_level, settings.log_format)
     return settings
 
 
 def _refuse_port_in_use(port: int) -> None:
-    """Find out before a minute of training, not after it."""
+    """Fail before a minute of training, not after it."""
     try:
         socket.create_server((HOST, port)).close()
     except OSError as error:
@@ -131,11 +129,11 @@ def _cannot_listen(port: int, error: OSError) -> CommandError:
 
 def _greet(text: str) -> None:
     say(text)
-    sys.stdout.flush()  # a pipe would keep it until the end
+    sys.stdout.flush()  # a pipe would hold it back until the end
 
 
 def _part(report: Report, start: float, end: float) -> Report:
-    """Return a report that fills the part of the bar from ``start`` to ``end``."""
+    """Return a report that fills the bar from `start` to `end`."""
 
     def scaled(fraction: float, message: str = "") -> None:
         report(start + (end - start) * fraction, message)
@@ -147,7 +145,7 @@ def _part(report: Report, start: float, end: float) -> Report:
 
 
 def _trained(folder: Path, report: Report) -> Path:
-    """Return the folder of the demo's model, fitted unless an intact one is there."""
+    """Return the folder of the demo's model; train it unless an intact one exists."""
     from setwise.models.storage.artifacts import save, verify_artifact
     from setwise.models.storage.sealed_folder import ArtifactError
 
@@ -156,7 +154,7 @@ def _trained(folder: Path, report: Report) -> Path:
         try:
             verify_artifact(target)
         except ArtifactError as error:
-            note(f"setwise: the model is trained again: {error}")
+            note(f"setwise: training the model again: {error}")
         else:
             return target
     report(0.0, "write notes")
@@ -182,7 +180,7 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
 def _prepared(
     built: "Application", clock: TravellingClock, model: Path, report: Report
 ) -> tuple[dict[str, str], dict[str, str], Examples]:
-    """Fill the database; returns the keys by role, the passwords by login, and notes to try."""
+    """Fill the database; return keys by role, passwords by login, and example notes."""
     from setwise.service.stores import migrate
 
     migrate.upgrade(built.engine)
@@ -194,14 +192,14 @@ def _prepared(
     built.registry.start()
     try:
         _fill(built.verbs, keys, secrets, report, clock)
-        _have_learnt(built.verbs, built.verbs.authenticate(secrets["admin"]))
+        _request_calibration(built.verbs, built.verbs.authenticate(secrets["admin"]))
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
 
 
-def _have_learnt(verbs: "Verbs", admin: "Caller") -> None:
-    """Have the worker learn a calibrator from the reviews, so that there is one to look at."""
+def _request_calibration(verbs: "Verbs", admin: "Caller") -> None:
+    """Request a calibrator learned from the reviews, so that there is one to look at."""
     from setwise.service.services.recalibration import Options
 
     if not verbs.list_calibrations(admin, limit=1).items:
@@ -209,7 +207,7 @@ def _have_learnt(verbs: "Verbs", admin: "Caller") -> None:
 
 
 def _examples(predictor: "Predictor") -> Examples:
-    """Choose the notes to try: the model's surest and least sure of some that are short."""
+    """Return the most and the least confident of some short notes."""
     from setwise.models.demo_notes import generate_notes
     from setwise.service.domain.predictions import Document
 
@@ -221,58 +219,20 @@ def _examples(predictor: "Predictor") -> Examples:
 
 
 def _serve_model(verbs: "Verbs", folder: Path) -> None:
-    """Register the model, and let it serve unless another one was chosen."""
+    """Register the model, and activate it unless another one is active."""
     from setwise.models.predictor import SetPredictor
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.errors import DuplicateModel
 
     try:
         model = verbs.add_model(SYSTEM, str(folder))
-    except DuplicateModel:  # from an earlier run; the store has checked its copy again
+    except DuplicateModel:  # from an earlier run
         known = verbs.list_models(SYSTEM)
         if any(other.active for other in known):
             return
         version = SetPredictor.load(folder).version
         model = next(other for other in known if other.version == version)
     verbs.activate_model(SYSTEM, model.id)
-
-
-@dataclass(frozen=True)
-class Keyring:
-    """The demo's own keys. Keys are shown once; a demo must show them again, so it keeps them."""
-
-    file: SecretsFile
-    verbs: "Verbs"
-
-    def opened(self) -> dict[str, str]:
-        """Return a working key for each role, made where there is none."""
-        from setwise.service.domain.callers import SYSTEM, Role
-        from setwise.service.domain.errors import Unauthenticated
-
-        kept = self.file.read()
-        secrets = {}
-        for role in Role:
-            secret = kept.get(role.value, "")
-            try:
-                works = self.verbs.authenticate(secret).role is role
-            except Unauthenticated:
-                works = False
-            if not works:
-                _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
-            secrets[role.value] = secret
-        if secrets != kept:
-            self.file.write(secrets)
-        return secrets
-
-    def annotator(self, name: str, leads: bool) -> "Caller":
-        """Return a generated reviewer or lead as the service knows them; nobody holds their key."""
-        from setwise.service.domain.callers import SYSTEM, Caller, Role
-
-        name = f"{name} (generated)"
-        keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
-        role = Role.LEAD if leads else Role.REVIEWER
-        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, role)[0]
-        return Caller(id=key.id, name=key.name, role=key.role)
 
 
 # The history
@@ -286,7 +246,7 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     clock: TravellingClock,
     plan: Plan = PLAN,
 ) -> None:
-    """Make a history, or the rest of it; a later run only tops the queue up."""
+    """Create the history, or the rest of it; later runs only fill up the queue."""
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 

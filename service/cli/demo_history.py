@@ -1,7 +1,7 @@
-"""Five weeks of work behind a fresh demo: documents, reviews, audits, a lead's decisions, outcomes.
+"""Five weeks of history for a new demo: documents, reviews, audits, adjudications, outcomes.
 
-Everything goes through the verbs that programs and people use, with a clock that is set to the time
-at which it would have happened. Generated annotators answer as well as they can, which is known.
+Everything passes through the services that programs and people use, with a clock set to the past.
+Generated annotators review; their error rates are known.
 """
 
 # ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
@@ -23,17 +23,24 @@ if TYPE_CHECKING:
     from setwise.service.services.verbs import Verbs
 
 INCOMING_SEED = 3
-"""The notes that come in are of another stream than those that were learnt."""
+"""Incoming notes come from another stream than the training notes."""
 
 TARGET, RISK, THRESHOLD = 0.9, 0.1, 0.9
 LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S = 12, 75
-"""Between claiming a document and being done with it."""
+"""Time between claiming and completing a review."""
 
 REPORTED_AFTER = timedelta(days=3)
+"""Time from sending a document to its outcome."""
+
+LEAD = "Lou"
+_SATURDAY = 5
+_AT_ONCE = 11  # documents posted together
+_BETWEEN_S = 2 * 3600
+_REPORTED = 0.2  # share of the sent documents whose outcome is reported
 
 
 class TravellingClock:
-    """Tells the present time, or one in the past while it is there."""
+    """A clock that shows the present, or an instant in the past that it was set to."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
@@ -44,33 +51,32 @@ class TravellingClock:
         return self._now() if self._instant is None else self._instant
 
     def travel(self, instant: datetime) -> None:
-        """Go to an instant; never back, and never beyond the present."""
+        """Set the clock to an instant: never backwards, never beyond the present."""
         self._instant = max(min(instant, self._now()), self._instant or instant)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move forward."""
         self.travel(self() + timedelta(seconds=seconds))
 
     def come_back(self) -> None:
-        """Tell the present time again."""
+        """Show the present again."""
         self._instant = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much happens.
+    """The size of the history.
 
     Attributes
     ----------
     days : int
-        Of history, the last of them today.
+        Days of history, the last of them today.
     weekday, weekend : int
-        Documents that come in.
+        Documents a day.
     reviews : int
-        That annotators get done on a weekday; nobody reviews at weekends. Today is a weekday on
-        which they have done half by now.
+        Reviews on a weekday. Today counts as a weekday with half of the reviews done.
     certified_on : tuple of int
-        Days after which the audits are asked what they prove.
+        Days that end with a certification.
     """
 
     days: int = 36
@@ -80,7 +86,7 @@ class Plan:
     certified_on: tuple[int, ...] = (34,)
 
     def schedule(self, today: datetime) -> Iterator[tuple[datetime, int, int]]:
-        """Yield for each day its morning, the documents that come in and the reviews done."""
+        """Yield each day's morning, number of documents and number of reviews."""
         morning = today.replace(hour=8, minute=0, second=0, microsecond=0)
         for place in range(self.days):
             day = morning - timedelta(days=self.days - 1 - place)
@@ -92,7 +98,7 @@ class Plan:
                 yield day, self.weekday, self.reviews
 
     def documents(self, today: datetime) -> int:
-        """Return how many documents come in altogether."""
+        """Return the total number of documents."""
         return sum(n for _, n, _ in self.schedule(today))
 
 
@@ -101,16 +107,16 @@ PLAN = Plan()
 
 @dataclass
 class History:
-    """Lets the past happen, day by day; what an earlier run has done is not done again.
+    """Creates the history day by day; continues one that was interrupted.
 
     Attributes
     ----------
     client : Caller
-        Sends the documents.
+        Posts the documents.
     reviewer : Caller
-        Whoever tries the calls; the first task that they get shows what the model suggests.
+        The user's reviewer. Their first task will show what the model suggests.
     annotator : callable
-        Gives a caller for a name and whether it is a lead.
+        Returns the caller of a name, given whether it is a lead.
     """
 
     verbs: "Verbs"
@@ -126,11 +132,11 @@ class History:
 
     @property
     def total(self) -> int:
-        """Documents that come in altogether."""
+        """The total number of documents."""
         return self.plan.documents(self._today)
 
     def begin(self) -> None:
-        """Before the first document: put a policy into force, and annotators into their groups."""
+        """Set the policy and the annotators' groups, before the first document."""
         from setwise.models.demo_notes import ANNOTATORS
         from setwise.service.domain.annotators import GroupChange
         from setwise.service.domain.audits import AuditPlan
@@ -151,7 +157,7 @@ class History:
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
-        """Do all from the day on which the ``posted``-th document came in."""
+        """Create everything after the first `posted` documents."""
         from setwise.models.demo_notes import generate_notes
 
         total = self.total
@@ -166,19 +172,19 @@ class History:
                     self.clock.travel(morning)
                     arrived = notes[max(start, posted) : end]
                     sent += [(self.clock(), one) for one in self._post(arrived)]
-                    self._work(reviews, last_days=place >= self.plan.days - 2)
+                    self._review(reviews, last_days=place >= self.plan.days - 2)
                     self._report_outcomes(sent)
                     if place in self.plan.certified_on:
                         self.verbs.certify()
                 report(end / total, "make five weeks of history")
                 start = end
-            while self._settle(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
+            while self._complete_next(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
                 pass
         finally:
             self.clock.come_back()
 
     def _post(self, notes: "list[Note]") -> "Iterator[Prediction]":
-        """Let documents come in over a working day."""
+        """Post documents over a working day; yield those that were sent."""
         from setwise.service.domain.predictions import Decision, Document
 
         for part in range(0, len(notes), _AT_ONCE):
@@ -193,27 +199,27 @@ class History:
                     yield made
             self.clock.advance(_BETWEEN_S)
 
-    def _work(self, reviews: int, *, last_days: bool) -> None:
-        """Let the annotators review, and a lead decide; towards the end some is left to do."""
+    def _review(self, reviews: int, *, last_days: bool) -> None:
+        """Let annotators review, and a lead adjudicate except on the last days."""
         from setwise.models.demo_notes import ANNOTATORS, annotate
 
-        # The experienced do more: the newcomers take their time.
+        # Experienced annotators review more than trainees.
         shifts = [ANNOTATORS[place] for place in (0, 1, 0, 1, 2)]
         for turn in range(reviews):
             annotator = shifts[turn % len(shifts)]
             reviewer = self.annotator(annotator.name, False)
-            # As random as it looks, and the same in every run: it keeps no secret.
+            # Equal in every run; keeps no secret.
             draw = Random(f"{annotator.name} {turn} {self.clock().date()}")  # noqa: S311
             answer = partial(annotate, annotator=annotator, rng=draw)
-            if not self._settle(reviewer, draw, answer):
+            if not self._complete_next(reviewer, draw, answer):
                 break
         lead = self.annotator(LEAD, True)
         draw = Random(f"{LEAD} {self.clock().date()}")  # noqa: S311 - as above
         if reviews and not last_days:
-            while self._settle(lead, draw, attrgetter("labels"), only=_escalated):
+            while self._complete_next(lead, draw, attrgetter("labels"), only=_escalated):
                 pass
 
-    def _settle(
+    def _complete_next(
         self,
         reviewer: "Caller",
         draw: Random,
@@ -221,12 +227,12 @@ class History:
         *,
         only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
-        """Claim a task and complete it; returns whether there was one of those wanted."""
+        """Claim a task and complete it; return whether there was one to complete."""
         task = self.verbs.claim_review(reviewer)
         if task is None:
             return False
         note = self._truth.get(task.prediction.document.id or "")
-        # A document of somebody else's was posted between two runs.
+        # A user may have posted other documents between two runs.
         if note is None or not only(task):
             self.verbs.release_review(reviewer, task.id)
             return False
@@ -235,7 +241,7 @@ class History:
         return True
 
     def _report_outcomes(self, sent: "list[tuple[datetime, Prediction]]") -> None:
-        """Let the client report what became of every fifth document that was sent."""
+        """Report the outcome of every fifth document that was sent."""
         while sent and self.clock() - sent[0][0] >= REPORTED_AFTER:
             _, prediction = sent.pop(0)
             note = self._truth.get(prediction.document.id or "")
@@ -249,10 +255,3 @@ def _blind(task: "ReviewTask") -> bool:
 
 def _escalated(task: "ReviewTask") -> bool:
     return task.escalated
-
-
-_SATURDAY = 5
-LEAD = "Lou"
-_AT_ONCE = 11
-_BETWEEN_S = 2 * 3600
-_REPORTED = 0.2

@@ -1,4 +1,4 @@
-"""What ``setwise demo`` tells a newcomer: addresses, keys and calls that work when pasted."""
+"""The welcome of `setwise demo`: addresses, keys and calls to paste."""
 
 import json
 import shlex
@@ -9,24 +9,18 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Examples:
-    """Notes to try.
-
-    Attributes
-    ----------
-    clear, vague : str
-        One that the model is sure of, and one that it is not.
-    """
+    """A note that the model is confident about, and one that it is not."""
 
     clear: str
     vague: str
 
 
 TOUR = {
-    "reviewer": "Review: settle documents with the keys 1 to 9",
-    "lead": "Cockpit: see what another threshold would do",
-    "admin": "Board: read what a calibrator learnt, change the policy",
+    "reviewer": "Review: submit label sets with the keys 1 to 9",
+    "lead": "Cockpit: try another threshold",
+    "admin": "Board: look at a calibrator, change the policy",
 }
-"""Where somebody new looks first, by login name."""
+"""What to look at first, by login name."""
 
 
 def welcome(
@@ -38,18 +32,16 @@ def welcome(
     examples: Examples,
     command: Path,
 ) -> str:
-    """Return the text.
+    """Return the text of the welcome.
 
     Parameters
     ----------
-    secrets : mapping
-        A key for each role.
-    passwords : mapping
-        A password for each login name.
+    secrets, passwords : mapping
+        Keys by role and passwords by login name.
     folder : Path
-        Where the demo keeps everything.
+        The demo's data.
     command : Path
-        The `setwise` that runs, which need not be on the search path.
+        The running `setwise`, which need not be on the search path.
     """
     people = "\n".join(
         f"  {login:<9} {password}  {TOUR.get(login, '')}".rstrip()
@@ -64,29 +56,29 @@ Setwise is running.
   API       {url}/docs
   Data      {shown(folder)} (notes, model, database)
 
-Sign in to the pages as each of these in turn, with the password beside it:
+Sign in to the pages as:
 {people}
 
 Keys for programs:
 {keys}
 
-Only you can read the files in which they are kept, demo-passwords.json and demo-keys.json.
+They are kept in demo-passwords.json and demo-keys.json, which only you can read.
 
 Try in another terminal:
 
-# A note that the model is sure of: sent automatically, unless it is drawn for an audit.
+# A note that the model is confident about: sent automatically, unless it is audited.
 {_post_call(url, secrets["client"], examples.clear)}
 
-# One that it is not sure of: waits for a person.
+# A note that it is not confident about: waits for review.
 {_post_call(url, secrets["client"], examples.vague)}
 
-# Claim the oldest task in the queue, and accept the likeliest labels.
+# Claim the oldest task in the queue, and accept the suggested labels.
 {_review_calls(url, secrets["reviewer"])}
 
-# See the threshold in force. (PUT changes it.)
+# Get the policy. (PUT changes it.)
 curl -sw '\\n' {url}/v1/admin/policy -H 'Authorization: Bearer {secrets["admin"]}'
 
-# Train a model of your own on the same notes, and judge it.
+# Train your own model on the same notes, and evaluate it.
 {setwise} train {notes} --out my-model
 {setwise} evaluate my-model {notes}
 
@@ -118,12 +110,12 @@ def _review_calls(url: str, secret: str) -> str:
 
 
 def _of_task(expression: str) -> str:
-    """Return shell code that reads something from the claimed task; jq may not be there."""
+    """Return shell code that reads from the claimed task without jq."""
     program = f"import json, sys; task = json.load(sys.stdin); print({expression})"
     return f"""$(printf %s "$task" | python3 -c '{program}')"""
 
 
 def shown(path: Path) -> str:
-    """Shorten a path that lies under the current folder."""
+    """Return a path relative to the current folder, if it lies there."""
     below = path != Path.cwd() and path.is_relative_to(Path.cwd())
     return str(path.relative_to(Path.cwd())) if below else str(path)

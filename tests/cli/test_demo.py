@@ -13,9 +13,8 @@ import pytest
 from setwise.models.demo_notes import ANNOTATORS, CODES, generate_notes
 from setwise.service.cli import demo as demo_command
 from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
+from setwise.service.cli.demo_accounts import LOGINS, DemoPeople, Keyring, SecretsFile
 from setwise.service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
-from setwise.service.cli.demo_people import LOGINS, DemoPeople
-from setwise.service.cli.secrets_file import SecretsFile
 from setwise.service.cli.welcome import Examples, shown, welcome
 from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -98,7 +97,7 @@ class Service:
         self.contents = lambda: begin.contents
 
     def fill(self, folder: Path) -> dict[str, str]:
-        keys = demo_command.Keyring(SecretsFile(folder / "keys.json"), self.verbs)
+        keys = Keyring(SecretsFile(folder / "keys.json"), self.verbs)
         secrets = keys.opened()
         demo_command._fill(
             self.verbs, keys, secrets, lambda fraction, message="": None, self.clock, PLAN
@@ -114,8 +113,8 @@ def service() -> Service:
 # Keys
 
 
-def keyring(service: Service, folder: Path) -> demo_command.Keyring:
-    return demo_command.Keyring(SecretsFile(folder / "keys.json"), service.verbs)
+def keyring(service: Service, folder: Path) -> Keyring:
+    return Keyring(SecretsFile(folder / "keys.json"), service.verbs)
 
 
 def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
@@ -323,7 +322,7 @@ def test_calls_survive_quotes_and_paths_with_spaces() -> None:
         examples=examples,
         command=Path("/with space/setwise"),
     )
-    assert "  reviewer  abcd-efgh  Review: settle documents" in text
+    assert "  reviewer  abcd-efgh  Review: submit label sets" in text
     calls = [
         shlex.split(line.partition(" -d ")[2])
         for line in text.splitlines()

@@ -1,0 +1,113 @@
+"""The keys and people of `setwise demo`, and the private files that keep their secrets."""
+
+# ruff: noqa: PLC0415 - the service's libraries take seconds to import: only where needed
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from setwise.service.domain.callers import Caller
+    from setwise.service.services.verbs import Verbs
+
+LOGINS = {"reviewer": "Rosa (demo)", "lead": "Lena (demo)", "admin": "Ada (demo)"}
+"""Login names, which are the roles too, and names to display."""
+
+
+@dataclass(frozen=True)
+class SecretsFile:
+    """Names and secrets in a file that only its owner can read; it need not exist yet."""
+
+    path: Path
+
+    def read(self) -> dict[str, str]:
+        """Return the secrets by name, none if the file is missing or damaged."""
+        try:
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        if not isinstance(kept, dict):
+            return {}
+        return {str(name): str(secret) for name, secret in kept.items()}
+
+    def write(self, secrets: Mapping[str, str]) -> None:
+        """Replace the contents of the file."""
+        draft = self.path.with_suffix(".new")
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:  # noqa: PTH123 - a descriptor
+            json.dump(dict(secrets), file, indent=2)
+        draft.replace(self.path)
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """The demo's API keys, kept in a file because each demo shows them again."""
+
+    file: SecretsFile
+    verbs: "Verbs"
+
+    def opened(self) -> dict[str, str]:
+        """Return a working key for each role; create missing ones."""
+        from setwise.service.domain.callers import SYSTEM, Role
+        from setwise.service.domain.errors import Unauthenticated
+
+        kept = self.file.read()
+        secrets = {}
+        for role in Role:
+            secret = kept.get(role.value, "")
+            try:
+                works = self.verbs.authenticate(secret).role is role
+            except Unauthenticated:
+                works = False
+            if not works:
+                _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
+            secrets[role.value] = secret
+        if secrets != kept:
+            self.file.write(secrets)
+        return secrets
+
+    def annotator(self, name: str, leads: bool) -> "Caller":
+        """Return the caller of a generated reviewer or lead; their keys are thrown away."""
+        from setwise.service.domain.callers import SYSTEM, Caller, Role
+
+        name = f"{name} (generated)"
+        keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
+        role = Role.LEAD if leads else Role.REVIEWER
+        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, role)[0]
+        return Caller(id=key.id, name=key.name, role=key.role)
+
+
+@dataclass(frozen=True)
+class DemoPeople:
+    """The demo's accounts, with passwords kept in a file."""
+
+    file: SecretsFile
+    verbs: "Verbs"
+
+    def opened(self) -> dict[str, str]:
+        """Return a working password for each login name; create missing accounts."""
+        from setwise.service.domain.callers import SYSTEM, Role
+        from setwise.service.domain.errors import LoginTaken
+
+        kept = self.file.read()
+        passwords = {login: kept.get(login) or _password() for login in LOGINS}
+        self.file.write(passwords)
+        for login, name in LOGINS.items():
+            try:
+                self.verbs.create_person(
+                    SYSTEM, login=login, name=name, role=Role(login), password=passwords[login]
+                )
+            except LoginTaken:
+                if login not in kept:  # the file was deleted, the account was not
+                    self.verbs.set_password(SYSTEM, login, passwords[login])
+        return passwords
+
+
+def _password() -> str:
+    """Return about 80 random bits that are easy to type."""
+    letters = "abcdefghjkmnpqrstuvwxyz23456789"
+    return "-".join("".join(secrets.choice(letters) for _ in range(4)) for _ in range(4))
