@@ -127,7 +127,7 @@ def read_result(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
     Each has the number of the `line` and a `prediction` or a `problem`. What a job did before it
     failed or was cancelled is there as well.
     """
-    result = verbs.read_result(caller, job_id)
+    result = verbs.jobs.result(caller, job_id)
     kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
     return StreamingResponse(
         result.chunks,

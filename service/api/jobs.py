@@ -1,4 +1,4 @@
-"""Look at jobs, cancel them, have them tried again."""
+"""Routes of jobs: list, read, cancel, retry."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -10,7 +10,7 @@ from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
-from setwise.service.domain import jobs as work
+from setwise.service.domain import jobs as domain
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished
 from setwise.service.domain.jobs import JobFilter, JobState
 
@@ -49,7 +49,7 @@ class Job(AnswerBody):
     )
 
     @classmethod
-    def of(cls, job: work.Job) -> Self:
+    def of(cls, job: domain.Job) -> Self:
         """Describe a job."""
         return cls.model_validate({name: getattr(job, name) for name in cls.model_fields})
 
@@ -73,7 +73,7 @@ class JobQuery(Paged):
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first: an administrator sees all, others those that they asked for."""
     scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.list_jobs(
+    page = edge.verbs.jobs.page(
         caller,
         JobFilter(kind=wanted.kind, state=wanted.state),
         after=edge.cursors.read(wanted.cursor, scope),
@@ -91,7 +91,7 @@ def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: Edge
 @router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
 def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
     """Read how far a job is, and what came of it."""
-    return answer(Job.of(verbs.get_job(caller, job_id)))
+    return answer(Job.of(verbs.jobs.get(caller, job_id)))
 
 
 @router.post(
@@ -101,7 +101,7 @@ def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
 )
 def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
     """End a job before its time. What it has done stays; its worker stops within seconds."""
-    return answer(Job.of(verbs.cancel_job(caller, job_id, request_id=request_id)))
+    return answer(Job.of(verbs.jobs.cancel(caller, job_id, request_id=request_id)))
 
 
 @router.post(
@@ -111,4 +111,4 @@ def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: Reques
 )
 def retry_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Have a job that failed or was cancelled tried again; it goes on where it was."""
-    return answer(Job.of(verbs.retry_job(caller, job_id, request_id=request_id)))
+    return answer(Job.of(verbs.jobs.retry(caller, job_id, request_id=request_id)))

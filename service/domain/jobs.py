@@ -1,4 +1,4 @@
-"""Durable background jobs: a lease, a fencing token, a retry rule."""
+"""Durable jobs: states, leases, fencing tokens, retries, and folders of their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True)
 class RetryRule:
-    """How often, and after how long, a failed job is tried again."""
+    """How often a failed job is retried, and after which delays."""
 
     attempts: int = 5
     first_delay: timedelta = timedelta(seconds=5)
@@ -28,7 +28,7 @@ class RetryRule:
     longest_delay: timedelta = timedelta(hours=6)
 
     def delay_after(self, attempt: int) -> timedelta | None:
-        """Return the wait after failed attempt number ``attempt`` (from 1), None to give up.
+        """Return the delay after failed attempt ``attempt`` (from 1); None to give up.
 
         >>> RetryRule().delay_after(2)
         datetime.timedelta(seconds=20)
@@ -37,29 +37,29 @@ class RetryRule:
             return None
         try:
             return min(self.first_delay * self.factor ** (attempt - 1), self.longest_delay)
-        except OverflowError:  # beyond any calendar
+        except OverflowError:  # the factor grows beyond what a timedelta holds
             return self.longest_delay
 
 
 @dataclass(frozen=True)
 class Job:
-    """Work that outlives the process which asked for it.
+    """Work that outlives the process that requested it.
 
     Attributes
     ----------
     key : str or None
         At most one job with the same key is queued or running.
     token : int
-        Grows with each claim; a worker that lost its lease writes with a stale token and is
+        Grows with each claim. A worker that lost its lease writes with a stale token, which is
         refused.
     attempt : int
-        Claims so far.
+        Number of claims so far.
     owner_id : str or None
-        Who asked for it and may look at it; None for the service itself.
+        The caller that requested the job and may see it; None for the service itself.
     request_key : str or None
-        The owner's own name for the request, so that a repetition makes no second job.
+        The owner's idempotency key: repeating the request makes no second job.
     checkpoint : mapping or None
-        How far the work is, in terms that another worker can go on from.
+        State from which another worker can resume.
     """
 
     id: str
@@ -84,11 +84,11 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Nothing more happens to the job by itself."""
+        """Whether the job succeeded, failed or was cancelled."""
         return self.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
 
     def claimable(self, now: datetime) -> bool:
-        """Tell whether a worker may take the job: it is due, or its worker has gone silent."""
+        """Return whether the job is due, or its worker stopped renewing the lease."""
         if self.state is JobState.QUEUED:
             return self.due_at <= now
         return (
@@ -98,7 +98,7 @@ class Job:
         )
 
     def claimed(self, now: datetime, lease: timedelta) -> "Job":
-        """Return the job in the hands of a worker."""
+        """Return the job leased to a worker."""
         return replace(
             self,
             state=JobState.RUNNING,
@@ -111,7 +111,7 @@ class Job:
     def continued(
         self, now: datetime, lease: timedelta, *, progress: float | None, message: str | None
     ) -> "Job":
-        """Return the job with its lease running from ``now`` again; None keeps what was said."""
+        """Return the job with its lease renewed; None keeps the stored progress or message."""
         return replace(
             self,
             lease_expires_at=now + lease,
@@ -120,7 +120,7 @@ class Job:
         )
 
     def succeeded(self, result: Mapping[str, object] | None, now: datetime) -> "Job":
-        """Return the job done."""
+        """Return the job as succeeded."""
         return replace(
             self,
             state=JobState.SUCCEEDED,
@@ -134,9 +134,9 @@ class Job:
     def failed(
         self, error: str, now: datetime, rule: RetryRule, *, hopeless: bool = False
     ) -> "Job":
-        """Return the job waiting for its next attempt, or given up with ``error``.
+        """Return the job queued for its next attempt, or failed with ``error``.
 
-        What is ``hopeless`` would only fail in the same way again.
+        A ``hopeless`` job is not retried, because it would fail in the same way.
         """
         delay = None if hopeless else rule.delay_after(self.attempt)
         if delay is None:
@@ -160,7 +160,7 @@ class Job:
         return replace(self, state=JobState.CANCELLED, finished_at=now, lease_expires_at=None)
 
     def retried(self, now: datetime) -> "Job":
-        """Return a job that failed or was cancelled queued again; it goes on where it was.
+        """Return a failed or cancelled job queued again; it resumes at its checkpoint.
 
         Raises
         ------
@@ -170,15 +170,15 @@ class Job:
             If it is queued or running.
         """
         if self.state is JobState.SUCCEEDED:
-            raise JobFinished("The job has succeeded; there is nothing to try again.")
+            raise JobFinished("The job has succeeded; there is nothing to retry.")
         if not self.finished:
-            raise JobUnfinished(f"The job is {self.state}; it is tried again by itself.")
+            raise JobUnfinished(f"The job is {self.state}; it is retried automatically.")
         return replace(
             self, state=JobState.QUEUED, attempt=0, due_at=now, finished_at=None, error=None
         )
 
     def returned(self, now: datetime) -> "Job":
-        """Return the job unharmed, by a worker that stops; the attempt does not count."""
+        """Return the job queued by a stopping worker; the attempt does not count."""
         return replace(
             self,
             state=JobState.QUEUED,
@@ -188,9 +188,9 @@ class Job:
         )
 
     def repeated(self, now: datetime, interval: timedelta) -> "Job":
-        """Return a job that is done for now, waiting for its next turn ``interval`` from ``now``.
+        """Return a recurring job queued for its next run, ``interval`` from ``now``.
 
-        Work that recurs keeps one row; ``started_at`` says when it last ran.
+        A recurring job keeps one row; ``started_at`` says when it last ran.
         """
         return replace(
             self,
@@ -202,6 +202,21 @@ class Job:
             due_at=now + interval,
             lease_expires_at=None,
         )
+
+
+def job_folder(job_id: str) -> str:
+    """Return the folder that holds the files of a job."""
+    return f"jobs/{job_id}"
+
+
+def upload_folder(job_id: str) -> str:
+    """Return the folder that holds what came with the request for a job."""
+    return f"{job_folder(job_id)}/upload"
+
+
+def result_folder(job_id: str) -> str:
+    """Return the folder that holds what a job made."""
+    return f"{job_folder(job_id)}/result"
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any, BinaryIO, cast
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from setwise.service.services.files import Sink
+from setwise.service.services.ports import Sink
 
 
 class FolderOrObjectFiles:
-    """Fills the port `setwise.service.services.files.Files` on any file system that fsspec knows.
+    """Keeps files in a folder or in an object store that fsspec knows.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         return {"settled": verbs.settle_decisions()}
 
     def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"swept": verbs.sweep_files()}
+        return {"swept": verbs.jobs.sweep_files()}
 
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"purged": verbs.purge_texts()}

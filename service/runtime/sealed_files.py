@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.services.files import Files, Sink
+from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.ciphers import TextCipher
 
 FRAME_BYTES = 1 << 16
@@ -15,14 +15,14 @@ FRAME_BYTES = 1 << 16
 
 
 class SealedFiles:
-    """Fills the port `setwise.service.services.files.Files` over another one.
+    """Encrypts what another file store keeps.
 
     A file is a sealed frame a line. A frame is bound to its file and its place there, and the last
     one is empty, so that frames that were exchanged, moved or cut off are noticed. A file that was
     written before there was a key is read as it is.
     """
 
-    def __init__(self, files: Files, cipher: TextCipher) -> None:
+    def __init__(self, files: FileStore, cipher: TextCipher) -> None:
         self._files = files
         self._cipher = cipher
 

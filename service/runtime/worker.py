@@ -1,8 +1,8 @@
-"""Claims a due job, runs it outside any transaction, and records how it went.
+"""Claims due jobs, runs them outside any transaction, and records how they ended.
 
-While a job runs a second thread renews its lease, so that a worker that dies is noticed and one
-that is merely busy is not. Every record carries the job's fencing token: a worker that lost its
-lease all the same is refused, and drops its result.
+While a job runs, a second thread renews its lease: a dead worker loses the job, a busy one keeps
+it. Every write carries the job's fencing token, so a worker that lost its lease is refused and
+drops its result.
 """
 
 import threading
@@ -25,91 +25,67 @@ from setwise.service.domain.errors import (
     StorageUnavailable,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.services.work import (
-    CheckpointJob,
-    ClaimJob,
-    ContinueJob,
-    EnqueueJob,
-    FailJob,
-    RepeatJob,
-    ReturnJob,
-    SucceedJob,
-)
+from setwise.service.services.jobs import Jobs
 
 LONGEST_PAUSE_S = 30.0
-"""Between attempts to reach a database that does not answer."""
+"""Longest pause between attempts to reach a database that does not answer."""
 
-TELL_EVERY_S = 1.0
-"""How often a job that reports at every step writes it down, and learns that it was cancelled."""
+STORE_EVERY_S = 1.0
+"""How often the reported progress is stored, which also shows whether the job was cancelled."""
 
 HOPELESS = (InvalidRequest, NotFound, Forbidden, NotEnoughReviews, RatesUnknown)
-"""Faults of what was asked for: tried again they would only come again."""
+"""Faults of the request: a retry would fail in the same way."""
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class JobVerbs:
-    """What a worker does with jobs."""
-
-    enqueue: EnqueueJob
-    claim: ClaimJob
-    proceed: ContinueJob
-    checkpoint: CheckpointJob
-    succeed: SucceedJob
-    repeat: RepeatJob
-    fail: FailJob
-    give_back: ReturnJob
-
-
 class Interrupted(Exception):
-    """A job stops before its end: the worker is told to, or has lost the job."""
+    """A job stops early, because its worker stops or has lost the job."""
 
 
 class Report:
-    """Handed to a running job, which calls it at safe points to say how far it is.
+    """A running job calls it at safe points to report its progress.
 
-    Raises `Interrupted` when the job should stop, because the worker does, because the job was
-    cancelled, or because another worker has it; whatever it then leaves undone is done by the
-    worker that claims it next.
+    It raises `Interrupted` when the job should stop: because the worker stops, the job was
+    cancelled, or another worker has it. The worker that claims the job next does the rest.
     """
 
-    def __init__(self, job: Job, verbs: JobVerbs, stopping: threading.Event) -> None:
+    def __init__(self, job: Job, jobs: Jobs, stopping: threading.Event) -> None:
         self._job = job
-        self._verbs = verbs
+        self._jobs = jobs
         self._stopping = stopping
-        self._told_at = time.monotonic()
+        self._stored_at = time.monotonic()
         self._lock = threading.Lock()
         self.lost = threading.Event()
         self.progress: float | None = None
         self.message: str | None = None
 
     def __call__(self, progress: float, message: str = "") -> None:
-        """Say that ``progress``, in [0, 1], is done, and what comes now."""
+        """Report the share that is done, in [0, 1], and what is done now."""
         self.progress, self.message = progress, message
-        if time.monotonic() - self._told_at >= TELL_EVERY_S:
-            self.tell()
+        if time.monotonic() - self._stored_at >= STORE_EVERY_S:
+            self.store()
         if self.lost.is_set() or self._stopping.is_set():
             raise Interrupted
 
     def checkpoint(self, state: Mapping[str, object]) -> None:
-        """Keep ``state``, from which the job goes on after whatever ends this worker."""
+        """Store the state from which another worker can resume."""
         try:
-            self._verbs.checkpoint(self._job, state)
+            self._jobs.checkpoint(self._job, state)
         except LeaseLost as error:
             self.lost.set()
             raise Interrupted from error
 
-    def tell(self) -> None:
-        """Renew the lease and store how far the job is, or learn that it is lost."""
-        with self._lock:  # the job's thread and the one that keeps the lease both do so
+    def store(self) -> None:
+        """Renew the lease and store the progress, or find out that the job is lost."""
+        with self._lock:  # called by the job's thread and by the one that renews the lease
             try:
-                self._verbs.proceed(self._job, progress=self.progress, message=self.message)
+                self._jobs.renew(self._job, progress=self.progress, message=self.message)
             except LeaseLost:
                 self.lost.set()
-            except ServiceError as error:  # tried again while the lease lasts
+            except ServiceError as error:  # retried while the lease lasts
                 log.warning("job.not_renewed", reason=error.detail)
-            self._told_at = time.monotonic()
+            self._stored_at = time.monotonic()
 
 
 Handler = Callable[[Job, Report], Mapping[str, object] | None]
@@ -117,9 +93,9 @@ Handler = Callable[[Job, Report], Mapping[str, object] | None]
 
 @dataclass(frozen=True)
 class Task:
-    """A kind of job: what runs, and how often if it recurs by itself.
+    """What runs for a kind of job, and how often if it recurs.
 
-    A ``long`` one runs beside the others, so that no short one waits for hours.
+    Long jobs run in a thread of their own, so that no short job waits for hours.
     """
 
     run: Handler
@@ -128,19 +104,19 @@ class Task:
 
 
 class Worker:
-    """Runs jobs until it is stopped: a short one and a long one at a time.
+    """Runs one short and one long job at a time until it is stopped.
 
     Parameters
     ----------
-    verbs : JobVerbs
+    jobs : Jobs
     tasks : mapping
         What to do for each kind of job; jobs of other kinds are left to other workers.
     poll_s : float
-        Pause between two looks at an empty queue, in seconds.
+        Pause before looking again at an empty queue, in seconds.
     """
 
-    def __init__(self, verbs: JobVerbs, tasks: Mapping[str, Task], *, poll_s: float) -> None:
-        self._verbs = verbs
+    def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float) -> None:
+        self._jobs = jobs
         self._tasks = tasks
         self._poll_s = poll_s
         self._stopping = threading.Event()
@@ -152,9 +128,9 @@ class Worker:
         self._thread.start()
 
     def stop(self, *, patience_s: float = 20.0) -> None:
-        """Take no more jobs, and wait a while for the present one.
+        """Claim no more jobs, and wait for the running ones for at most ``patience_s``.
 
-        A job that does not end in time is claimed by another worker once its lease runs out.
+        Another worker claims a job that does not end in time, once its lease has expired.
         """
         self._stopping.set()
         if self._thread is not None:
@@ -192,14 +168,14 @@ class Worker:
             self._stopping.wait(pause_s)
 
     def schedule(self, kinds: Sequence[str] | None = None) -> None:
-        """Make sure that each recurring job is queued; whoever comes first queues it for all."""
+        """Queue each recurring job that no worker has queued yet."""
         for kind in self._tasks if kinds is None else kinds:
             if self._tasks[kind].every is not None:
-                self._verbs.enqueue(kind, key=kind)
+                self._jobs.enqueue(kind, key=kind)
 
     def run_one(self, kinds: Sequence[str] | None = None) -> bool:
-        """Run the next due job, of one of ``kinds`` if given; False when there is none."""
-        job = self._verbs.claim(list(self._tasks if kinds is None else kinds))
+        """Run the next due job of these kinds; False if there is none."""
+        job = self._jobs.claim(list(self._tasks if kinds is None else kinds))
         if job is None:
             return False
         with structlog.contextvars.bound_contextvars(job_id=job.id, kind=job.kind):
@@ -210,37 +186,37 @@ class Worker:
         return True
 
     def _run(self, job: Job, task: Task) -> None:
-        report = Report(job, self._verbs, self._stopping)
+        report = Report(job, self._jobs, self._stopping)
         try:
             with self._held(job, report):
                 result = task.run(job, report)
         except Interrupted:
             if not report.lost.is_set():
-                self._verbs.give_back(job)
+                self._jobs.give_back(job)
                 log.info("job.returned")
         except StorageUnavailable:
-            raise  # the job cannot be marked failed either; its lease runs out instead
+            raise  # the failure cannot be recorded either, so let the lease expire
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
-            # An unexpected error's own words could quote a document.
+            # The message of an unexpected error could quote a document.
             reason = error.detail if isinstance(error, ServiceError) else type(error).__name__
-            self._verbs.fail(job, reason, hopeless=isinstance(error, HOPELESS))
+            self._jobs.fail(job, reason, hopeless=isinstance(error, HOPELESS))
         else:
             if task.every is not None:
-                self._verbs.repeat(job, task.every)
+                self._jobs.repeat(job, task.every)
             else:
-                self._verbs.succeed(job, result)
+                self._jobs.succeed(job, result)
             log.debug("job.done", result=result)
 
     @contextmanager
     def _held(self, job: Job, report: Report) -> Iterator[None]:
-        """Keep the lease on ``job`` alive inside the block."""
+        """Renew the lease on ``job`` inside the block."""
         done = threading.Event()
-        interval_s = self._verbs.proceed.lease.total_seconds() / 3
+        interval_s = self._jobs.lease.total_seconds() / 3
 
         def renew() -> None:
             while not (done.wait(interval_s) or report.lost.is_set()):
-                report.tell()
+                report.store()
 
         keeper = threading.Thread(target=renew, name=f"lease-{job.kind}", daemon=True)
         keeper.start()

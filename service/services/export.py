@@ -14,10 +14,10 @@ from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller, Permission, Role
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StorageUnavailable
 from setwise.service.domain.identity import is_id
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, result_folder
 from setwise.service.domain.lines import Format, Row, header, lines
 from setwise.service.domain.reports import Span
-from setwise.service.services.files import Files, folder_of
+from setwise.service.services.ports import FileStore
 from setwise.service.services.predictions import visible_to
 from setwise.service.services.rows import (
     annotation_row,
@@ -266,7 +266,7 @@ class RunExport:
     """Run an export job; one that was interrupted begins anew, on a newer state."""
 
     export: Export
-    files: Files
+    files: FileStore
 
     def __call__(self, job: Job, progress: Progress) -> Mapping[str, object]:
         """Write the file; returns how many rows it has."""
@@ -288,7 +288,7 @@ class RunExport:
             rows = n
             progress(0.5, f"{n} rows")
 
-        name = f"{folder_of(job.id)}/result/{0:08d}.{wanted.written.value}"
+        name = f"{result_folder(job.id)}/{0:08d}.{wanted.written.value}"
         with self.files.create(name) as sink:
             for part in self.export.parts(wanted, self.export.allow(caller, wanted), tell):
                 sink.write(part)

@@ -1,6 +1,7 @@
 """What the services need of the layers above them, as Protocols."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from setwise.service.domain.models import ModelVersion
@@ -97,6 +98,29 @@ class CalibratorLoader(Protocol):
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
         """Apply a calibrator once, beside the one that serves; raises `CalibrationDamaged`."""
+
+
+class Sink(Protocol):
+    """A file that is open for writing."""
+
+    def write(self, content: bytes) -> int:
+        """Write the next bytes and return how many they are."""
+
+
+class FileStore(Protocol):
+    """Keeps the files of jobs where every process of the service finds them."""
+
+    def create(self, name: str) -> AbstractContextManager[Sink]:
+        """Write a file that appears under its name, complete, when the block ends."""
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading; raises `FileNotFoundError`."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """List the names in a folder, sorted; empty if the folder does not exist."""
+
+    def remove(self, folder: str) -> None:
+        """Remove a folder with everything in it, if it exists."""
 
 
 class Passwords(Protocol):

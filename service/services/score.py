@@ -26,10 +26,10 @@ from setwise.service.domain.errors import (
     UploadTooLarge,
 )
 from setwise.service.domain.files import BadLine, document_in
-from setwise.service.domain.jobs import Job
+from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_folder
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction, Submission
 from setwise.service.domain.text import text_faults
-from setwise.service.services.files import Files, Sink, folder_of
+from setwise.service.services.ports import FileStore, Sink
 from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY, Outcome, Predict
 from setwise.service.services.rows import prediction_row
 from setwise.service.stores.clock import Clock
@@ -48,7 +48,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 class Upload:
     """A file that a caller sends; without `SubmitScoring` it is forgotten."""
 
-    def __init__(self, job_id: str, files: Files, max_bytes: int) -> None:
+    def __init__(self, job_id: str, files: FileStore, max_bytes: int) -> None:
         self.job_id = job_id
         self.size = 0
         self._digest = hashlib.sha256()
@@ -89,7 +89,7 @@ class Upload:
 class ReceiveUpload:
     """Transactions to take in a file."""
 
-    files: Files
+    files: FileStore
     new_id: NewId
     max_bytes: int
 
@@ -106,7 +106,7 @@ class SubmitScoring:
     begin: Transactions
     now: Clock
     new_id: NewId
-    files: Files
+    files: FileStore
 
     def __call__(
         self,
@@ -166,7 +166,7 @@ class SubmitScoring:
                 before = transaction.jobs.requested(caller.id, request_key or "")
         finally:
             if not kept:
-                self.files.remove(folder_of(upload.job_id))
+                self.files.remove(job_folder(upload.job_id))
         if before is None or before.payload.get("sha256") != upload.digest:
             raise IdempotencyMismatch(
                 "This Idempotency-Key was used before for another file; use a new key."
@@ -221,7 +221,7 @@ class ScoreFile:
     """
 
     predict: Predict
-    files: Files
+    files: FileStore
     longest_line: int
 
     def __call__(self, job: Job, progress: Progress) -> Mapping[str, object]:
@@ -238,7 +238,7 @@ class ScoreFile:
         if not place.done:
             place = replace(self._score_rest(job, place, progress), done=True)
             progress.checkpoint(asdict(place))
-        self.files.remove(_upload_folder(job.id))  # it holds the documents, which nobody needs now
+        self.files.remove(upload_folder(job.id))  # it holds the documents, which nobody needs now
         return {
             "documents": place.documents,
             "predicted": place.predicted,
@@ -286,7 +286,7 @@ class ScoreFile:
             for line, document in read
         ]
         predicted = sum("prediction" in row for row in rows)
-        with self.files.create(f"{_result_folder(job.id)}/{place.parts:08d}.jsonl") as sink:
+        with self.files.create(f"{result_folder(job.id)}/{place.parts:08d}.jsonl") as sink:
             for row in rows:
                 sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
         return replace(
@@ -364,13 +364,5 @@ def _blocks(lines: Iterator[_Line], *, after: int) -> Iterator[list[_Line]]:
         yield block
 
 
-def _upload_folder(job_id: str) -> str:
-    return f"{folder_of(job_id)}/upload"
-
-
 def _upload_of(job_id: str) -> str:
-    return f"{_upload_folder(job_id)}/documents"
-
-
-def _result_folder(job_id: str) -> str:
-    return f"{folder_of(job_id)}/result"
+    return f"{upload_folder(job_id)}/documents"

@@ -55,6 +55,7 @@ from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.explain import ExplainLabels
 from setwise.service.services.export import Export, RunExport, SubmitExport
 from setwise.service.services.forecast import PreviewPolicy, ReportAutomation
+from setwise.service.services.jobs import Jobs
 from setwise.service.services.labels import SearchLabels
 from setwise.service.services.models import (
     BeginShadow,
@@ -66,7 +67,6 @@ from setwise.service.services.models import (
     VerifyModel,
 )
 from setwise.service.services.outcomes import ListOutcomes, ReportOutcome
-from setwise.service.services.oversee import CancelJob, GetJob, ListJobs, RetryJob
 from setwise.service.services.predictions import (
     GetPrediction,
     ListPredictions,
@@ -78,7 +78,6 @@ from setwise.service.services.privacy import EraseDocument, ErasePerson, PurgeTe
 from setwise.service.services.recalibration import Recalibrate, RequestCalibration
 from setwise.service.services.reliability import ReportReliability
 from setwise.service.services.report import ReadBacklog, Summary
-from setwise.service.services.results import ReadResult, SweepFiles
 from setwise.service.services.reviews import (
     ClaimReview,
     CompleteReview,
@@ -132,15 +131,10 @@ class Verbs:
     expire_leases: ExpireLeases
     search_labels: SearchLabels
     summary: Summary
-    get_job: GetJob
-    list_jobs: ListJobs
-    cancel_job: CancelJob
-    retry_job: RetryJob
+    jobs: Jobs
     receive_upload: ReceiveUpload
     submit_scoring: SubmitScoring
     score_file: ScoreFile
-    read_result: ReadResult
-    sweep_files: SweepFiles
     export: Export
     submit_export: SubmitExport
     run_export: RunExport

@@ -31,12 +31,10 @@ from setwise.service.services import (
     forecast,
     labels,
     outcomes,
-    oversee,
     preview,
     privacy,
     reliability,
     report,
-    results,
     score,
     webhooks,
 )
@@ -55,11 +53,12 @@ from setwise.service.services import (
 from setwise.service.services import (
     reviews as review,
 )
-from setwise.service.services.files import Files
+from setwise.service.services.jobs import Jobs
 from setwise.service.services.ports import (
     ArtifactStore,
     CalibratorLoader,
     CalibratorStore,
+    FileStore,
     ModelLoader,
     Passwords,
     PredictorSource,
@@ -85,7 +84,7 @@ def verbs(
     shadow: Callable[[Sequence[Prediction]], None] = predict.nobody,
     store: ArtifactStore,
     calibrators: CalibratorStore,
-    files: Files,
+    files: FileStore,
     pepper: bytes,
     lease_clock: Clock,
     clock: Clock = utc_now,
@@ -177,20 +176,13 @@ def verbs(
         expire_leases=review.ExpireLeases(**desk),
         search_labels=labels.SearchLabels(predictors),
         summary=report.Summary(begin),
-        get_job=oversee.GetJob(begin),
-        list_jobs=oversee.ListJobs(begin),
-        cancel_job=oversee.CancelJob(**desk),
-        retry_job=oversee.RetryJob(**desk),
+        jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         receive_upload=score.ReceiveUpload(files, ids, settings.max_upload_bytes),
         submit_scoring=score.SubmitScoring(**desk, files=files),
         score_file=score.ScoreFile(one, files, longest_line=settings.max_body_bytes),
-        read_result=results.ReadResult(begin, files),
         export=exporting,
         submit_export=export.SubmitExport(exporting),
         run_export=export.RunExport(exporting, files),
-        sweep_files=results.SweepFiles(
-            begin, clock, files, keep=timedelta(days=settings.job_files_days)
-        ),
         get_policy=administer.GetPolicy(begin),
         preview_policy=forecast.PreviewPolicy(begin),
         preview_change=preview.PreviewChange(begin, clock),

@@ -17,8 +17,8 @@ from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.sealed_files import SealedFiles
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
-from setwise.service.runtime.worker import JobVerbs, Worker
-from setwise.service.services import deliver, work
+from setwise.service.runtime.worker import Worker
+from setwise.service.services import deliver
 from setwise.service.services import models as candidates
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.verbs import Verbs
@@ -190,7 +190,7 @@ def build(
             spans=spans,
         ),
         registry=registry,
-        worker=Worker(_job_verbs(begin, lease_clock), tasks(finished), poll_s=settings.job_poll_s),
+        worker=Worker(finished.jobs, tasks(finished), poll_s=settings.job_poll_s),
         courier=Courier(
             _delivery_verbs(begin, lease_clock),
             HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
@@ -207,19 +207,6 @@ def _impatient(settings: Settings, engine: Engine) -> Engine | None:
     if engine.dialect.name != "sqlite":
         return None
     return engines.create(settings.database_url, patience_s=0.0, cipher=find_cipher(settings))
-
-
-def _job_verbs(begin: Transactions, now: Clock) -> JobVerbs:
-    return JobVerbs(
-        enqueue=work.EnqueueJob(begin, now, new_id),
-        claim=work.ClaimJob(begin, now),
-        checkpoint=work.CheckpointJob(begin),
-        proceed=work.ContinueJob(begin, now),
-        succeed=work.SucceedJob(begin, now),
-        repeat=work.RepeatJob(begin, now),
-        fail=work.FailJob(begin, now),
-        give_back=work.ReturnJob(begin, now),
-    )
 
 
 def _delivery_verbs(begin: Transactions, now: Clock) -> DeliveryVerbs:

@@ -5,9 +5,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.services.work import ClaimJob, EnqueueJob, SucceedJob
 from tests.edge import Service
-from tests.fakes import FakeIds
 
 JUMPS = [timedelta(hours=-1), timedelta(days=-400), timedelta(hours=1), timedelta(days=400)]
 
@@ -61,19 +59,19 @@ def test_a_clock_that_leaps_ahead_leaves_one_holder(service: Service, jump: time
 
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_job_is_recorded_once_by_whoever_holds_it(service: Service, jump: timedelta) -> None:
-    begin, clock = service.database, service.clock
-    EnqueueJob(begin, clock, FakeIds(9_000_000))("fit", key="fit")
-    claim = ClaimJob(begin, clock)
+    clock, office = service.clock, service.verbs.jobs
+    office.enqueue("fit", key="fit")
+    claim = office.claim
     first = claim(["fit"])
     assert first is not None
     clock.instant += jump
     second = claim(["fit"])
     assert (second is not None) == (jump > timedelta(0))
     holder = second or first
-    assert SucceedJob(begin, clock)(holder, {"n": 1}).state.value == "succeeded"
+    assert office.succeed(holder, {"n": 1}).state.value == "succeeded"
     if second is not None:
         with pytest.raises(Exception, match="another worker"):
-            SucceedJob(begin, clock)(first, {"n": 2})
+            office.succeed(first, {"n": 2})
 
 
 def test_ages_are_never_negative(service: Service) -> None:

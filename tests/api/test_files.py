@@ -6,8 +6,7 @@ import pytest
 
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.runtime.schedule import tasks
-from setwise.service.runtime.worker import JobVerbs, Worker
-from setwise.service.services import work
+from setwise.service.runtime.worker import Worker
 from tests.edge import Service, assert_problem
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -16,18 +15,7 @@ CONTENT = b'{"id": "a", "text": "0.4"}\nnonsense\n{"id": "b", "text": "0.9"}\n'
 
 def run_jobs(service: Service) -> None:
     """Run everything that is due, as a worker does."""
-    given = (service.database, service.clock)
-    verbs = JobVerbs(
-        enqueue=work.EnqueueJob(*given, service.verbs.predict.new_id),
-        claim=work.ClaimJob(*given),
-        proceed=work.ContinueJob(*given),
-        checkpoint=work.CheckpointJob(service.database),
-        succeed=work.SucceedJob(*given),
-        repeat=work.RepeatJob(*given),
-        fail=work.FailJob(*given),
-        give_back=work.ReturnJob(*given),
-    )
-    worker = Worker(verbs, tasks(service.verbs), poll_s=1)
+    worker = Worker(service.verbs.jobs, tasks(service.verbs), poll_s=1)
     while worker.run_one():
         pass
 
@@ -93,6 +81,6 @@ def test_what_is_no_file_is_refused(service: Service, monkeypatch: pytest.Monkey
 
 def test_a_job_that_makes_no_file_has_no_result(service: Service) -> None:
     accepted = submit(service)
-    service.verbs.cancel_job(SYSTEM, accepted.json()["id"])
+    service.verbs.jobs.cancel(SYSTEM, accepted.json()["id"])
     path = accepted.headers["location"]
     assert_problem(service.get(f"{path}/result", by="client"), 404, "result-not-found")

@@ -1,10 +1,7 @@
 """Jobs over HTTP."""
 
-from datetime import timedelta
-
 from setwise.service.domain.callers import Role
 from setwise.service.domain.jobs import Job
-from setwise.service.services.work import ClaimJob, FailJob
 from tests.edge import Service, assert_problem
 from tests.samples import job
 
@@ -74,8 +71,8 @@ def test_a_job_is_cancelled_once_and_may_be_tried_again(service: Service) -> Non
 
 def test_the_error_of_a_failed_job_is_kept(service: Service) -> None:
     made = add(service)
-    claimed = ClaimJob(service.database, service.clock, timedelta(minutes=1))(["scoring"])
+    claimed = service.verbs.jobs.claim(["scoring"])
     assert claimed is not None
-    FailJob(service.database, service.clock)(claimed, "line 7 is no JSON", hopeless=True)
+    service.verbs.jobs.fail(claimed, "line 7 is no JSON", hopeless=True)
     shown = service.get(f"/v1/jobs/{made.id}", by="admin").json()
     assert (shown["state"], shown["error"]) == ("failed", "line 7 is no JSON")

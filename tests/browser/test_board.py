@@ -71,7 +71,7 @@ def details(site: Site) -> dict[str, str]:
     """An address for every page that belongs to one thing."""
     verbs = site.verbs
     deadline = time.monotonic() + PATIENCE_S
-    while not (verbs.list_jobs(SYSTEM).items and verbs.list_deliveries(SYSTEM).items):
+    while not (verbs.jobs.page(SYSTEM).items and verbs.list_deliveries(SYSTEM).items):
         assert time.monotonic() < deadline, "the service that has just started has nothing to do"
         time.sleep(0.05)
     candidate = next(one for one in verbs.list_models(SYSTEM) if not one.active)
@@ -79,7 +79,7 @@ def details(site: Site) -> dict[str, str]:
     return {
         "model": f"/board/models/{candidate.id}",
         "activate": f"/board/models/{candidate.id}/activate",
-        "job": f"/board/jobs/{verbs.list_jobs(SYSTEM).items[0].id}",
+        "job": f"/board/jobs/{verbs.jobs.page(SYSTEM).items[0].id}",
         "webhook": f"/board/webhooks/{webhook}",
         "delivery": f"/board/deliveries/{verbs.list_deliveries(SYSTEM).items[0].id}",
         "person": f"/board/people/{verbs.list_people(SYSTEM)[0].id}",
@@ -220,7 +220,7 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
     page = sign_in("admin", f"/board/jobs/{waiting.id}")
     expect(page.get_by_text("Next turn")).to_be_visible()
     until(page, lambda: refused)
-    site.verbs.cancel_job(SYSTEM, waiting.id)
+    site.verbs.jobs.cancel(SYSTEM, waiting.id)
     expect(page.get_by_text("Ended", exact=True)).to_be_visible()
 
 

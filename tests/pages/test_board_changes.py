@@ -168,7 +168,7 @@ def test_a_job_is_cancelled_and_tried_again(service: Service, admin: Browser) ->
     assert again.status_code == 409
     assert "has cancelled already" in again.text
     assert send(admin, f"{here}/retry").status_code == 303
-    assert service.verbs.get_job(SYSTEM, queued.id).state is JobState.QUEUED
+    assert service.verbs.jobs.get(SYSTEM, queued.id).state is JobState.QUEUED
     assert "data-live" in admin.get(here).text
     assert last_action(service) == ("job.retried", "Ann")
 
@@ -265,7 +265,7 @@ def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learn
     assert send(admin, here, noise="loud", activate="never").status_code == 422
     asked = send(admin, here, noise="known", activate="if-better", alpha="10", beta="0")
     assert asked.status_code == 303
-    started = service.verbs.get_job(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    started = service.verbs.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
     assert started.payload["rates"] == [0.1, 0.0]
 
 

@@ -8,7 +8,7 @@ import pytest
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.runtime.files import FolderOrObjectFiles
 from setwise.service.runtime.sealed_files import FRAME_BYTES, SealedFiles
-from setwise.service.services.files import Files
+from setwise.service.services.ports import FileStore
 from setwise.service.stores.ciphers import TextCipher
 from tests.fake_files import FakeFiles
 
@@ -16,7 +16,7 @@ CIPHER = TextCipher([bytes(range(32))])
 
 
 @pytest.fixture(params=["fake", "folder", "object store", "sealed"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> FileStore:
     if request.param == "fake":
         return FakeFiles()
     if request.param == "sealed":
@@ -25,13 +25,13 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     return FolderOrObjectFiles(folder if request.param == "folder" else f"memory://{folder}")
 
 
-def write(files: Files, name: str, *content: bytes) -> None:
+def write(files: FileStore, name: str, *content: bytes) -> None:
     with files.create(name) as sink:
         for part in content:
             sink.write(part)
 
 
-def test_a_file_comes_back_and_may_be_replaced(files: Files) -> None:
+def test_a_file_comes_back_and_may_be_replaced(files: FileStore) -> None:
     write(files, "jobs/1/upload/a", b"one", b"two")
     with files.open("jobs/1/upload/a") as file:
         assert file.read() == b"onetwo"
@@ -40,7 +40,7 @@ def test_a_file_comes_back_and_may_be_replaced(files: Files) -> None:
         assert file.read() == b"three"
 
 
-def test_names_are_listed_in_order_and_removed_by_folder(files: Files) -> None:
+def test_names_are_listed_in_order_and_removed_by_folder(files: FileStore) -> None:
     for name in ("jobs/2/b", "jobs/2/a", "jobs/10/c/d"):
         write(files, name, b"x")
     assert list(files.names("jobs")) == ["10", "2"]
@@ -53,7 +53,7 @@ def test_names_are_listed_in_order_and_removed_by_folder(files: Files) -> None:
         files.open("jobs/2/a")
 
 
-def test_a_file_that_was_not_finished_is_not_there(files: Files) -> None:
+def test_a_file_that_was_not_finished_is_not_there(files: FileStore) -> None:
     def break_off() -> None:
         with files.create("jobs/1/a") as sink:
             sink.write(b"half")

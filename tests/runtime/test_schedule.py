@@ -3,18 +3,13 @@
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.runtime.schedule import tasks
 from setwise.service.runtime.worker import Worker
-from setwise.service.services import work
 from tests.edge import Service
-from tests.runtime.test_worker import World
 
 
 def test_expired_leases_go_back_to_the_queue(service: Service) -> None:
     service.predict()
     service.post("/v1/reviews/claim", by="reviewer")
-    world = World()
-    world.database, world.clock = service.database, service.clock
-    world.ids = service.verbs.expire_leases.new_id  # type: ignore[assignment]
-    worker = Worker(world.verbs(), tasks(service.verbs), poll_s=0.01)
+    worker = Worker(service.verbs.jobs, tasks(service.verbs), poll_s=0.01)
 
     def states() -> list[ReviewState]:
         return [task.state for task in service.database.contents.reviews.values()]
@@ -29,4 +24,3 @@ def test_expired_leases_go_back_to_the_queue(service: Service) -> None:
     service.clock.advance(minutes=16)
     run_due()
     assert states() == [ReviewState.WAITING]
-    assert isinstance(world.verbs().repeat, work.RepeatJob)

@@ -10,10 +10,10 @@ import structlog
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import InvalidRequest, ModelUnavailable, StorageUnavailable
 from setwise.service.domain.jobs import Job, JobState, RetryRule
-from setwise.service.runtime.worker import Interrupted, JobVerbs, Report, Task, Worker
-from setwise.service.services import work
-from setwise.service.services.oversee import CancelJob
+from setwise.service.runtime.worker import Interrupted, Report, Task, Worker
+from setwise.service.services.jobs import Jobs
 from setwise.service.stores.transaction import Transactions
+from tests.building import jobs
 from tests.fakes import FakeClock, FakeDatabase, FakeIds
 
 
@@ -24,22 +24,12 @@ class World:
         self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
         self.lease = lease
 
-    def verbs(self, begin: Transactions | None = None) -> JobVerbs:
-        opened, clock = begin or self.database, self.clock
-        rule = RetryRule(attempts=2, first_delay=timedelta(seconds=5))
-        return JobVerbs(
-            enqueue=work.EnqueueJob(opened, clock, self.ids),
-            claim=work.ClaimJob(opened, clock, self.lease, rule),
-            proceed=work.ContinueJob(opened, clock, self.lease),
-            checkpoint=work.CheckpointJob(opened),
-            succeed=work.SucceedJob(opened, clock),
-            repeat=work.RepeatJob(opened, clock),
-            fail=work.FailJob(opened, clock, rule),
-            give_back=work.ReturnJob(opened, clock),
-        )
+    def jobs(self, begin: Transactions | None = None) -> Jobs:
+        retries = RetryRule(attempts=2, first_delay=timedelta(seconds=5))
+        return jobs(begin or self.database, self.clock, self.ids, lease=self.lease, retries=retries)
 
     def worker(self, **tasks: Task) -> Worker:
-        return Worker(self.verbs(), tasks, poll_s=0.01)
+        return Worker(self.jobs(), tasks, poll_s=0.01)
 
     def job(self) -> Job:
         (job,) = self.database.contents.jobs.values()
@@ -59,7 +49,7 @@ def test_a_job_is_run_once_and_its_result_kept(world: World) -> None:
         return {"sum": 5}
 
     worker = world.worker(add=Task(add))
-    world.verbs().enqueue("add", payload={"a": 2, "b": 3})
+    world.jobs().enqueue("add", payload={"a": 2, "b": 3})
     assert worker.run_one()
     assert not worker.run_one()
     assert ran == [{"a": 2, "b": 3}]
@@ -67,7 +57,7 @@ def test_a_job_is_run_once_and_its_result_kept(world: World) -> None:
 
 
 def test_jobs_of_other_kinds_are_left_to_others(world: World) -> None:
-    world.verbs().enqueue("mystery")
+    world.jobs().enqueue("mystery")
     assert not world.worker(add=Task(lambda job, report: None)).run_one()
     assert world.job().state is JobState.QUEUED
 
@@ -77,7 +67,7 @@ def test_a_failed_job_is_tried_again_and_then_given_up(world: World) -> None:
         raise ModelUnavailable("no model")
 
     worker = world.worker(fail=Task(fail))
-    world.verbs().enqueue("fail")
+    world.jobs().enqueue("fail")
     assert worker.run_one()
     assert (world.job().state, world.job().error) == (JobState.QUEUED, "no model")
     assert not worker.run_one()  # not due yet
@@ -90,7 +80,7 @@ def test_what_can_only_fail_again_is_not_tried_again(world: World) -> None:
     def fail(job: Job, report: Report) -> None:
         raise InvalidRequest("no such file")
 
-    world.verbs().enqueue("fail")
+    world.jobs().enqueue("fail")
     assert world.worker(fail=Task(fail)).run_one()
     assert (world.job().state, world.job().error) == (JobState.FAILED, "no such file")
 
@@ -105,7 +95,7 @@ def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
             raise ModelUnavailable("no model")
 
     worker = world.worker(count=Task(count))
-    world.verbs().enqueue("count")
+    world.jobs().enqueue("count")
     worker.run_one()
     world.clock.advance(seconds=5)
     worker.run_one()
@@ -116,8 +106,8 @@ def test_a_job_goes_on_from_its_checkpoint(world: World) -> None:
 def test_a_cancelled_job_stops_at_its_next_safe_point(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("setwise.service.runtime.worker.TELL_EVERY_S", 0.0)
-    cancel = CancelJob(world.database, world.clock, world.ids)
+    monkeypatch.setattr("setwise.service.runtime.worker.STORE_EVERY_S", 0.0)
+    cancel = world.jobs().cancel
     steps: list[str] = []
 
     def work_on(job: Job, report: Report) -> None:
@@ -127,21 +117,21 @@ def test_a_cancelled_job_stops_at_its_next_safe_point(
         report(0.2, "second")
         steps.append("second")
 
-    world.verbs().enqueue("x")
+    world.jobs().enqueue("x")
     world.worker(x=Task(work_on)).run_one()
     assert steps == ["first"]
     assert (world.job().state, world.job().message) == (JobState.CANCELLED, "first")
 
 
 def test_a_cancelled_job_keeps_no_checkpoint_of_what_came_after(world: World) -> None:
-    cancel = CancelJob(world.database, world.clock, world.ids)
+    cancel = world.jobs().cancel
 
     def work_on(job: Job, report: Report) -> None:
         cancel(SYSTEM, job.id)
         report.checkpoint({"done": 1})
         raise AssertionError("not reached")
 
-    world.verbs().enqueue("x")
+    world.jobs().enqueue("x")
     world.worker(x=Task(work_on)).run_one()
     assert (world.job().state, world.job().checkpoint) == (JobState.CANCELLED, None)
 
@@ -150,7 +140,7 @@ def test_the_words_of_an_unexpected_error_are_not_kept(world: World) -> None:
     def fail(job: Job, report: Report) -> None:
         raise ValueError("the patient said")
 
-    world.verbs().enqueue("fail")
+    world.jobs().enqueue("fail")
     world.worker(fail=Task(fail)).run_one()
     assert world.job().error == "ValueError"
 
@@ -186,12 +176,12 @@ def test_a_recurring_job_that_was_given_up_is_scheduled_anew(world: World) -> No
 def test_a_worker_that_lost_its_lease_drops_its_result(world: World) -> None:
     def slow(job: Job, report: Report) -> dict[str, object]:
         world.clock.advance(seconds=61)
-        other = world.verbs().claim(["slow"])
+        other = world.jobs().claim(["slow"])
         assert other is not None
-        world.verbs().succeed(other, {"by": "other"})
+        world.jobs().succeed(other, {"by": "other"})
         return {"by": "me"}
 
-    world.verbs().enqueue("slow")
+    world.jobs().enqueue("slow")
     with structlog.testing.capture_logs() as lines:
         assert world.worker(slow=Task(slow)).run_one()
     assert world.job().result == {"by": "other"}
@@ -210,7 +200,7 @@ def test_the_lease_of_a_long_job_is_renewed_with_its_progress() -> None:
         if world.job().progress == 0.5:
             renewed.set()
 
-    world.verbs().enqueue("long")
+    world.jobs().enqueue("long")
     world.worker(long=Task(long)).run_one()
     assert renewed.is_set()
     assert world.job().state is JobState.SUCCEEDED
@@ -222,10 +212,10 @@ def test_a_long_job_hears_that_it_lost_its_lease() -> None:
 
     def long(job: Job, report: Report) -> None:
         # By a clock that is ahead, so that no renewal in between makes the lease last.
-        ahead = work.ClaimJob(
-            world.database, lambda: world.clock() + timedelta(seconds=1), world.lease
+        ahead = jobs(
+            world.database, lambda: world.clock() + timedelta(seconds=1), lease=world.lease
         )
-        assert ahead(["long"]) is not None
+        assert ahead.claim(["long"]) is not None
         deadline = time.monotonic() + 120
         try:
             while time.monotonic() < deadline:
@@ -235,7 +225,7 @@ def test_a_long_job_hears_that_it_lost_its_lease() -> None:
             interrupted.set()
             raise
 
-    world.verbs().enqueue("long")
+    world.jobs().enqueue("long")
     world.worker(long=Task(long)).run_one()
     assert interrupted.is_set()
     assert world.job().state is JobState.RUNNING  # in the other worker's hands
@@ -251,7 +241,7 @@ def test_a_stopped_worker_gives_its_job_back(world: World) -> None:
             report(0.0)
             time.sleep(0.005)
 
-    world.verbs().enqueue("endless")
+    world.jobs().enqueue("endless")
     worker = world.worker(endless=Task(endless))
     worker.start()
     assert started.wait(120)
@@ -272,10 +262,10 @@ def test_a_worker_outlives_a_silent_database(world: World) -> None:
 
     done = threading.Event()
     task = Task(lambda job, report: done.set())
-    worker = Worker(world.verbs(begin), {"x": task}, poll_s=0.01)  # type: ignore[arg-type]
+    worker = Worker(world.jobs(begin), {"x": task}, poll_s=0.01)  # type: ignore[arg-type]
     worker.start()
     assert asked.wait(120)
-    world.verbs().enqueue("x")
+    world.jobs().enqueue("x")
     silent.clear()
     assert done.wait(120)
     worker.stop()
@@ -293,7 +283,7 @@ def test_a_worker_outlives_its_own_mistakes(world: World, monkeypatch: pytest.Mo
         schedule(kinds)
 
     monkeypatch.setattr(worker, "schedule", faulty)
-    world.verbs().enqueue("x")
+    world.jobs().enqueue("x")
     worker.start()
     deadline = time.monotonic() + 120
     while world.job().state is not JobState.SUCCEEDED and time.monotonic() < deadline:
@@ -311,7 +301,7 @@ def test_two_workers_never_run_the_same_job(world: World) -> None:
             ran.append(job.id)
 
     for _ in range(40):
-        world.verbs().enqueue("note")
+        world.jobs().enqueue("note")
     workers = [world.worker(note=Task(note)) for _ in range(4)]
     for worker in workers:
         worker.start()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.service.domain.errors import JobNotFound, JobUnfinished, ResultNotFound
-from setwise.service.services.results import ReadResult, SweepFiles
+from tests.building import jobs
 from tests.fake_files import FakeFiles
 from tests.fakes import START, FakeClock, FakeDatabase
 from tests.samples import ADMIN, CLIENT, OTHER_CLIENT, job
@@ -29,21 +29,21 @@ def test_a_result_is_read_part_by_part_in_order() -> None:
     database, files = FakeDatabase(), FakeFiles()
     made = store(database, files, b"a\n" * 50_000, b"b\n")
     for caller in (CLIENT, ADMIN):
-        result = ReadResult(database, files)(caller, made.id)
+        result = jobs(database, files=files).result(caller, made.id)
         assert result.name == f"scoring-{made.id}.jsonl"
         chunks = list(result.chunks)
         assert b"".join(chunks) == b"a\n" * 50_000 + b"b\n"
         assert max(map(len, chunks)) <= 65_536
     with pytest.raises(JobNotFound):
-        ReadResult(database, files)(OTHER_CLIENT, made.id)
+        jobs(database, files=files).result(OTHER_CLIENT, made.id)
 
 
 def test_there_is_no_result_before_the_end_or_without_a_file() -> None:
     database, files = FakeDatabase(), FakeFiles()
     with pytest.raises(JobUnfinished):
-        ReadResult(database, files)(CLIENT, store(database, files, b"a", finished=False).id)
+        jobs(database, files=files).result(CLIENT, store(database, files, b"a", finished=False).id)
     with pytest.raises(ResultNotFound):
-        ReadResult(database, files)(CLIENT, store(database, files).id)
+        jobs(database, files=files).result(CLIENT, store(database, files).id)
 
 
 def test_files_go_when_their_time_is_over() -> None:
@@ -52,7 +52,7 @@ def test_files_go_when_their_time_is_over() -> None:
     begun = f"{int(START.timestamp() * 1000):012x}"
     orphan = f"{begun[:8]}-{begun[8:]}-7000-8000-00000000dead"  # no job ever had this id
     files.stored[f"jobs/{orphan}/upload/documents"] = b"a"
-    sweep = SweepFiles(database, clock, files, keep=7 * DAY)
+    sweep = jobs(database, clock, files=files, keep_files=7 * DAY).sweep_files
     clock.advance(days=0.5)
     assert sweep() == 0
     clock.advance(days=1)

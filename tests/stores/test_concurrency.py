@@ -34,11 +34,11 @@ from setwise.service.services.reviews import (
     ReleaseReview,
     SkipReview,
 )
-from setwise.service.services.work import ClaimJob, EnqueueJob, SucceedJob
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests.building import jobs
 from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, change, model, task
 
@@ -276,9 +276,9 @@ def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engin
 
 
 def test_twenty_workers_do_every_job_once(begin: Transactions) -> None:
-    enqueue = EnqueueJob(begin, utc_now, new_id)
+    enqueue = jobs(begin).enqueue
     asked = [enqueue("fit") for _ in range(60)]
-    claim, succeed = ClaimJob(begin, utc_now), SucceedJob(begin, utc_now)
+    claim, succeed = jobs(begin).claim, jobs(begin).succeed
 
     def worker() -> list[str]:
         done = []
@@ -294,20 +294,21 @@ def test_an_abandoned_job_goes_to_one_of_many_and_its_first_worker_is_fenced_off
     begin: Transactions,
 ) -> None:
     now = FakeClock(START)
-    EnqueueJob(begin, now, new_id)("fit")
-    claim = ClaimJob(begin, now, timedelta(seconds=60))
+    office = jobs(begin, now, lease=timedelta(seconds=60))
+    office.enqueue("fit")
+    claim = office.claim
     lost = claim(["fit"])
     assert lost is not None
     now.advance(seconds=60)
     (taken,) = [job for job in at_once([lambda: claim(["fit"])] * THREADS) if job]
     assert taken.token == 2
     with pytest.raises(LeaseLost):
-        SucceedJob(begin, now)(lost)
-    SucceedJob(begin, now)(taken)
+        office.succeed(lost)
+    office.succeed(taken)
 
 
 def test_one_of_many_requests_for_the_same_job_is_stored(begin: Transactions) -> None:
-    enqueue = EnqueueJob(begin, utc_now, new_id)
+    enqueue = jobs(begin).enqueue
     stored = at_once([lambda: enqueue("fit", key="fit")] * THREADS)
     assert sum(job is not None for job in stored) == 1
 

@@ -13,11 +13,11 @@ from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.recalibration import Activate
 from setwise.service.services.predictions import Predict
 from setwise.service.services.recalibration import Options
-from setwise.service.services.work import ClaimJob, EnqueueJob
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.database import create
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests.building import jobs
 from tests.fakes import LOTTERY, FakePredictors
 from tests.samples import ADMIN, CLIENT
 from tests.services.test_recalibration import Loop
@@ -93,9 +93,9 @@ WORKER = textwrap.dedent(
     from setwise.service.stores.clock import utc_now
     from setwise.service.stores.database import create
     from setwise.service.stores.transaction import Transactions
-    from setwise.service.services.work import ClaimJob
+    from tests.building import jobs
 
-    claim = ClaimJob(Transactions(create(sys.argv[1])), utc_now, timedelta(seconds=1))
+    claim = jobs(Transactions(create(sys.argv[1])), lease=timedelta(seconds=1)).claim
     print(claim(["fit"]).id, flush=True)
     time.sleep(60)
     """
@@ -106,7 +106,7 @@ WORKER = textwrap.dedent(
 def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) -> None:
     engine = create(database_url)
     begin = Transactions(engine)
-    job = EnqueueJob(begin, utc_now, new_id)("fit")
+    job = jobs(begin).enqueue("fit")
     assert job is not None
     worker = subprocess.Popen(
         [sys.executable, "-c", WORKER, database_url, ROOT], stdout=subprocess.PIPE, text=True
@@ -116,7 +116,7 @@ def test_another_worker_takes_over_the_job_of_a_killed_one(database_url: str) ->
     worker.kill()
     worker.wait()
     worker.stdout.close()
-    claim = ClaimJob(begin, utc_now)
+    claim = jobs(begin).claim
     taken = None
     while taken is None:
         taken = claim(["fit"])
@@ -134,7 +134,7 @@ RECALIBRATION = textwrap.dedent(
     from setwise.service.stores.database import create
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.recalibration import Activate
-    from setwise.service.services.work import ClaimJob
+    from tests.building import jobs
     from tests.fake_calibrations import FakeCalibrators
     from tests.services.test_recalibration import Loop
 
@@ -144,7 +144,7 @@ RECALIBRATION = textwrap.dedent(
             time.sleep(60)
 
     begin = Transactions(create(sys.argv[1]))
-    job = ClaimJob(begin, utc_now, timedelta(seconds=1))(["calibration"])
+    job = jobs(begin, lease=timedelta(seconds=1)).claim(["calibration"])
     loop = Loop(begin)
     loop.recalibrate = replace(loop.recalibrate, calibrators=Slow())
     loop.run(activate=Activate.IF_BETTER)
@@ -177,7 +177,7 @@ def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
         assert transaction.calibrations.active(loop.model.id) is None
         assert transaction.calibrations.page(after=None, limit=1).items == ()
     assert loop.request(ADMIN, Options()).id == asked.id, "the job is still the unfinished one"
-    claim, taken = ClaimJob(begin, utc_now), None
+    claim, taken = jobs(begin).claim, None
     while taken is None:
         taken = claim(["calibration"])
     assert (taken.id, taken.attempt) == (asked.id, 2)

@@ -63,7 +63,7 @@ def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
             kind=kind or None, state=JobState(state) if state in set(JobState) else None
         )
         values = {
-            "found": verbs.list_jobs(visit.caller, wanted, after=after, limit=PAGE),
+            "found": verbs.jobs.page(visit.caller, wanted, after=after, limit=PAGE),
             "form": Filled.of(state=state, kind=kind),
             "states": [("", "any state"), *((one.value, one.value) for one in JobState)],
             "kinds": [("", "any kind"), *KINDS.items()],
@@ -88,7 +88,7 @@ def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
         job_id: str, visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))]
     ) -> Response:
         """Say what cancelling a job does, and ask."""
-        return _question(verbs.get_job(visit.caller, job_id)).ask(visit, HERE)
+        return _question(verbs.jobs.get(visit.caller, job_id)).ask(visit, HERE)
 
     @router.post(f"{HERE}/{{job_id}}/cancel")
     def cancel(
@@ -98,7 +98,7 @@ def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
     ) -> Response:
         """End a job before its time."""
         try:
-            verbs.cancel_job(visit.caller, job_id, request_id=request_id_of(request))
+            verbs.jobs.cancel(visit.caller, job_id, request_id=request_id_of(request))
         except Conflict as error:
             return _one(verbs, visit, job_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
         return done(f"{HERE}/{job_id}", "job-cancelled")
@@ -111,7 +111,7 @@ def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
     ) -> Response:
         """Have a job tried again."""
         try:
-            verbs.retry_job(visit.caller, job_id, request_id=request_id_of(request))
+            verbs.jobs.retry(visit.caller, job_id, request_id=request_id_of(request))
         except Conflict as error:
             return _one(verbs, visit, job_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
         return done(f"{HERE}/{job_id}", "job-retried")
@@ -128,7 +128,7 @@ def _one(
     notice: str = "",
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Response:
-    job = verbs.get_job(visit.caller, job_id)
+    job = verbs.jobs.get(visit.caller, job_id)
     values = {
         "job": job,
         "name": name,

@@ -69,7 +69,7 @@ def _models(verbs: Verbs, caller: Caller) -> State:
 
 
 def _jobs(verbs: Verbs, caller: Caller) -> State:
-    newest = verbs.list_jobs(caller, JobFilter(state=JobState.FAILED), limit=1).items
+    newest = verbs.jobs.page(caller, JobFilter(state=JobState.FAILED), limit=1).items
     if newest:
         return State(f"The last failure was on {newest[0].created_at:%-d %B}.", wrong=True)
     return State("None failed.")

@@ -8,15 +8,7 @@ import pytest
 
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.jobs import Job, JobState, RetryRule
-from setwise.service.services.work import (
-    ClaimJob,
-    ContinueJob,
-    EnqueueJob,
-    FailJob,
-    RepeatJob,
-    ReturnJob,
-    SucceedJob,
-)
+from tests.building import jobs
 from tests.fakes import FakeClock, FakeDatabase, FakeIds
 
 RULE = RetryRule(attempts=3, first_delay=timedelta(seconds=10), factor=2)
@@ -30,20 +22,13 @@ class Yard:
     new_id: FakeIds = field(default_factory=FakeIds)
 
     def __post_init__(self) -> None:
-        lease = timedelta(seconds=60)
-        self.enqueue = EnqueueJob(self.database, self.now, self.new_id)
-        self.claim = ClaimJob(self.database, self.now, lease, RULE)
-        self.carry_on = ContinueJob(self.database, self.now, lease)
-        self.succeed = SucceedJob(self.database, self.now)
-        self.fail = FailJob(self.database, self.now, RULE)
-        self.repeat = RepeatJob(self.database, self.now)
-        self.give_back = ReturnJob(self.database, self.now)
+        self.jobs = jobs(self.database, self.now, self.new_id, retries=RULE)
 
     def stored(self, job: Job) -> Job:
         return self.database.contents.jobs[job.id]
 
     def claimed(self) -> Job:
-        job = self.claim(KINDS)
+        job = self.jobs.claim(KINDS)
         assert job is not None
         return job
 
@@ -54,66 +39,66 @@ def yard() -> Yard:
 
 
 def test_a_job_is_done_once(yard: Yard) -> None:
-    asked = yard.enqueue("fit", payload={"noise": "none"})
+    asked = yard.jobs.enqueue("fit", payload={"noise": "none"})
     assert asked is not None
     job = yard.claimed()
     assert (job.id, job.payload, job.state) == (asked.id, {"noise": "none"}, JobState.RUNNING)
-    assert yard.claim(KINDS) is None
-    done = yard.succeed(job, {"brier": 0.05})
+    assert yard.jobs.claim(KINDS) is None
+    done = yard.jobs.succeed(job, {"brier": 0.05})
     assert yard.stored(job) == done
     assert done.result == {"brier": 0.05}
     yard.now.advance(days=1)
-    assert yard.claim(KINDS) is None
+    assert yard.jobs.claim(KINDS) is None
 
 
 def test_a_job_waits_for_its_time(yard: Yard) -> None:
-    yard.enqueue("fit", after=timedelta(seconds=30))
+    yard.jobs.enqueue("fit", after=timedelta(seconds=30))
     yard.now.advance(seconds=29)
-    assert yard.claim(KINDS) is None
+    assert yard.jobs.claim(KINDS) is None
     yard.now.advance(seconds=1)
-    assert yard.claim(KINDS) is not None
+    assert yard.jobs.claim(KINDS) is not None
 
 
 def test_nobody_waits_for_a_worker_that_finds_no_job(yard: Yard) -> None:
-    yard.enqueue("fit", after=timedelta(seconds=30))
+    yard.jobs.enqueue("fit", after=timedelta(seconds=30))
     with yard.database():  # whoever wants to write now has to wait
-        assert yard.claim(KINDS) is None
+        assert yard.jobs.claim(KINDS) is None
     yard.now.advance(seconds=30)
-    assert yard.claim(KINDS) is not None
+    assert yard.jobs.claim(KINDS) is not None
 
 
 def test_one_job_of_a_key_is_unfinished_at_a_time(yard: Yard) -> None:
-    assert yard.enqueue("fit", key="fit") is not None
-    assert yard.enqueue("fit", key="fit") is None
+    assert yard.jobs.enqueue("fit", key="fit") is not None
+    assert yard.jobs.enqueue("fit", key="fit") is None
     job = yard.claimed()
-    assert yard.enqueue("fit", key="fit") is None
-    yard.succeed(job)
-    assert yard.enqueue("fit", key="fit") is not None
+    assert yard.jobs.enqueue("fit", key="fit") is None
+    yard.jobs.succeed(job)
+    assert yard.jobs.enqueue("fit", key="fit") is not None
 
 
 def test_a_worker_takes_only_kinds_that_it_knows(yard: Yard) -> None:
-    yard.enqueue("export")
-    assert yard.claim(KINDS) is None
-    assert yard.claim([]) is None
-    assert yard.claim(["export"]) is not None
+    yard.jobs.enqueue("export")
+    assert yard.jobs.claim(KINDS) is None
+    assert yard.jobs.claim([]) is None
+    assert yard.jobs.claim(["export"]) is not None
 
 
 def test_a_live_worker_keeps_its_job_and_says_how_far_it_is(yard: Yard) -> None:
-    yard.enqueue("fit")
+    yard.jobs.enqueue("fit")
     job = yard.claimed()
     for fold in range(1, 6):
         yard.now.advance(seconds=50)
-        job = yard.carry_on(job, progress=fold / 5, message=f"fold {fold} of 5")
-        assert yard.claim(KINDS) is None
+        job = yard.jobs.renew(job, progress=fold / 5, message=f"fold {fold} of 5")
+        assert yard.jobs.claim(KINDS) is None
     assert (yard.stored(job).progress, yard.stored(job).message) == (1.0, "fold 5 of 5")
 
 
 ENDINGS: dict[str, Callable[[Yard, Job], object]] = {
-    "carry on": lambda yard, job: yard.carry_on(job, progress=0.9),
-    "succeed": lambda yard, job: yard.succeed(job, {"from": "the dead"}),
-    "repeat": lambda yard, job: yard.repeat(job, timedelta(seconds=30)),
-    "fail": lambda yard, job: yard.fail(job, "boom"),
-    "give back": lambda yard, job: yard.give_back(job),
+    "renew": lambda yard, job: yard.jobs.renew(job, progress=0.9),
+    "succeed": lambda yard, job: yard.jobs.succeed(job, {"from": "the dead"}),
+    "repeat": lambda yard, job: yard.jobs.repeat(job, timedelta(seconds=30)),
+    "fail": lambda yard, job: yard.jobs.fail(job, "boom"),
+    "give back": lambda yard, job: yard.jobs.give_back(job),
 }
 
 
@@ -121,7 +106,7 @@ ENDINGS: dict[str, Callable[[Yard, Job], object]] = {
 def test_another_worker_takes_over_from_a_dead_one_and_is_not_disturbed_if_it_wakes(
     yard: Yard, ending
 ) -> None:
-    yard.enqueue("fit")
+    yard.jobs.enqueue("fit")
     lost = yard.claimed()
     yard.now.advance(seconds=60)
     taken = yard.claimed()
@@ -129,24 +114,24 @@ def test_another_worker_takes_over_from_a_dead_one_and_is_not_disturbed_if_it_wa
     with pytest.raises(LeaseLost, match="passed to another worker"):
         ending(yard, lost)
     assert yard.stored(taken) == taken
-    yard.succeed(taken)
+    yard.jobs.succeed(taken)
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_a_finished_job_takes_no_more_writes(yard: Yard, ending) -> None:
-    yard.enqueue("fit")
+    yard.jobs.enqueue("fit")
     job = yard.claimed()
-    done = yard.succeed(job)
+    done = yard.jobs.succeed(job)
     with pytest.raises(LeaseLost):
         ending(yard, job)
     assert yard.stored(job) == done
 
 
 def test_a_failing_job_is_tried_again_and_again_and_then_given_up(yard: Yard) -> None:
-    yard.enqueue("fit")
+    yard.jobs.enqueue("fit")
     waits = []
-    while (job := yard.claim(KINDS)) is not None:
-        failed = yard.fail(job, f"boom {job.attempt}")
+    while (job := yard.jobs.claim(KINDS)) is not None:
+        failed = yard.jobs.fail(job, f"boom {job.attempt}")
         waits.append((failed.due_at - yard.now()).total_seconds())
         yard.now.advance(seconds=100)
     assert waits[:2] == [10, 20]
@@ -154,8 +139,8 @@ def test_a_failing_job_is_tried_again_and_again_and_then_given_up(yard: Yard) ->
 
 
 def test_a_job_that_kills_its_workers_is_given_up(yard: Yard) -> None:
-    poison = yard.enqueue("fit")
-    harmless = yard.enqueue("fit")
+    poison = yard.jobs.enqueue("fit")
+    harmless = yard.jobs.enqueue("fit")
     assert poison is not None
     assert harmless is not None
     for _ in range(3):
@@ -167,18 +152,18 @@ def test_a_job_that_kills_its_workers_is_given_up(yard: Yard) -> None:
 
 
 def test_a_stopping_worker_gives_its_job_back_at_once(yard: Yard) -> None:
-    yard.enqueue("fit")
+    yard.jobs.enqueue("fit")
     for _ in range(10):  # deployments do not use up attempts
-        yard.give_back(yard.claimed())
+        yard.jobs.give_back(yard.claimed())
     assert yard.claimed().attempt == 1
 
 
 def test_recurring_work_keeps_one_row_and_waits_for_its_next_turn(yard: Yard) -> None:
-    yard.enqueue("purge", key="purge")
+    yard.jobs.enqueue("purge", key="purge")
     for _ in range(RULE.attempts + 2):  # turns are no attempts
-        yard.repeat(yard.claimed(), timedelta(seconds=30))
-        assert yard.enqueue("purge", key="purge") is None
+        yard.jobs.repeat(yard.claimed(), timedelta(seconds=30))
+        assert yard.jobs.enqueue("purge", key="purge") is None
         yard.now.advance(seconds=29)
-        assert yard.claim(KINDS) is None
+        assert yard.jobs.claim(KINDS) is None
         yard.now.advance(seconds=1)
     assert len(yard.database.contents.jobs) == 1

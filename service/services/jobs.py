@@ -1,0 +1,298 @@
+"""Durable jobs: show, cancel and retry them, read their results, and run them.
+
+Each method is one short transaction; the work itself runs outside any. Every write after a claim
+carries the job's fencing token, so a worker that lost its lease cannot overwrite its successor.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.errors import JobNotFound, JobUnfinished, LeaseLost, ResultNotFound
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.jobs import Job, JobFilter, RetryRule, job_folder, result_folder
+from setwise.service.domain.paging import Page, check_page
+from setwise.service.services.ports import FileStore
+from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction
+
+JOB_LEASE = timedelta(seconds=60)
+"""A worker renews its lease several times within this span, or loses the job."""
+
+RETRIES = RetryRule()
+"""How often a job is tried."""
+
+CHUNK_BYTES = 1 << 16
+
+LONGEST_UPLOAD = timedelta(days=1)
+"""After this time, an upload that became no job is removed."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A file that a job made."""
+
+    name: str
+    chunks: Iterator[bytes]
+
+
+@dataclass(frozen=True)
+class Jobs(Recorded):
+    """Jobs, as callers see them and as workers run them.
+
+    Attributes
+    ----------
+    keep_files : timedelta
+        How long the files of a finished job are kept.
+    """
+
+    files: FileStore
+    keep_files: timedelta
+    lease: timedelta = JOB_LEASE
+    retries: RetryRule = RETRIES
+
+    # For callers
+
+    def get(self, caller: Caller, job_id: str) -> Job:
+        """Return a job that the caller may see.
+
+        Administrators and auditors see every job, other callers those that they requested.
+
+        Raises
+        ------
+        JobNotFound
+            If the job does not exist or belongs to another caller.
+        """
+        with self.begin(read_only=True) as transaction:
+            return _visible(transaction, caller, job_id)
+
+    def page(
+        self,
+        caller: Caller,
+        wanted: JobFilter | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[Job]:
+        """Return one page of the matching jobs that the caller may see, newest first."""
+        wanted = wanted or JobFilter()
+        if not caller.may(Permission.INSPECT):
+            caller.require(Permission.RUN_JOBS)
+            wanted = replace(wanted, owner_id=caller.id)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.jobs.page(wanted, after=after, limit=limit)
+
+    def cancel(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+        """Cancel a job and return it; what it has done stays.
+
+        Its worker stops at the next safe point. Until then its writes are refused, as after a
+        lost lease.
+
+        Raises
+        ------
+        JobNotFound, JobFinished
+            If there is nothing to cancel.
+        """
+        return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
+
+    def retry(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
+        """Queue a failed or cancelled job again; it resumes at its last checkpoint.
+
+        Raises
+        ------
+        JobNotFound, JobFinished, JobUnfinished
+            If there is nothing to retry, or this job or another with its key is unfinished.
+        """
+        return self._change(caller, job_id, Job.retried, "job.retried", request_id)
+
+    def _change(
+        self,
+        caller: Caller,
+        job_id: str,
+        change: Callable[[Job, datetime], Job],
+        action: str,
+        request_id: str | None,
+    ) -> Job:
+        with self.begin() as transaction:
+            job = _visible(transaction, caller, job_id, for_update=True)
+            changed = change(job, self.now())
+            transaction.jobs.change(changed)
+            self._note(
+                transaction,
+                caller,
+                action,
+                job.id,
+                request_id,
+                kind=job.kind,
+                progress=job.progress,
+            )
+            transaction.commit()
+        return changed
+
+    def result(self, caller: Caller, job_id: str) -> Result:
+        """Return what a job made, or the finished part if it failed or was cancelled.
+
+        Raises
+        ------
+        JobNotFound
+            If the job does not exist or belongs to another caller.
+        JobUnfinished
+            If it has not ended yet.
+        ResultNotFound
+            If it made no file, or the file has expired.
+        """
+        job = self.get(caller, job_id)
+        if not job.finished:
+            raise JobUnfinished(f"The job is {job.state}; wait until it has ended.")
+        folder = result_folder(job.id)
+        parts = [f"{folder}/{name}" for name in self.files.names(folder)]
+        if not parts:
+            raise ResultNotFound(f"Job {job.id} ({job.kind}) has no result file, or no longer.")
+        return Result(f"{job.kind}-{job.id}.{parts[0].rsplit('.', 1)[1]}", self._read(parts))
+
+    def _read(self, parts: list[str]) -> Iterator[bytes]:
+        for part in parts:
+            with self.files.open(part) as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+
+    def sweep_files(self) -> int:
+        """Remove the files of old jobs and abandoned uploads; returns how many jobs had some."""
+        swept = 0
+        for job_id in self.files.names("jobs"):
+            if is_id(job_id) and self._expired(job_id):
+                self.files.remove(job_folder(job_id))
+                swept += 1
+        return swept
+
+    def _expired(self, job_id: str) -> bool:
+        with self.begin(read_only=True) as transaction:
+            job = transaction.jobs.get(job_id)
+        if job is None:
+            return self.now() - _id_made_at(job_id) > LONGEST_UPLOAD
+        return job.finished_at is not None and self.now() - job.finished_at > self.keep_files
+
+    # For workers
+
+    def enqueue(
+        self,
+        kind: str,
+        *,
+        payload: Mapping[str, object] | None = None,
+        key: str | None = None,
+        after: timedelta = timedelta(0),
+    ) -> Job | None:
+        """Store a job that is due ``after`` from now and return it.
+
+        None if a job with the same ``key`` is already queued or running.
+        """
+        if key is not None:
+            # Workers ask for recurring jobs every second: a read keeps them out of writers' way.
+            with self.begin(read_only=True) as transaction:
+                if transaction.jobs.unfinished(key) is not None:
+                    return None
+        now = self.now()
+        job = Job(
+            id=self.new_id(),
+            kind=kind,
+            key=key,
+            payload=payload or {},
+            due_at=now + after,
+            created_at=now,
+        )
+        with self.begin() as transaction:
+            stored = transaction.jobs.enqueue(job)
+            transaction.commit()
+        return job if stored else None
+
+    def claim(self, kinds: Sequence[str]) -> Job | None:
+        """Lease the next due job of these kinds and return it; None if no job is due.
+
+        A job whose worker stopped renewing the lease is due as well. A job that killed every
+        worker that claimed it fails here, since none of them lived to record the failure.
+        """
+        # A read first, for the same reason as in `enqueue`.
+        with self.begin(read_only=True) as transaction:
+            if not transaction.jobs.any_due(kinds, self.now()):
+                return None
+        while True:
+            with self.begin() as transaction:
+                now = self.now()
+                job = transaction.jobs.claim(kinds, now, self.lease)
+                if job is None:
+                    return None
+                lost = job.attempt > self.retries.attempts
+                if lost:
+                    error = f"gave up: {job.attempt - 1} workers died or went silent on it"
+                    transaction.jobs.save(job.failed(error, now, self.retries), token=job.token)
+                transaction.commit()
+            if not lost:
+                return job
+
+    def renew(self, job: Job, *, progress: float | None = None, message: str | None = None) -> Job:
+        """Renew the lease, store the progress and return the job; raises `LeaseLost`."""
+        return self._save(job.continued(self.now(), self.lease, progress=progress, message=message))
+
+    def checkpoint(self, job: Job, state: Mapping[str, object]) -> None:
+        """Store the state from which another worker can resume; raises `LeaseLost`."""
+        with self.begin() as transaction:
+            saved = transaction.jobs.checkpoint(job.id, state, token=job.token)
+            transaction.commit()
+        if not saved:
+            raise _lost(job)
+
+    def succeed(self, job: Job, result: Mapping[str, object] | None = None) -> Job:
+        """Record that a job is done and return it; raises `LeaseLost`."""
+        return self._save(job.succeeded(result, self.now()))
+
+    def repeat(self, job: Job, interval: timedelta) -> Job:
+        """Make a recurring job due ``interval`` from now and return it; raises `LeaseLost`."""
+        return self._save(job.repeated(self.now(), interval))
+
+    def fail(self, job: Job, error: str, *, hopeless: bool = False) -> Job:
+        """Record a failed attempt and return the job, queued again or failed.
+
+        Raises
+        ------
+        LeaseLost
+            If another worker has the job, or it was cancelled.
+        """
+        return self._save(job.failed(error, self.now(), self.retries, hopeless=hopeless))
+
+    def give_back(self, job: Job) -> Job:
+        """Return the job due at once, because its worker stops; raises `LeaseLost`."""
+        return self._save(job.returned(self.now()))
+
+    def _save(self, job: Job) -> Job:
+        with self.begin() as transaction:
+            saved = transaction.jobs.save(job, token=job.token)
+            transaction.commit()
+        if not saved:
+            raise _lost(job)
+        return job
+
+
+def _visible(
+    transaction: Transaction, caller: Caller, job_id: str, *, for_update: bool = False
+) -> Job:
+    everything = Permission.ADMINISTER if for_update else Permission.INSPECT
+    if for_update or not caller.may(everything):
+        caller.require(Permission.RUN_JOBS)
+    job = transaction.jobs.get(job_id, for_update=for_update)
+    if job is None or not (caller.may(everything) or job.owner_id == caller.id):
+        raise JobNotFound(f"No job of yours has the id {job_id!r}.")
+    return job
+
+
+def _lost(job: Job) -> LeaseLost:
+    return LeaseLost(
+        f"Job {job.id} ({job.kind}) passed to another worker or ended while this one held it."
+    )
+
+
+def _id_made_at(job_id: str) -> datetime:
+    # A UUIDv7 begins with the milliseconds since 1970.
+    milliseconds = int(job_id.replace("-", "")[:12], 16)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

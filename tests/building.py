@@ -1,0 +1,16 @@
+"""Services built with defaults that suit tests."""
+
+from datetime import timedelta
+from typing import Any
+
+from setwise.service.services.jobs import Jobs
+from setwise.service.stores.clock import utc_now
+from setwise.service.stores.identity import new_id
+from tests.fake_files import FakeFiles
+
+
+def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:
+    """Return the service of jobs, over files in memory unless given."""
+    options.setdefault("files", FakeFiles())
+    options.setdefault("keep_files", timedelta(days=7))
+    return Jobs(begin, now, ids, **options)
