@@ -18,6 +18,7 @@ from setwise.service.api import (
 )
 from setwise.service.api import (
     annotators,
+    audit_trail,
     batches,
     breaker,
     derivations,
@@ -131,6 +132,7 @@ def create_app(
         jobs,
         reports,
         access,
+        audit_trail,
         health,
         reference,
     ):

@@ -1,19 +1,17 @@
-"""Who gets in and what was done: people, keys, the audit trail."""
+"""Routes of people, API keys and erasures."""
 
 from datetime import datetime
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, SecretStr
+from fastapi import APIRouter, Response
+from pydantic import AwareDatetime, ConfigDict, Field, SecretStr
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
 from setwise.service.api.openapi import documented
-from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
+from setwise.service.api.schemas import AnswerBody, Example, RequestBody
 from setwise.service.domain import accounts
-from setwise.service.domain import audit_trail as history
 from setwise.service.domain import callers as people
-from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
 
@@ -39,16 +37,6 @@ _KEY: Example = {
     "created_at": "2026-11-21T09:00:00Z",
     "expires_at": "2027-11-21T09:00:00Z",
     "revoked_at": None,
-}
-_EVENT: Example = {
-    "id": _ID,
-    "at": "2026-11-21T09:00:00Z",
-    "actor": {"id": _ID, "name": "Ann Lee"},
-    "action": "review.completed",
-    "subject": _ID,
-    "address": "192.0.2.7",
-    "request_id": _ID,
-    "detail": {"version": 3, "agreed": True},
 }
 
 
@@ -184,62 +172,6 @@ class KeyRequest(RequestBody):
     per_minute: int | None = Field(None, ge=0, le=1_000_000)
 
 
-class Actor(AnswerBody):
-    """Who did it: a person, a key, `system` for the service itself, `anonymous`."""
-
-    id: str
-    name: str
-
-
-class AuditEvent(AnswerBody):
-    """One thing that was done."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
-
-    id: str
-    at: datetime
-    actor: Actor
-    action: str
-    subject: str = Field(description="Id or version of what it was done to.")
-    address: str | None = Field(description="Network address that the request came from.")
-    request_id: str | None
-    detail: dict[str, JsonValue]
-
-    @classmethod
-    def of(cls, event: history.Event) -> Self:
-        """Describe an event."""
-        return cls(
-            id=event.id,
-            at=event.at,
-            actor=Actor(id=event.actor_id, name=event.actor_name),
-            action=event.action,
-            subject=event.subject,
-            address=event.address,
-            request_id=event.request_id,
-            detail=dict(event.detail),
-        )
-
-
-class AuditPage(AnswerBody):
-    """One page of the audit trail, newest first."""
-
-    items: list[AuditEvent]
-    next_cursor: str | None
-    limit: int
-
-
-class AuditQuery(Paged):
-    """Which events to list."""
-
-    actor_id: str | None = Field(None, max_length=100)
-    action: str | None = Field(
-        None, max_length=100, description="Such as `review.completed`, or `review.` for all."
-    )
-    subject: str | None = Field(None, max_length=200)
-    since: AwareDatetime | None = None
-    before: AwareDatetime | None = None
-
-
 class ErasureRequest(RequestBody):
     """A document that somebody wants forgotten."""
 
@@ -359,22 +291,3 @@ def create_key(
 def revoke_key(caller: CallerOf, key_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Take an API key out of use, for good; every process notices within seconds."""
     return answer(Key.of(verbs.revoke_key(caller, key_id, request_id=request_id)))
-
-
-@router.get("/audit", response_model=AuditPage)
-def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
-    """List what was done, newest first: who, what, from where, to which thing and version."""
-    scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.list_events(
-        caller,
-        EventFilter(wanted.actor_id, wanted.action, wanted.subject, wanted.since, wanted.before),
-        after=edge.cursors.read(wanted.cursor, scope),
-        limit=wanted.limit,
-    )
-    return answer(
-        AuditPage(
-            items=[AuditEvent.of(event) for event in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
-    )

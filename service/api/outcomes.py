@@ -1,4 +1,4 @@
-"""Take in what turned out to be right, and show it."""
+"""Routes of outcomes: report and list them."""
 
 from datetime import datetime
 from typing import Self
@@ -10,7 +10,7 @@ from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
-from setwise.service.domain import outcomes
+from setwise.service.domain import outcomes as domain
 from setwise.service.domain.errors import PredictionNotFound
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"], route_class=StrictRoute)
@@ -36,7 +36,7 @@ class OutcomeRequest(RequestBody):
     labels: Labels = Field(
         description="Every label that applies, known to the model or not; [] when none does."
     )
-    source: str = Field(description="Who says so.")
+    source: str = Field(description="Who reports it, such as `billing`.")
 
 
 class Outcome(AnswerBody):
@@ -53,7 +53,7 @@ class Outcome(AnswerBody):
     created_at: datetime
 
     @classmethod
-    def of(cls, outcome: outcomes.Outcome) -> Self:
+    def of(cls, outcome: domain.Outcome) -> Self:
         """Describe a stored outcome."""
         return cls.model_validate({name: getattr(outcome, name) for name in cls.model_fields})
 
@@ -76,7 +76,10 @@ class OutcomePage(AnswerBody):
     response_model=Outcome,
     response_description="The outcome, stored.",
     responses={
-        200: {"model": Outcome, "description": "The source has said so before; nothing changed."},
+        200: {
+            "model": Outcome,
+            "description": "The source reported the same; nothing changed.",
+        },
         **documented(PredictionNotFound),
     },
 )
@@ -89,10 +92,10 @@ def report_outcome(
 ) -> Response:
     """Report which label set turned out to be right for one of your documents.
 
-    Repeat it at will. What a source says later is added and counts from then on. When other
-    programs were told another label set, they get the message `document.corrected`.
+    Repeating a report changes nothing. A later, different report of the same source is added and
+    counts from then on. If another label set was sent, webhooks get `document.corrected`.
     """
-    outcome, new = verbs.report_outcome(
+    outcome, new = verbs.outcomes.report(
         caller, prediction_id, body.labels, body.source, request_id=request_id
     )
     return answer(Outcome.of(outcome), status=201 if new else 200)
@@ -104,6 +107,6 @@ def report_outcome(
     responses=documented(PredictionNotFound),
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
-    """List what turned out to be right for one document, all in one page."""
-    found = [Outcome.of(outcome) for outcome in verbs.list_outcomes(caller, prediction_id)]
+    """List the outcomes of one prediction, all in one page."""
+    found = [Outcome.of(outcome) for outcome in verbs.outcomes.page(caller, prediction_id)]
     return answer(OutcomePage(items=found, limit=len(found)))

@@ -246,7 +246,7 @@ class History:
             _, prediction = sent.pop(0)
             note = self._truth.get(prediction.document.id or "")
             if note is not None and Random(note.id).random() < _REPORTED:  # noqa: S311 - as above
-                self.verbs.report_outcome(self.client, prediction.id, note.labels, "billing")
+                self.verbs.outcomes.report(self.client, prediction.id, note.labels, "billing")
 
 
 def _blind(task: "ReviewTask") -> bool:

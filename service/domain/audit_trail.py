@@ -1,4 +1,4 @@
-"""The audit trail: who did what, from where, when, to which thing. Rows are only ever added."""
+"""The audit trail: who did what to which thing, when and from where; append-only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from setwise.service.domain.callers import Caller
 
 @dataclass(frozen=True)
 class Event:
-    """One line of the audit trail.
+    """A line of the audit trail.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class Event:
     detail : mapping
         Numbers, versions and names; never a document's text or metadata.
     address : str or None
-        Network address that the request came from; None for the service itself.
+        Network address of the request; None for the service itself.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Event:
         request_id: str | None = None,
         **detail: object,
     ) -> Self:
-        """Describe what ``caller`` did to ``subject``."""
+        """Return the event of a change that ``caller`` made to ``subject``."""
         return cls(
             id, at, caller.id, caller.name, action, subject, request_id, detail, caller.address
         )
@@ -54,7 +54,7 @@ PREDICTION_CREATED = "prediction.created"
 
 
 class Origin(NamedTuple):
-    """Whose request it was that a prediction answers, besides the client's id."""
+    """Where the request for a prediction came from, besides the client's id."""
 
     actor_name: str
     request_id: str | None
@@ -70,7 +70,7 @@ def prediction_created(
     rule: str | None,
     **detail: object,
 ) -> Event:
-    """Return the event of a prediction. It has the prediction's id, and is kept as part of it."""
+    """Return the event of a prediction, which has the prediction's id."""
     return Event(
         id=id,
         at=at,
@@ -86,12 +86,12 @@ def prediction_created(
 
 @dataclass(frozen=True)
 class EventFilter:
-    """Which events to list; None does not restrict.
+    """Which events to list; None means any.
 
     Attributes
     ----------
     action : str or None
-        A whole action or, with a dot at the end, the beginning of several: ``review.``.
+        An action, or a prefix that ends in a dot: ``review.``.
     """
 
     actor_id: str | None = None

@@ -1,4 +1,4 @@
-"""What turned out to be right: label sets that other programs report after the decision."""
+"""Outcomes: label sets that other programs report as right after the decision."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ MOST_LABELS = 10_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """The label set that a source says is right; never changed once stored.
+    """The label set that a source reports as right; immutable once stored.
 
     Attributes
     ----------
     number : int
-        Place among the outcomes of the prediction, from 1; the last one counts.
+        Number among the outcomes of the prediction, from 1; the highest counts.
     labels : tuple of str
-        Sorted. They need not be known to any model: this is what happened.
+        Sorted. The model need not know them.
     source : str
-        Who says so, such as ``billing`` or ``second reading``.
+        Who reports it, such as ``billing`` or ``second reading``.
     agreed : bool
-        The labels are those that the model predicted.
+        Whether the labels are those that the model predicted.
     reported_by : str
         Id of the caller.
     """
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
-    """Yield what keeps a report from being stored.
+    """Yield each fault of a report.
 
     >>> [fault.detail for fault in outcome_faults(["a", "a"], "billing")]
     ["'a' is given twice"]
@@ -64,14 +64,14 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
 def sent_labels(
     prediction: Prediction, annotations: Iterable[Annotation], outcomes: Iterable[Outcome]
 ) -> tuple[str, ...] | None:
-    """Return the label set that other programs were told last, None while they were told none.
+    """Return the label set that was sent last; None if none was sent.
 
-    A set that was sent by itself is told first; what settled the document and, once anything was
-    told, outcomes replace it in the order in which they came.
+    An automatically sent set comes first. Annotations that settle the document replace it, and so
+    do outcomes once a set was sent, in the order of their creation.
     """
-    told = prediction.scored.labels if prediction.decision is Decision.AUTO else None
+    sent = prediction.scored.labels if prediction.decision is Decision.AUTO else None
     later: list[Annotation | Outcome] = [*annotations, *outcomes]
     for one in sorted(later, key=lambda one: (one.created_at, one.id)):
-        if one.settles if isinstance(one, Annotation) else told is not None:
-            told = one.labels
-    return told
+        if one.settles if isinstance(one, Annotation) else sent is not None:
+            sent = one.labels
+    return sent

@@ -1,37 +1,27 @@
-"""Take in what turned out to be right, and tell other programs where they were told wrong."""
+"""Report which label set turned out to be right, and correct what was sent wrong."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import InvalidRequest, PredictionNotFound
 from setwise.service.domain.outcomes import Outcome, outcome_faults, sent_labels
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.webhooks import document_corrected
 from setwise.service.services.predictions import visible_to
-from setwise.service.stores.clock import Clock
-from setwise.service.stores.identity import NewId
+from setwise.service.services.recording import Recorded
 from setwise.service.stores.outcomes import OutcomeRaced
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.transaction import Transaction
 
 MOST_RACES = 20
-"""Reports on one prediction at the same instant, each of which makes the others start again."""
+"""Concurrent reports on one prediction, each of which may make this one start again."""
 
 
 @dataclass(frozen=True)
-class ReportOutcome:
-    """Store the label set that turned out to be right for one of the caller's documents.
+class Outcomes(Recorded):
+    """Label sets that turned out to be right, as other programs report them."""
 
-    A set that was sent, by itself or after a review, and is found wrong is corrected: the message
-    ``document.corrected`` is written in the same transaction.
-    """
-
-    begin: Transactions
-    now: Clock
-    new_id: NewId
-
-    def __call__(
+    def report(
         self,
         caller: Caller,
         prediction_id: str,
@@ -40,17 +30,18 @@ class ReportOutcome:
         *,
         request_id: str | None = None,
     ) -> tuple[Outcome, bool]:
-        """Return the stored outcome, and whether it is new.
+        """Store an outcome; returns it and whether it is new.
 
-        What a source has said last it may say again, and nothing changes; when it changes its mind
-        the new outcome is added, and counts from then on.
+        A source that repeats its last report changes nothing. A different report is added, and
+        counts from then on. If another label set was sent, the message ``document.corrected`` is
+        written in the same transaction.
 
         Raises
         ------
         PredictionNotFound
-            If there is no such prediction, or it is another client's.
+            If the prediction does not exist or belongs to another client.
         InvalidRequest
-            If the labels or the source cannot be kept.
+            If the labels or the source cannot be stored.
         """
         caller.require(Permission.PREDICT)
         faults = list(outcome_faults(labels, source))
@@ -81,8 +72,8 @@ class ReportOutcome:
         source: str,
         request_id: str | None,
     ) -> tuple[Outcome, bool]:
-        prediction = _readable(transaction, caller, prediction_id)
-        # Of this and a review that is settled at the same time, one must know what the other told.
+        prediction = _visible(transaction, caller, prediction_id)
+        # A review may be completed at the same time: each must see which labels the other sent.
         transaction.reviews.lock(prediction.id)
         before = transaction.outcomes.of(prediction.id)
         same_source = [outcome for outcome in before if outcome.source == source]
@@ -103,38 +94,28 @@ class ReportOutcome:
         wrong = sent is not None and set(sent) != set(labels)
         if sent is not None and wrong:
             transaction.outbox.add(document_corrected(prediction, outcome, sent, self.new_id()))
-        transaction.audit_trail.add(
-            Event.by(
-                caller,
-                "outcome.reported",
-                prediction.id,
-                id=self.new_id(),
-                at=outcome.created_at,
-                request_id=request_id,
-                outcome_id=outcome.id,
-                source=source,
-                agreed=outcome.agreed,
-                corrects=wrong,
-            )
+        self._note(
+            transaction,
+            caller,
+            "outcome.reported",
+            prediction.id,
+            request_id,
+            outcome_id=outcome.id,
+            source=source,
+            agreed=outcome.agreed,
+            corrects=wrong,
         )
         transaction.commit()
         return outcome, True
 
-
-@dataclass(frozen=True)
-class ListOutcomes:
-    """List the outcomes of one prediction; a client sees those of its own."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, prediction_id: str) -> list[Outcome]:
-        """Return them in the order in which they came; raises `PredictionNotFound`."""
+    def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:
+        """Return all outcomes of one prediction, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
-            prediction = _readable(transaction, caller, prediction_id)
+            prediction = _visible(transaction, caller, prediction_id)
             return transaction.outcomes.of(prediction.id)
 
 
-def _readable(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:
+def _visible(transaction: Transaction, caller: Caller, prediction_id: str) -> Prediction:
     visible = visible_to(caller)
     prediction = transaction.predictions.get(prediction_id)
     if prediction is None or visible not in {None, prediction.client_id}:

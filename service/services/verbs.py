@@ -32,7 +32,7 @@ from setwise.service.services.annotators import (
     ListGroups,
     PlaceAnnotator,
 )
-from setwise.service.services.audit import ListEvents
+from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import GetBreaker, WatchAudits
 from setwise.service.services.breaker_reset import ResetBreaker
 from setwise.service.services.calibrations import (
@@ -66,7 +66,7 @@ from setwise.service.services.models import (
     SubmitCompare,
     VerifyModel,
 )
-from setwise.service.services.outcomes import ListOutcomes, ReportOutcome
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import (
     GetPrediction,
     ListPredictions,
@@ -113,8 +113,7 @@ class Verbs:
     get_prediction: GetPrediction
     derive_decision: DeriveDecision
     list_predictions: ListPredictions
-    report_outcome: ReportOutcome
-    list_outcomes: ListOutcomes
+    outcomes: Outcomes
     claim_review: ClaimReview
     extend_lease: ExtendLease
     release_review: ReleaseReview
@@ -187,7 +186,7 @@ class Verbs:
     sign_in_externally: SignInExternally
     open_session: OpenSession
     sign_out: SignOut
-    list_events: ListEvents
+    audit_trail: AuditTrail
     purge_texts: PurgeTexts
     erase_document: EraseDocument
     erase_person: ErasePerson

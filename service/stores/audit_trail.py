@@ -1,7 +1,7 @@
-"""The append-only record of what was done.
+"""SQL of the append-only audit trail.
 
-A prediction is an event too, and by far the most frequent one. It is not written a second time: its
-row, which never changes either, holds what the event tells.
+Predictions are by far the most frequent events. They are not written a second time: the row of a
+prediction never changes, and the event is read from it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ _DETAIL = [
 
 
 class AuditTrailStore:
-    """Append-only record of what was done."""
+    """The append-only audit trail."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -70,7 +70,7 @@ class AuditTrailStore:
     def page(
         self, wanted: EventFilter | None = None, *, after: str | None, limit: int
     ) -> Page[Event]:
-        """List newest first."""
+        """Return one page, newest first."""
         found = read_events(
             self._connection,
             wanted or EventFilter(),
@@ -90,15 +90,14 @@ def read_events(
     limit: int,
     newest_first: bool,
 ) -> list[Event]:
-    """Return the next events after the one with an id, in the order of their ids."""
+    """Return the next events after the id ``after``, in the order of their ids."""
     query = select(audit_events).where(*_of_events(wanted), *_past(_EVENT.id, after, newest_first))
     order = _EVENT.id.desc() if newest_first else _EVENT.id
     rows = connection.execute(query.order_by(order).limit(limit)).mappings()
     found = [Event(**row) for row in rows]
     if not _includes(wanted.action, PREDICTION_CREATED):
         return found
-    # Beyond the last of these events no prediction is wanted, and where the trail of old goes on
-    # for long without one that is an event, none is looked for.
+    # Predictions beyond the last of these events would be cut off below: do not read them.
     last = found[-1].id if len(found) == limit else None
     query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
         _MADE.actor_name.is_not(None),

@@ -1,4 +1,4 @@
-"""Label sets that turned out to be right."""
+"""SQL of outcomes."""
 
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
@@ -8,7 +8,7 @@ from setwise.service.stores.tables import outcomes
 
 
 class OutcomeRaced(Exception):
-    """Another outcome got the same number first; this transaction is lost."""
+    """A concurrent outcome took the same number; start the transaction again."""
 
 
 class OutcomeStore:
@@ -29,7 +29,7 @@ class OutcomeStore:
             raise
 
     def of(self, prediction_id: str) -> list[Outcome]:
-        """List the outcomes of one prediction by number."""
+        """Return the outcomes of one prediction, by number."""
         rows = self._connection.execute(
             select(outcomes)
             .where(outcomes.c.prediction_id == prediction_id)

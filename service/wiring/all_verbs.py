@@ -17,7 +17,6 @@ from setwise.service.services import (
 from setwise.service.services import (
     administer,
     annotators,
-    audit,
     breaker,
     breaker_reset,
     calibrations,
@@ -30,7 +29,6 @@ from setwise.service.services import (
     export,
     forecast,
     labels,
-    outcomes,
     preview,
     privacy,
     reliability,
@@ -53,7 +51,9 @@ from setwise.service.services import (
 from setwise.service.services import (
     reviews as review,
 )
+from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.jobs import Jobs
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.ports import (
     ArtifactStore,
     CalibratorLoader,
@@ -150,8 +150,7 @@ def verbs(
         get_prediction=predict.GetPrediction(begin),
         derive_decision=derive.DeriveDecision(begin, lottery),
         list_predictions=predict.ListPredictions(begin),
-        report_outcome=outcomes.ReportOutcome(**office),
-        list_outcomes=outcomes.ListOutcomes(begin),
+        outcomes=Outcomes(**office),
         claim_review=review.ClaimReview(
             lease=lease, most_leases=settings.leases_per_reviewer, **desk
         ),
@@ -247,7 +246,7 @@ def verbs(
         ),
         open_session=people.OpenSession(begin, clock, tokens, sessions),
         sign_out=people.SignOut(digest=tokens, **office),
-        list_events=audit.ListEvents(begin),
+        audit_trail=AuditTrail(begin),
         purge_texts=privacy.PurgeTexts(
             auto=_days(settings.retain_auto_days),
             reviewed=_days(settings.retain_reviewed_days),

@@ -326,7 +326,7 @@ def test_an_answer_that_got_lost_is_asked_for_again(
     press(desk, "1")
     saved(desk)
     assert lost == [200]
-    decided = [e for e in site.verbs.list_events(SYSTEM, limit=50).items if e.subject == first]
+    decided = [e for e in site.verbs.audit_trail.page(SYSTEM, limit=50).items if e.subject == first]
     assert [e.action for e in decided].count("review.decided") == 1
 
 
@@ -397,7 +397,9 @@ def test_one_document_in_two_browsers_is_settled_once(
     annotation = said(site, task_id)
     assert annotation is not None
     assert annotation.comment is None
-    decided = [e for e in site.verbs.list_events(SYSTEM, limit=80).items if e.subject == task_id]
+    decided = [
+        e for e in site.verbs.audit_trail.page(SYSTEM, limit=80).items if e.subject == task_id
+    ]
     assert [e.action for e in decided].count("review.decided") == 1
 
 

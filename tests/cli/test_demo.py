@@ -31,7 +31,7 @@ from setwise.service.services.administer import (
 )
 from setwise.service.services.annotators import ChangeGroup, PlaceAnnotator
 from setwise.service.services.certification import Certify
-from setwise.service.services.outcomes import ReportOutcome
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
 from setwise.service.services.report import Summary
 from setwise.service.services.reviews import ClaimReview, CompleteReview, ListReviews, ReleaseReview
@@ -84,7 +84,7 @@ class Service:
             summary=Summary(begin),
             predict=(one := Predict(predictors, begin, now, new_id, LOTTERY)),
             predict_batch=PredictBatch(one),
-            report_outcome=ReportOutcome(begin, now, new_id),
+            outcomes=Outcomes(begin, now, new_id),
             certify=Certify(begin, now, new_id, LOTTERY),
             change_group=ChangeGroup(begin, now, new_id),
             place_annotator=PlaceAnnotator(begin, now, new_id),

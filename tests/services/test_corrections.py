@@ -14,7 +14,7 @@ from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.decide import DecideReview, SettleDecisions
-from setwise.service.services.outcomes import ReportOutcome
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.stores.clock import utc_now
@@ -41,7 +41,7 @@ class Desk:
         self.predict_verb = Predict(FakePredictors(), *parts, LOTTERY)
         self.claim = ClaimReview(*parts)
         self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
-        self.report_verb = ReportOutcome(*parts)
+        self.report_verb = Outcomes(*parts).report
 
     def sent(self, **audits: float) -> Prediction:
         """Predict one document that is sent, with these rates of audits."""
@@ -162,7 +162,7 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     plan = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
     ChangePolicy(*parts)(ADMIN, change(threshold=0.8, audits=plan), None)
     made = Predict(FakePredictors(), *parts, LOTTERY)(CLIENT, Document(text="0.9"))
-    claim, report = ClaimReview(*parts), ReportOutcome(*parts)
+    claim, report = ClaimReview(*parts), Outcomes(*parts).report
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []
 

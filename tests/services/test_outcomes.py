@@ -7,7 +7,7 @@ import pytest
 from setwise.service.domain.errors import Forbidden, InvalidRequest, PredictionNotFound
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.webhooks import Message, MessageType
-from setwise.service.services.outcomes import ListOutcomes, ReportOutcome
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock
@@ -15,8 +15,8 @@ from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, add_prediction
 
 
 @pytest.fixture
-def report(begin: Transactions) -> ReportOutcome:
-    return ReportOutcome(begin, FakeClock(), new_id)
+def outcomes(begin: Transactions) -> Outcomes:
+    return Outcomes(begin, FakeClock(), new_id)
 
 
 def stored(begin: Transactions, *, sent: bool) -> Prediction:
@@ -34,14 +34,12 @@ def messages(begin: Transactions) -> list[Message]:
         return list(transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=50).items)
 
 
-def test_a_sent_set_found_wrong_is_corrected_once(
-    begin: Transactions, report: ReportOutcome
-) -> None:
+def test_a_sent_set_found_wrong_is_corrected_once(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    outcome, new = report(CLIENT, made.id, ["c", "a"], "billing", request_id="r-1")
+    outcome, new = outcomes.report(CLIENT, made.id, ["c", "a"], "billing", request_id="r-1")
     assert new
     assert (outcome.labels, outcome.agreed, outcome.number) == (("a", "c"), False, 1)
-    assert report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False)
+    assert outcomes.report(CLIENT, made.id, ["a", "c"], "billing") == (outcome, False)
     (message,) = messages(begin)
     assert message.type is MessageType.DOCUMENT_CORRECTED
     assert message.data["labels"] == ["a", "c"]
@@ -53,68 +51,70 @@ def test_a_sent_set_found_wrong_is_corrected_once(
     assert event.detail["corrects"] is True
 
 
-def test_a_sent_set_found_right_is_left_alone(begin: Transactions, report: ReportOutcome) -> None:
+def test_a_sent_set_found_right_is_left_alone(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    outcome, _ = report(CLIENT, made.id, ["b", "a"], "billing")
+    outcome, _ = outcomes.report(CLIENT, made.id, ["b", "a"], "billing")
     assert outcome.agreed
     assert messages(begin) == []
 
 
 def test_nobody_is_told_of_a_correction_of_what_was_never_told(
-    begin: Transactions, report: ReportOutcome
+    begin: Transactions, outcomes: Outcomes
 ) -> None:
     made = stored(begin, sent=False)
-    report(CLIENT, made.id, ["never seen"], "billing")
+    outcomes.report(CLIENT, made.id, ["never seen"], "billing")
     assert messages(begin) == []
 
 
 def test_a_source_may_change_its_mind_and_the_last_word_counts(
-    begin: Transactions, report: ReportOutcome
+    begin: Transactions, outcomes: Outcomes
 ) -> None:
     made = stored(begin, sent=True)
-    said = [report(CLIENT, made.id, labels, "billing")[0] for labels in (["c"], ["a", "b"], [])]
-    assert ListOutcomes(begin)(CLIENT, made.id) == said
-    assert ListOutcomes(begin)(LEAD, made.id) == said
+    said = [
+        outcomes.report(CLIENT, made.id, labels, "billing")[0] for labels in (["c"], ["a", "b"], [])
+    ]
+    assert outcomes.page(CLIENT, made.id) == said
+    assert outcomes.page(LEAD, made.id) == said
     assert [one.number for one in said] == [1, 2, 3]
     assert [message.data["labels"] for message in messages(begin)] == [["c"], ["a", "b"], []]
 
 
-def test_two_sources_may_say_the_same(begin: Transactions, report: ReportOutcome) -> None:
+def test_two_sources_may_say_the_same(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
-    report(CLIENT, made.id, ["c"], "billing")
-    _, new = report(ADMIN, made.id, ["c"], "second reading")
+    outcomes.report(CLIENT, made.id, ["c"], "billing")
+    _, new = outcomes.report(ADMIN, made.id, ["c"], "second reading")
     assert new
     assert len(messages(begin)) == 1
 
 
-def test_others_neither_report_nor_read(begin: Transactions, report: ReportOutcome) -> None:
+def test_others_neither_report_nor_read(begin: Transactions, outcomes: Outcomes) -> None:
     made = stored(begin, sent=True)
     with pytest.raises(PredictionNotFound):
-        report(OTHER_CLIENT, made.id, ["c"], "billing")
+        outcomes.report(OTHER_CLIENT, made.id, ["c"], "billing")
     with pytest.raises(PredictionNotFound):
-        ListOutcomes(begin)(OTHER_CLIENT, made.id)
+        outcomes.page(OTHER_CLIENT, made.id)
     for caller in (ANN, LEAD):
         with pytest.raises(Forbidden):
-            report(caller, made.id, ["c"], "billing")
+            outcomes.report(caller, made.id, ["c"], "billing")
     with pytest.raises(Forbidden):
-        ListOutcomes(begin)(ANN, made.id)
+        outcomes.page(ANN, made.id)
     with pytest.raises(InvalidRequest):
-        report(CLIENT, made.id, ["c", "c"], "billing")
+        outcomes.report(CLIENT, made.id, ["c", "c"], "billing")
     with pytest.raises(PredictionNotFound):
-        report(CLIENT, "nonsense", ["c"], "billing")
-    assert ListOutcomes(begin)(CLIENT, made.id) == []
+        outcomes.report(CLIENT, "nonsense", ["c"], "billing")
+    assert outcomes.page(CLIENT, made.id) == []
 
 
 def test_reports_at_the_same_time_get_numbers_of_their_own(
-    begin: Transactions, report: ReportOutcome
+    begin: Transactions, outcomes: Outcomes
 ) -> None:
     made = stored(begin, sent=True)
 
     def one(number: int) -> bool:
-        return report(CLIENT, made.id, [f"label {number % 4}"], f"source {number % 4}")[1]
+        return outcomes.report(CLIENT, made.id, [f"label {number % 4}"], f"source {number % 4}")[1]
 
     with ThreadPoolExecutor(8) as pool:
         new = list(pool.map(one, range(16)))
-    found = ListOutcomes(begin)(CLIENT, made.id)
+    found = outcomes.page(CLIENT, made.id)
     assert [outcome.number for outcome in found] == [1, 2, 3, 4]
     assert sum(new) == 4

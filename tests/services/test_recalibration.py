@@ -40,7 +40,7 @@ from setwise.service.domain.recalibration import (
     Rates,
 )
 from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.outcomes import ReportOutcome
+from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import Predict
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
@@ -85,7 +85,7 @@ class Loop:
         self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
         self.claim = ClaimReview(*parts, most_leases=100_000)
         self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
-        self.report_outcome = ReportOutcome(*parts)
+        self.report_outcome = Outcomes(*parts).report
         self.request = RequestCalibration(*parts)
         self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, ReportedRates())
         self.model = model("sha256:model")

@@ -68,7 +68,7 @@ def audit_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
             before=form.instant("before"),
         )
         values = {
-            "found": verbs.list_events(visit.caller, wanted, after=after, limit=PAGE),
+            "found": verbs.audit_trail.page(visit.caller, wanted, after=after, limit=PAGE),
             "form": form,
             "actors": [("", "anybody"), *_actors(verbs, visit, typed["actor"])],
             "kinds": _kinds(typed["action"]),

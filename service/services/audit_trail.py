@@ -1,4 +1,4 @@
-"""Read the audit trail."""
+"""The audit trail, as auditors read it."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from setwise.service.stores.transaction import Transactions
 
 
 @dataclass(frozen=True)
-class ListEvents:
-    """List what was done, newest first."""
+class AuditTrail:
+    """The record of every change."""
 
     begin: Transactions
 
-    def __call__(
+    def page(
         self,
         caller: Caller,
         wanted: EventFilter | None = None,
@@ -22,7 +22,7 @@ class ListEvents:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Event]:
-        """Return one page of the events that match ``wanted``."""
+        """Return one page of the matching events, newest first."""
         caller.require(Permission.READ_AUDIT_TRAIL)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:

@@ -1,0 +1,102 @@
+"""Route of the audit trail."""
+
+from datetime import datetime
+from typing import Annotated, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
+
+from setwise.service.api.bodies import StrictRoute
+from setwise.service.api.dependencies import CallerOf, EdgeOf, answer
+from setwise.service.api.schemas import AnswerBody, Example, Paged
+from setwise.service.domain import audit_trail as domain
+from setwise.service.domain.audit_trail import EventFilter
+
+router = APIRouter(prefix="/v1/admin", tags=["access"], route_class=StrictRoute)
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_EVENT: Example = {
+    "id": _ID,
+    "at": "2026-11-21T09:00:00Z",
+    "actor": {"id": _ID, "name": "Ann Lee"},
+    "action": "review.completed",
+    "subject": _ID,
+    "address": "192.0.2.7",
+    "request_id": _ID,
+    "detail": {"version": 3, "agreed": True},
+}
+
+
+class Actor(AnswerBody):
+    """Who did it: a person, a key, `system` for the service itself, `anonymous`."""
+
+    id: str
+    name: str
+
+
+class AuditEvent(AnswerBody):
+    """A line of the audit trail."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
+
+    id: str
+    at: datetime
+    actor: Actor
+    action: str
+    subject: str = Field(description="Id or version of the thing that was changed.")
+    address: str | None = Field(description="Network address that the request came from.")
+    request_id: str | None
+    detail: dict[str, JsonValue]
+
+    @classmethod
+    def of(cls, event: domain.Event) -> Self:
+        """Describe an event."""
+        return cls(
+            id=event.id,
+            at=event.at,
+            actor=Actor(id=event.actor_id, name=event.actor_name),
+            action=event.action,
+            subject=event.subject,
+            address=event.address,
+            request_id=event.request_id,
+            detail=dict(event.detail),
+        )
+
+
+class AuditPage(AnswerBody):
+    """One page of the audit trail, newest first."""
+
+    items: list[AuditEvent]
+    next_cursor: str | None
+    limit: int
+
+
+class AuditQuery(Paged):
+    """Which events to list."""
+
+    actor_id: str | None = Field(None, max_length=100)
+    action: str | None = Field(
+        None, max_length=100, description="Such as `review.completed`, or `review.` for all."
+    )
+    subject: str | None = Field(None, max_length=200)
+    since: AwareDatetime | None = None
+    before: AwareDatetime | None = None
+
+
+@router.get("/audit", response_model=AuditPage)
+def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
+    """List events, newest first: who did what to which thing, when and from where."""
+    scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
+    page = edge.verbs.audit_trail.page(
+        caller,
+        EventFilter(wanted.actor_id, wanted.action, wanted.subject, wanted.since, wanted.before),
+        after=edge.cursors.read(wanted.cursor, scope),
+        limit=wanted.limit,
+    )
+    return answer(
+        AuditPage(
+            items=[AuditEvent.of(event) for event in page.items],
+            next_cursor=edge.cursors.write(page.next_after, scope),
+            limit=wanted.limit,
+        )
+    )
