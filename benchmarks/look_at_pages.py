@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from setwise.service.pages.board.frame import SECTIONS
+from setwise.service.pages.board.sections import SECTIONS
 from tests.browser.watching import DESKTOP, LOOKS, Faults, violations
 
 PAGES = {

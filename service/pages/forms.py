@@ -1,23 +1,95 @@
-"""A form as somebody filled it in: what was typed is kept, what is wrong stands at its field."""
+"""Forms as Pydantic models: read what was typed, and report each fault at its field.
+
+A form is declared once; the board draws its fields from the same model::
+
+    class NewKey(BaseModel):
+        name: Annotated[str, Input("Name", "Shown in the audit trail.")]
+        role: Annotated[Role, Input("Role", choices=ROLES)]
+        expires: Annotated[Day | None, Input("Expires", widget="date")] = None
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
-from typing import Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from fastapi import Request
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 
-Choice = TypeVar("Choice", bound=StrEnum)
+Model = TypeVar("Model", bound=BaseModel)
+Widget = Literal[
+    "text",
+    "url",
+    "date",
+    "datetime-local",
+    "password",
+    "select",
+    "radio",
+    "boxes",
+    "tick",
+    "hidden",
+]
+Choices = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """How a field of a form is drawn, as metadata of the field.
+
+    Attributes
+    ----------
+    choices : sequence of tuple
+        Value and label, and a hint for radio buttons and boxes.
+    pointers : tuple of str
+        JSON pointers under which services report its faults, where not the field's own name.
+    fold : str
+        Summary of the fold that hides the field until it is used.
+    """
+
+    label: str = ""
+    hint: str = ""
+    widget: Widget = "text"
+    choices: Choices = ()
+    pointers: tuple[str, ...] = ()
+    fold: str = ""
+
+
+def select(label: str, choices: Choices) -> Input:
+    """Return an input with a list to choose from."""
+    return Input(label, widget="select", choices=choices)
+
+
+@dataclass(frozen=True)
+class BoundInput:
+    """An `Input` with the name of its field, and whether it may stay empty."""
+
+    name: str
+    input: Input
+    optional: bool
+
+    @property
+    def short(self) -> bool:
+        """Whether it takes one line."""
+        return self.input.widget in {"text", "url", "date", "password", "select"}
+
+
+def inputs(model: type[BaseModel]) -> list[BoundInput]:
+    """Return the inputs of a form in the order of its fields."""
+    found = []
+    for name, info in model.model_fields.items():
+        drawn = next(one for one in info.metadata if isinstance(one, Input))
+        typed = drawn.widget not in {"boxes", "tick", "hidden"}
+        found.append(BoundInput(name, drawn, optional=typed and not info.is_required()))
+    return found
 
 
 @dataclass
 class Filled:
-    """Reads the fields of a form one by one and notes at each what is wrong.
+    """A form as it was filled in, with the faults found in it.
 
     Attributes
     ----------
@@ -39,34 +111,8 @@ class Filled:
         """
         return cls({k: [v] if isinstance(v, str) else v for k, v in values.items()})
 
-    def blame(self, name: str, detail: str) -> None:
-        """Note what is wrong with a field."""
-        self.faults.setdefault(name, []).append(detail)
-
-    def refused(self, error: InvalidRequest, places: Mapping[str, str]) -> None:
-        """Take over what a verb refused.
-
-        Parameters
-        ----------
-        places : mapping from str to str
-            Field of the form, by the JSON pointer that the verb names; what has no field is told
-            of the form as a whole.
-        """
-        if not error.faults:
-            self.blame("", error.detail)
-        self.take(error.faults, places)
-
-    def take(self, faults: Sequence[FieldFault], places: Mapping[str, str]) -> None:
-        """Take over faults, as `refused` does."""
-        for fault in faults:
-            name = places.get(fault.pointer)
-            if name is None:
-                self.blame("", f"{fault.pointer.lstrip('/')} {fault.detail}.")
-            else:
-                self.blame(name, f"It {fault.detail}.")
-
     def all(self, name: str) -> list[str]:
-        """Return every value of a field that may be there several times."""
+        """Return every value of a field that may occur several times."""
         return list(self.values.get(name, ()))
 
     def text(self, name: str) -> str:
@@ -74,100 +120,161 @@ class Filled:
         given = self.values.get(name, ())
         return given[0].strip() if given else ""
 
-    def lines(self, name: str) -> list[str]:
-        r"""Return the lines of a field that are not empty.
-
-        >>> Filled.of(labels=" a \n\nb ").lines("labels")
-        ['a', 'b']
-        """
-        return [line.strip() for line in self.text(name).splitlines() if line.strip()]
-
     def ticked(self, name: str) -> bool:
-        """Tell whether a box is ticked."""
+        """Return whether a box is ticked."""
         return name in self.values
 
-    def choice(self, name: str, kind: type[Choice]) -> Choice | None:
-        """Return one of some values."""
+    def blame(self, name: str, detail: str) -> None:
+        """Note what is wrong with a field."""
+        self.faults.setdefault(name, []).append(detail)
+
+    def read(self, model: type[Model]) -> Model | None:
+        """Return the form as a model, or None after noting what is wrong with it."""
+        given = {each.name: self._given(each) for each in inputs(model)}
         try:
-            return kind(self.text(name))
-        except ValueError:
-            self.blame(name, f"Choose one of {', '.join(kind)}.")
+            return model.model_validate({k: v for k, v in given.items() if v is not None})
+        except ValidationError as error:
+            for fault in error.errors():
+                name = str(fault["loc"][0]) if fault["loc"] else ""
+                # What a box may hold is drawn on the page, so the page is out of date.
+                several = name and isinstance(given[name], list)
+                self.blame(name, _UNKNOWN if several else _in_words(fault["type"], fault))
             return None
 
-    def number(self, name: str, low: float, high: float, *, needed: bool = True) -> float | None:
-        """Return a number from ``low`` to ``high``."""
-        found = self._decimal(name, low, high, needed=needed)
-        return None if found is None else float(found)
+    def _given(self, each: BoundInput) -> str | list[str] | bool | None:
+        match each.input.widget:
+            case "boxes":
+                return self.all(each.name)
+            case "tick":
+                return self.ticked(each.name)
+            case "password":  # spaces belong to it
+                return (self.all(each.name) or [""])[0]
+            case _:
+                return self.text(each.name) or None
 
-    def percent(self, name: str, *, inside: bool = False) -> float | None:
-        """Return as a share what was typed in percent; ``inside`` excludes 0 and 100.
+    def refused(self, error: InvalidRequest, model: type[BaseModel]) -> None:
+        """Note what a service refused, at the fields that its pointers name."""
+        if not error.faults:
+            self.blame("", error.detail)
+        self.take(error.faults, places(model))
 
-        >>> Filled.of(target="99.5 %").percent("target")
-        0.995
-        """
-        found = self._decimal(name, 0, 100)
-        if found is not None and inside and not 0 < found < 100:
-            self.blame(name, "It must lie between 0 and 100 %, both excluded.")
-            return None
-        return None if found is None else float(found / 100)
-
-    def whole(self, name: str, low: int, high: int, *, needed: bool = True) -> int | None:
-        """Return a whole number from ``low`` to ``high``."""
-        found = self._decimal(name, low, high, needed=needed)
-        if found is not None and found != int(found):
-            self.blame(name, "Write a whole number.")
-            return None
-        return None if found is None else int(found)
-
-    def day(self, name: str) -> datetime | None:
-        """Return the end of a day in UTC; None where the field is empty."""
-        typed = self.text(name)
-        if not typed:
-            return None
-        try:
-            # The last day of all has no next one.
-            return datetime.combine(date.fromisoformat(typed), datetime.min.time(), UTC) + DAY
-        except (ValueError, OverflowError):
-            self.blame(name, "Write a day such as 2027-03-31.")
-            return None
-
-    def instant(self, name: str) -> datetime | None:
-        """Return a time in UTC; None where the field is empty."""
-        typed = self.text(name)
-        if not typed:
-            return None
-        try:
-            found = datetime.fromisoformat(typed)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-        except (ValueError, OverflowError):
-            self.blame(name, "Write a time such as 2026-11-21T09:00 (UTC).")
-            return None
-
-    def _decimal(
-        self, name: str, low: float, high: float, *, needed: bool = True
-    ) -> Decimal | None:
-        typed = re.sub(r"\s*%$", "", self.text(name)).replace(",", ".")
-        if not typed:
-            if needed:
-                self.blame(name, "Write a number.")
-            return None
-        try:
-            found = Decimal(typed)
-        except InvalidOperation:
-            self.blame(name, f"“{typed[:40]}” is not a number.")
-            return None
-        if not (found.is_finite() and low <= found <= high):
-            self.blame(name, f"It must lie between {low:g} and {high:g}.")
-            return None
-        return found
+    def take(self, faults: Sequence[FieldFault], places: Mapping[str, str]) -> None:
+        """Note faults at their fields; what has no field stands for the form as a whole."""
+        for fault in faults:
+            parts = fault.pointer.split("/")
+            named = ("/".join(parts[:n]) for n in range(len(parts), 1, -1))
+            name = next((places[pointer] for pointer in named if pointer in places), None)
+            if name is None:
+                self.blame("", f"{fault.pointer.strip('/')} {fault.detail}.")
+            else:
+                self.blame(name, f"It {fault.detail}.")
 
 
-DAY = timedelta(days=1)
+def places(model: type[BaseModel]) -> dict[str, str]:
+    """Return the fields of a form by the JSON pointers under which services name them."""
+    return {
+        pointer: each.name
+        for each in inputs(model)
+        for pointer in (each.input.pointers or (f"/{each.name}",))
+    }
 
 
 async def filled(request: Request) -> Filled:
-    """Return the form that a request brings; a dependency of routes."""
+    """Return the form that a request carries; a dependency of routes."""
     form = await request.form()
     return Filled(
         {name: [one for one in form.getlist(name) if isinstance(one, str)] for name in form}
     )
+
+
+_UNKNOWN = "One of them is unknown; reload the page."
+_WORDS = {
+    "missing": "Enter a value.",
+    "enum": "Choose one of {expected}.",
+    "literal_error": "Choose one of {expected}.",
+}
+
+
+def _in_words(kind: str, fault: Mapping[str, Any]) -> str:
+    words = _WORDS.get(kind, "{error}" if kind == "value_error" else "It cannot be read.")
+    return words.format_map({"error": "", "expected": "", **fault.get("ctx", {})})
+
+
+# What people type: decimals with a comma or a percent sign, days, instants in UTC.
+
+
+def decimal(typed: object, low: float, high: float) -> Decimal:
+    """Return a number from ``low`` to ``high``; a comma and a percent sign are understood."""
+    text = re.sub(r"\s*%$", "", str(typed)).replace(",", ".")
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"“{text[:40]}” is not a number.") from None
+    if not (found.is_finite() and low <= found <= high):
+        raise ValueError(f"Enter a number from {low:g} to {high:g}.")
+    return found
+
+
+def number(low: float, high: float) -> BeforeValidator:
+    """Return a validator of numbers from ``low`` to ``high``."""
+    return BeforeValidator(lambda typed: float(decimal(typed, low, high)))
+
+
+def whole_number(typed: object, low: int, high: int) -> int:
+    """Return a whole number from ``low`` to ``high``."""
+    found = decimal(typed, low, high)
+    if found != int(found):
+        raise ValueError("Enter a whole number.")
+    return int(found)
+
+
+def whole(low: int, high: int) -> BeforeValidator:
+    """Return a validator of whole numbers from ``low`` to ``high``."""
+    return BeforeValidator(lambda typed: whole_number(typed, low, high))
+
+
+def share(typed: object) -> float:
+    """Return as a share what was typed in percent.
+
+    >>> share("99.5 %")
+    0.995
+    """
+    return float(decimal(typed, 0, 100) / 100)
+
+
+def proper_share(typed: object) -> float:
+    """Return a share other than 0 and 1 from what was typed in percent."""
+    found = share(typed)
+    if not 0 < found < 1:
+        raise ValueError("Enter a number between 0 and 100 %, both excluded.")
+    return found
+
+
+def end_of_day(typed: object) -> datetime:
+    """Return the end of a day in UTC.
+
+    >>> end_of_day("2027-03-31").isoformat()
+    '2027-04-01T00:00:00+00:00'
+    """
+    try:
+        # The last day of all has no next one.
+        begins = datetime.combine(date.fromisoformat(str(typed)), datetime.min.time(), UTC)
+        return begins + timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise ValueError("Enter a day such as 2027-03-31.") from None
+
+
+def utc(typed: object) -> datetime:
+    """Return an instant; one without an offset is in UTC."""
+    try:
+        found = datetime.fromisoformat(str(typed))
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("Enter a time such as 2026-11-21T09:00 (UTC).") from None
+
+
+Share = Annotated[float, BeforeValidator(share)]
+ProperShare = Annotated[float, BeforeValidator(proper_share)]
+Day = Annotated[datetime, BeforeValidator(end_of_day)]
+Instant = Annotated[datetime, BeforeValidator(utc)]
+Version = Annotated[int, whole(0, 10**9)]

@@ -253,7 +253,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["share"] = _share
+    environment.filters["share"] = numerals.share_of
     environment.filters["plain"] = numerals.plain
     environment.filters["percentage"] = numerals.percent
     environment.filters["exactly"] = numerals.exactly
@@ -262,17 +262,3 @@ def templates() -> Environment:
     environment.globals["places_for"] = places_for
     environment.globals["meaning_of"] = GLOSSARY.__getitem__
     return environment
-
-
-def _share(part: int, whole: int) -> str:
-    """Write a share as a percentage that never rounds to nothing or to all.
-
-    >>> [_share(part, 1000) for part in (0, 2, 426, 998, 1000)]
-    ['0 %', '< 1 %', '43 %', '> 99 %', '100 %']
-    """
-    if part in {0, whole}:
-        return "100 %" if part else "0 %"
-    percent = 100 * part / whole
-    if percent < 1:
-        return "< 1 %"
-    return "> 99 %" if percent > 99 else f"{percent:.0f} %"

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from setwise.service.pages.board.frame import SECTIONS
+from setwise.service.pages.board.sections import SECTIONS
 from tests.browser.conftest import FLAGS, executable
 from tests.browser.watching import DESKTOP, TABLET
 

@@ -16,7 +16,7 @@ from setwise.models.evaluation.reports import report_calibration
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
-from setwise.service.pages.board.frame import SECTIONS
+from setwise.service.pages.board.sections import SECTIONS
 from tests.browser.site import PATIENCE_S, Site
 from tests.browser.watching import Faults, assert_accessible, until
 from tests.receiver import Receiver

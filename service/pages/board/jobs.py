@@ -1,30 +1,44 @@
-"""Jobs: how far each is, what came of it, what went wrong; end one, or try one again."""
+"""Jobs: progress, results and errors; cancel one, or retry one."""
 
-from http import HTTPStatus
-from typing import Annotated
+from collections.abc import Mapping, Sequence
 
-from fastapi import APIRouter, Depends, Request, Response
+from markupsafe import Markup
 
-from setwise.service.domain.callers import Permission
-from setwise.service.domain.errors import Conflict
 from setwise.service.domain.jobs import Job, JobFilter, JobState
-from setwise.service.pages.board.frame import Question, done, framed
-from setwise.service.pages.forms import Filled
-from setwise.service.pages.rendering import Page
-from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
-from setwise.service.services.verbs import Verbs
-from setwise.service.sign_in.sessions import Visit
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.parts import (
+    Buttons,
+    Column,
+    Facts,
+    Filters,
+    Go,
+    Pager,
+    Part,
+    Press,
+    Progress,
+    Question,
+    Table,
+    Text,
+    Tone,
+    View,
+    badge,
+    instant,
+    joined,
+    link,
+    quiet,
+    sub,
+)
+from setwise.service.pages.forms import Filled, select
 
-HERE = "/board/jobs"
+JOBS = "/board/jobs"
 PAGE = 50
 
 RECURRING = {
-    "certify_if_due": "Certify when it is due",
+    "certify_if_due": "Certify when due",
     "expire_leases": "Return expired leases",
     "settle_decisions": "Settle decisions",
     "sweep_files": "Remove old files",
-    "purge_texts": "Forget old texts",
+    "purge_texts": "Erase old texts",
     "watch_audits": "Watch the audits",
 }
 KINDS = {
@@ -32,116 +46,27 @@ KINDS = {
     "export": "Export",
     "compare": "Compare a model",
     "certification": "Certify a threshold",
-    "calibration": "Learn a calibrator",
+    "calibration": "Retrain the calibrator",
     **RECURRING,
 }
-
-
 RESULTS = {
-    "active": "Serves now",
+    "active": "Activated",
     "calibration_id": "Report",
     "calibrator_version": "Calibrator",
     "certification_id": "Report",
-    "reason": "Why",
+    "reason": "Reason",
 }
-"""What a page calls parts of a job's result that would be hard to read as they are named."""
+"""Labels for members of a job's result whose names are hard to read."""
 
-
-def job_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes of the jobs."""
-    router = APIRouter(route_class=Page)
-
-    @router.get(HERE)
-    def show(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        state: str = "",
-        kind: str = "",
-        after: str | None = None,
-    ) -> Response:
-        """List jobs, newest first."""
-        wanted = JobFilter(
-            kind=kind or None, state=JobState(state) if state in set(JobState) else None
-        )
-        values = {
-            "found": verbs.jobs.page(visit.caller, wanted, after=after, limit=PAGE),
-            "form": Filled.of(state=state, kind=kind),
-            "states": [("", "any state"), *((one.value, one.value) for one in JobState)],
-            "kinds": [("", "any kind"), *KINDS.items()],
-            "query": {k: v for k, v in (("state", state), ("kind", kind)) if v},
-            "at_start": after is None,
-            "name": name,
-            "recurring": RECURRING,
-        }
-        return framed("board_jobs.html", values, visit=visit, section=HERE)
-
-    @router.get(f"{HERE}/{{job_id}}")
-    def one(
-        job_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-    ) -> Response:
-        """Show one job."""
-        return _one(verbs, visit, job_id, notice=done)
-
-    @router.get(f"{HERE}/{{job_id}}/cancel")
-    def ask(
-        job_id: str, visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))]
-    ) -> Response:
-        """Say what cancelling a job does, and ask."""
-        return _question(verbs.jobs.get(visit.caller, job_id)).ask(visit, HERE)
-
-    @router.post(f"{HERE}/{{job_id}}/cancel")
-    def cancel(
-        request: Request,
-        job_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """End a job before its time."""
-        try:
-            verbs.jobs.cancel(visit.caller, job_id, request_id=request_id_of(request))
-        except Conflict as error:
-            return _one(verbs, visit, job_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(f"{HERE}/{job_id}", "job-cancelled")
-
-    @router.post(f"{HERE}/{{job_id}}/retry")
-    def retry(
-        request: Request,
-        job_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Have a job tried again."""
-        try:
-            verbs.jobs.retry(visit.caller, job_id, request_id=request_id_of(request))
-        except Conflict as error:
-            return _one(verbs, visit, job_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(f"{HERE}/{job_id}", "job-retried")
-
-    return router
-
-
-def _one(
-    verbs: Verbs,
-    visit: Visit,
-    job_id: str,
-    *,
-    refusal: str = "",
-    notice: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Response:
-    job = verbs.jobs.get(visit.caller, job_id)
-    values = {
-        "job": job,
-        "name": name,
-        "recurring": RECURRING,
-        "refusal": refusal,
-        "result": sorted((job.result or {}).items()),
-        "results": RESULTS,
-    }
-    return framed("board_job.html", values, visit=visit, section=HERE, notice=notice, status=status)
+_TONES: Mapping[JobState, Tone] = {
+    JobState.SUCCEEDED: "good",
+    JobState.FAILED: "bad",
+    JobState.RUNNING: "leased",
+}
 
 
 def name(kind: str) -> str:
-    """Return what people call a kind of job.
+    """Return the title of a kind of job.
 
     >>> name("scoring"), name("knit_socks")
     ('Score a file', 'Knit socks')
@@ -149,17 +74,162 @@ def name(kind: str) -> str:
     return KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _question(job: Job) -> Question:
+def _cancel(call: Call, _: Nothing) -> None:
+    call.verbs.jobs.cancel(call.caller, call.id, request_id=call.request_id)
+
+
+def _retry(call: Call, _: Nothing) -> None:
+    call.verbs.jobs.retry(call.caller, call.id, request_id=call.request_id)
+
+
+def _cancel_question(call: Call) -> Question:
+    job = call.verbs.jobs.get(call.caller, call.id)
     return Question(
-        heading=f"Cancel “{name(job.kind)}”?",
-        will=(
+        f"Cancel “{name(job.kind)}”?",
+        (
             f"It stops at the next safe point; it is {job.progress:.0%} done."
             if job.started_at
-            else "It has not begun, and will not begin.",
+            else "It has not started, and will not start.",
             "What it has done so far stays.",
-            "It can be tried again, and then goes on where it stopped.",
+            "You can retry it; it then continues where it stopped.",
         ),
-        answer="Cancel it",
-        address=f"{HERE}/{job.id}/cancel",
-        back=f"{HERE}/{job.id}",
+        "Cancel job",
+        f"{JOBS}/{job.id}",
     )
+
+
+_ONE = f"{JOBS}/{{job_id}}"
+CANCEL = Action(
+    f"{_ONE}/cancel",
+    _cancel,
+    ask=_cancel_question,
+    then=_ONE,
+    notices={"job-cancelled": "The job is cancelled; what it has done stays."},
+)
+RETRY = Action(
+    f"{_ONE}/retry",
+    _retry,
+    then=_ONE,
+    notices={"job-retried": "The job is queued again and continues where it stopped."},
+)
+
+
+def _state(job: Job) -> Markup:
+    if job.state is JobState.QUEUED:
+        waits = job.kind in RECURRING and not job.error
+        return badge("recurring" if waits else "queued", "warn" if job.error else "")
+    shown = badge(job.state, _TONES.get(job.state, ""))
+    return joined(shown, f" {job.progress:.0%}") if job.state is JobState.RUNNING else shown
+
+
+def _ended(job: Job) -> Markup:
+    if job.finished_at:
+        return instant(job.finished_at)
+    if job.kind in RECURRING:
+        return joined(quiet("next"), " ", instant(job.due_at))
+    return quiet("not yet")
+
+
+_COLUMNS: Sequence[Column[Job]] = (
+    Column(
+        "Job",
+        lambda job: joined(
+            link(f"{JOBS}/{job.id}", name(job.kind)), sub((job.error or job.message or "")[:120])
+        ),
+        "head",
+    ),
+    Column("State", _state),
+    Column("Requested", lambda job: job.created_at),
+    Column("Started", lambda job: instant(job.started_at, "not yet")),
+    Column("Ended", _ended),
+)
+
+
+def _jobs(call: Call) -> View:
+    state, kind = call.query.get("state", ""), call.query.get("kind", "")
+    query = {k: v for k, v in (("state", state), ("kind", kind)) if v}
+    wanted = JobFilter(kind=kind or None, state=JobState(state) if state in set(JobState) else None)
+    found = call.verbs.jobs.page(call.caller, wanted, after=call.after, limit=PAGE)
+    states = [("", "any state"), *((one.value, one.value) for one in JobState)]
+    inputs = {
+        "state": select("State", states),
+        "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
+    }
+    show_all = joined(" ", link(JOBS, "Show all.")) if query else ""
+    return View(
+        "Jobs",
+        (
+            Filters(JOBS, inputs, Filled.of(**query)),
+            Table("Jobs", _COLUMNS, found.items, joined("No jobs match.", show_all)),
+            Pager(JOBS, found.next_after, query, started=call.after is None),
+        ),
+        lead="Work in the background, requested by people and programs or recurring.",
+    )
+
+
+def _result(name: str, value: object) -> tuple[str, object]:
+    title = RESULTS.get(name) or name.replace("_", " ").capitalize()
+    if name == "calibration_id":
+        return title, link(f"/board/calibrators/{value}", "the calibrator and its report")
+    if name == "certification_id":
+        return title, link(f"/board/certifications/{value}", "the certification")
+    return title, "–" if value is None else value  # noqa: RUF001 -- the dash for nothing
+
+
+def _job(call: Call) -> View:
+    job = call.verbs.jobs.get(call.caller, call.id)
+    parts: list[Part] = []
+    if job.error:
+        again = joined(" It is retried at ", instant(job.due_at, zone=True), ".")
+        parts.append(Text(joined(job.error, "" if job.finished else again), "alert"))
+    if job.state is JobState.RUNNING:
+        parts.append(Progress(job.progress))
+    facts: list[tuple[str, object]] = [
+        (
+            "Requested",
+            joined(
+                instant(job.created_at, zone=True),
+                ", by the service itself" if job.owner_id is None else "",
+            ),
+        ),
+        (
+            "Started",
+            joined(
+                instant(job.started_at, "not yet"),
+                f", attempt {job.attempt}" if job.attempt > 1 else "",
+            ),
+        ),
+    ]
+    if job.finished_at:
+        facts.append(("Ended", job.finished_at))
+    elif job.state is JobState.QUEUED:
+        facts.append(("Next turn", job.due_at))
+    facts += [_result(*each) for each in sorted((job.result or {}).items())]
+    if job.payload.get("model_id"):
+        address = f"/board/models/{job.payload['model_id']}"
+        facts.append(("Model", link(address, "the model and its comparison")))
+    parts += [Text(job.message, "status"), Facts(facts)]
+    if not job.finished:
+        parts.append(Buttons((Go("Cancel", f"{JOBS}/{job.id}/cancel"),)))
+    elif job.state is not JobState.SUCCEEDED:
+        parts.append(Buttons((Press("Retry", f"{JOBS}/{job.id}/retry", ""),)))
+    return View(name(job.kind), parts, badge=_state(job), live="job", settled=job.finished)
+
+
+def _jobs_state(call: Call) -> State:
+    failed = call.verbs.jobs.page(call.caller, JobFilter(state=JobState.FAILED), limit=1).items
+    if failed:
+        return State(f"The last failure was on {failed[0].created_at:%-d %B}.", wrong=True)
+    return State("None failed.")
+
+
+PAGES = (
+    BoardPage(
+        JOBS,
+        _jobs,
+        name="Jobs",
+        meaning="Work in the background: progress, results, errors.",
+        state=_jobs_state,
+    ),
+    BoardPage(_ONE, _job, (CANCEL, RETRY), section=JOBS),
+)

@@ -1,241 +1,45 @@
-"""Models: check one, let it shadow the present one, see whose route would flip, let it serve."""
+"""Models: verify one, run it in the shadow of the active one, compare them, activate it."""
 
-from collections.abc import Mapping
-from http import HTTPStatus
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from markupsafe import Markup
+from pydantic import BaseModel
 
-from setwise.service.domain.callers import Permission
-from setwise.service.domain.comparison import Tally
-from setwise.service.domain.errors import Conflict, InvalidRequest, ModelNotFound
+from setwise.service.domain.comparison import Comparison, Tally
+from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import ModelVersion
-from setwise.service.pages.board.frame import Question, done, framed
-from setwise.service.pages.forms import Filled, filled
-from setwise.service.pages.rendering import Page, go
-from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
-from setwise.service.services.models import MOST_COMPARED
-from setwise.service.services.verbs import Verbs
-from setwise.service.sign_in.sessions import Visit
-
-HERE = "/board/models"
-JOBS = "/board/jobs"
-PAGE = 50
-
-_UNPROVED = (
-    "A certified threshold holds for the model it was proved for: until audits prove one for this "
-    "model, it sends nothing unless the threshold is fixed."
+from setwise.service.domain.predictions import Prediction
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.jobs import JOBS
+from setwise.service.pages.board.parts import (
+    Buttons,
+    Column,
+    Facts,
+    Go,
+    Heading,
+    More,
+    Pager,
+    Part,
+    Press,
+    Question,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    quiet,
+    sub,
 )
+from setwise.service.pages.figures.numerals import plain, share_of
+from setwise.service.pages.forms import Input, whole
+from setwise.service.services.models import MOST_COMPARED, ComparisonReport
 
-
-def model_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes of the models."""
-    router = APIRouter(route_class=Page)
-    router.include_router(_changes(verbs, visitors))
-
-    @router.get(HERE)
-    def show(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-    ) -> Response:
-        """List the registered models."""
-        models = verbs.list_models(visit.caller)
-        values = {"models": models, "summaries": {one.id: summary(one) for one in models}}
-        return framed("board_models.html", values, visit=visit, section=HERE, notice=done)
-
-    @router.get(f"{HERE}/{{model_id}}")
-    def one(
-        model_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-        routes: str = "",
-        after: str | None = None,
-    ) -> Response:
-        """Show a model beside the one that serves."""
-        return _one(verbs, visit, model_id, notice=done, routes_only=routes == "yes", after=after)
-
-    router.include_router(_trials(verbs, visitors))
-    return router
-
-
-def _trials(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes on which a model is tried before it serves."""
-    router = APIRouter(route_class=Page)
-
-    @router.post(f"{HERE}/{{model_id}}/verify")
-    def verify(
-        model_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Load a model beside the one that serves."""
-        try:
-            verbs.verify_model(visit.caller, model_id)
-        except Conflict as error:
-            return _one(verbs, visit, model_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(f"{HERE}/{model_id}", "model-sound")
-
-    @router.post(f"{HERE}/{{model_id}}/compare")
-    def compare(
-        request: Request,
-        model_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Have a model score recent documents again, in the background."""
-        documents = form.whole("documents", 1, MOST_COMPARED)
-        if documents is not None:
-            try:
-                job = verbs.submit_compare(
-                    visit.caller, model_id, documents, request_id=request_id_of(request)
-                )
-            except InvalidRequest as error:
-                form.refused(error, {"/documents": "documents"})
-            else:
-                return go(f"{JOBS}/{job.id}")
-        return _one(verbs, visit, model_id, form=form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-
-    @router.post(f"{HERE}/{{model_id}}/shadow")
-    def shadow(
-        request: Request,
-        model_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Let a model score live documents, or no longer."""
-        request_id = request_id_of(request)
-        ends = form.text("end") == "yes"
-        try:
-            if ends:
-                verbs.end_shadow(visit.caller, model_id, request_id=request_id)
-            else:
-                verbs.begin_shadow(visit.caller, model_id, request_id=request_id)
-        except Conflict as error:
-            return _one(verbs, visit, model_id, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(f"{HERE}/{model_id}", "shadow-ended" if ends else "shadow-begun")
-
-    return router
-
-
-def _changes(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes on which another model comes to serve."""
-    router = APIRouter(route_class=Page)
-
-    @router.get(f"{HERE}/rollback")
-    def ask_back(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))],
-    ) -> Response:
-        """Say what rolling back does, and ask."""
-        return _back().ask(visit, HERE)
-
-    @router.post(f"{HERE}/rollback")
-    def roll_back(
-        request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Let the model serve again that served before."""
-        try:
-            verbs.roll_back_model(visit.caller, request_id=request_id_of(request))
-        except Conflict as error:
-            return _back().ask(visit, HERE, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(HERE, "model-rolled-back")
-
-    @router.get(f"{HERE}/{{model_id}}/activate")
-    def ask(
-        model_id: str, visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))]
-    ) -> Response:
-        """Say what activating a model does, and ask."""
-        return _question(verbs, visit, model_id).ask(visit, HERE)
-
-    @router.post(f"{HERE}/{{model_id}}/activate")
-    def activate(
-        request: Request,
-        model_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Let a model serve."""
-        try:
-            verbs.activate_model(visit.caller, model_id, request_id=request_id_of(request))
-        except (Conflict, InvalidRequest) as error:
-            question = _question(verbs, visit, model_id)
-            return question.ask(visit, HERE, refusal=error.detail, status=HTTPStatus.CONFLICT)
-        return done(HERE, "model-activated")
-
-    return router
-
-
-def _one(
-    verbs: Verbs,
-    visit: Visit,
-    model_id: str,
-    *,
-    form: Filled | None = None,
-    refusal: str = "",
-    notice: str = "",
-    routes_only: bool = False,
-    after: str | None = None,
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Response:
-    report = verbs.get_comparison(
-        visit.caller, model_id, routes_only=routes_only, after=after, limit=PAGE
-    )
-    values = {
-        "model": report.model,
-        "summary": summary(report.model),
-        "metrics": metrics(report.model),
-        "shadow": report.shadow,
-        "tally": report.tally,
-        "differing": report.differing,
-        "routes_only": routes_only,
-        "at_start": after is None,
-        "query": {"routes": "yes"} if routes_only else {},
-        "form": form or Filled.of(documents="1000"),
-        "refusal": refusal,
-    }
-    return framed(
-        "board_model.html", values, visit=visit, section=HERE, notice=notice, status=status
-    )
-
-
-def _question(verbs: Verbs, visit: Visit, model_id: str) -> Question:
-    models = verbs.list_models(visit.caller)
-    model = next((one for one in models if one.id == model_id), None)
-    if model is None:
-        raise ModelNotFound(f"No registered model has the id {model_id!r}.")
-    tally = verbs.get_comparison(visit.caller, model_id, limit=1).tally
-    serving = next((one for one in models if one.active), None)
-    return Question(
-        heading=f"Let {short(model.version)} serve?",
-        will=(
-            "It is loaded first; should that fail, the present model goes on serving.",
-            f"From then on it decides every document, in place of {short(serving.version)}."
-            if serving
-            else "From then on it decides every document.",
-            *flips(tally),
-            _UNPROVED,
-            "No request is dropped, and you can roll back.",
-        ),
-        answer="Let it serve",
-        address=f"{HERE}/{model_id}/activate",
-        back=f"{HERE}/{model_id}",
-        dangerous=False,
-    )
-
-
-def flips(tally: Tally) -> list[str]:
-    """Say what the comparison tells of a model.
-
-    >>> flips(Tally())
-    ['It has not been compared with the present model; you can do that first.']
-    """
-    if not tally.compared:
-        return ["It has not been compared with the present model; you can do that first."]
-    told = (
-        f"Of {tally.compared:,} documents that both have scored, {tally.auto_candidate:,} that "
-        f"waited would be sent, and {tally.auto_serving:,} that were sent would wait; "
-        f"{tally.compared - tally.same_labels:,} would get another label set."
-    )
-    return [told]
+MODELS = "/board/models"
+PAGE = 50
 
 
 def short(version: str) -> str:
@@ -247,36 +51,307 @@ def short(version: str) -> str:
     return version.removeprefix("sha256:")[:12]
 
 
-def summary(model: ModelVersion) -> list[str]:
-    """Say in a few words what a model is."""
-    told = model.summary
-    words = [str(told["method"])] if told.get("method") else []
-    if isinstance(told.get("n_labels"), int):
-        words.append(f"{told['n_labels']:,} labels")
-    return words
+class Compared(BaseModel):
+    """The form that has a model score recent documents."""
+
+    documents: Annotated[
+        int,
+        whole(1, MOST_COMPARED),
+        Input("Newest documents", "Scored again in the background if their text is still stored."),
+    ]
 
 
-def metrics(model: ModelVersion) -> dict[str, float]:
-    """Return what a model's training measured of it."""
-    found = model.summary.get("metrics")
-    if not isinstance(found, Mapping):
-        return {}
-    return {
-        str(name).replace("_", " "): float(value)
-        for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+class Shadow(BaseModel):
+    """The form that starts or stops a shadow run."""
+
+    end: Annotated[str, Input(widget="hidden")] = ""
 
 
-def _back() -> Question:
-    return Question(
-        heading="Roll back to the model before?",
-        will=(
-            "The model that served before the present one is loaded and serves again.",
-            "The present one stays registered; rolling back once more returns to it.",
-            "What was predicted keeps the version that predicted it.",
-        ),
-        answer="Roll back",
-        address=f"{HERE}/rollback",
-        back=HERE,
+def _roll_back(call: Call, _: Nothing) -> None:
+    call.verbs.roll_back_model(call.caller, request_id=call.request_id)
+
+
+def _activate(call: Call, _: Nothing) -> None:
+    call.verbs.activate_model(call.caller, call.id, request_id=call.request_id)
+
+
+def _verify(call: Call, _: Nothing) -> None:
+    call.verbs.verify_model(call.caller, call.id)
+
+
+def _compare(call: Call, form: Compared) -> str:
+    job = call.verbs.submit_compare(
+        call.caller, call.id, form.documents, request_id=call.request_id
     )
+    return f"{JOBS}/{job.id}"
+
+
+def _shadow(call: Call, form: Shadow) -> str:
+    if form.end:
+        call.verbs.end_shadow(call.caller, call.id, request_id=call.request_id)
+    else:
+        call.verbs.begin_shadow(call.caller, call.id, request_id=call.request_id)
+    return f"{MODELS}/{call.id}?done={'shadow-ended' if form.end else 'shadow-begun'}"
+
+
+def _roll_back_question(_: Call) -> Question:
+    return Question(
+        "Roll back to the previous model?",
+        (
+            "The model that was active before the current one is loaded and activated again.",
+            "The current one stays registered; rolling back once more returns to it.",
+            "Past predictions keep the version that made them.",
+        ),
+        "Roll back",
+        MODELS,
+    )
+
+
+def _activate_question(call: Call) -> Question:
+    models = call.verbs.list_models(call.caller)
+    model = next((one for one in models if one.id == call.id), None)
+    if model is None:
+        raise ModelNotFound(f"No registered model has the id {call.id!r}.")
+    tally = call.verbs.get_comparison(call.caller, call.id, limit=1).tally
+    active = next((one for one in models if one.active), None)
+    return Question(
+        f"Activate {short(model.version)}?",
+        (
+            "It is loaded first; if that fails, the current model stays active.",
+            f"From then on it decides every document, in place of {short(active.version)}."
+            if active
+            else "From then on it decides every document.",
+            flips(tally),
+            (
+                "A certified threshold holds for the model it was proved for: until audits prove "
+                "one for this model, it sends nothing unless the threshold is fixed."
+            ),
+            "No request is dropped, and you can roll back.",
+        ),
+        "Activate",
+        f"{MODELS}/{model.id}",
+        danger=False,
+    )
+
+
+def flips(tally: Tally) -> str:
+    """Return what the comparison shows about a model.
+
+    >>> flips(Tally())
+    'It has not been compared with the active model; you can do that first.'
+    """
+    if not tally.compared:
+        return "It has not been compared with the active model; you can do that first."
+    return (
+        f"Of {tally.compared:,} documents that both have scored, {tally.auto_candidate:,} that "
+        f"were reviewed would be sent, and {tally.auto_serving:,} that were sent would be "
+        f"reviewed; {tally.compared - tally.same_labels:,} would get another label set."
+    )
+
+
+_ONE = f"{MODELS}/{{model_id}}"
+ROLL_BACK = Action(
+    f"{MODELS}/rollback",
+    _roll_back,
+    ask=_roll_back_question,
+    then=MODELS,
+    notices={"model-rolled-back": "The previous model is active again."},
+)
+ACTIVATE = Action(
+    f"{_ONE}/activate",
+    _activate,
+    ask=_activate_question,
+    then=MODELS,
+    notices={"model-activated": "The model is active; other processes follow within seconds."},
+)
+VERIFY = Action(
+    f"{_ONE}/verify", _verify, then=_ONE, notices={"model-sound": "The model loads and predicts."}
+)
+COMPARE = Action(
+    f"{_ONE}/compare", _compare, Compared, heading="Compare on recent documents", label="Compare"
+)
+SHADOW = Action(
+    f"{_ONE}/shadow",
+    _shadow,
+    Shadow,
+    notices={
+        "shadow-begun": "The model scores live documents from now on and decides nothing.",
+        "shadow-ended": "The shadow run has stopped; its scores are kept.",
+    },
+)
+
+
+def summary(model: ModelVersion) -> str:
+    """Return in a few words what a model is."""
+    method, labels = model.summary.get("method"), model.summary.get("n_labels")
+    words = [str(method)] if method else []
+    return ", ".join([*words, *([f"{labels:,} labels"] if isinstance(labels, int) else [])])
+
+
+def metrics(model: ModelVersion) -> list[tuple[str, str]]:
+    """Return what training measured of a model."""
+    found = model.summary.get("metrics")
+    return [
+        (str(name).replace("_", " ").capitalize(), plain(float(value)))
+        for name, value in (found.items() if isinstance(found, Mapping) else ())
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
+
+
+_COLUMNS: Sequence[Column[ModelVersion]] = (
+    Column("Version", lambda one: link(f"{MODELS}/{one.id}", code(short(one.version))), "head"),
+    Column("Description", summary),
+    Column("Registered", lambda one: one.created_at),
+    Column("State", lambda one: badge("active", "good") if one.active else badge("registered")),
+)
+
+
+def _models(call: Call) -> View:
+    models = call.verbs.list_models(call.caller)
+    empty = Markup(
+        "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
+        "and register it with <code>setwise model add model --activate</code>."
+    )
+    return View(
+        "Models",
+        (Table("Models", _COLUMNS, models, empty),),
+        buttons=(Go("Roll back", f"{MODELS}/rollback"),) if len(models) > 1 else (),
+        lead="One is active; verify and compare others before you activate them.",
+        terms=("shadow run", "calibrated"),
+    )
+
+
+def _model(call: Call) -> View:
+    routes_only = call.query.get("routes") == "yes"
+    report = call.verbs.get_comparison(
+        call.caller, call.id, routes_only=routes_only, after=call.after, limit=PAGE
+    )
+    model, here = report.model, f"{MODELS}/{report.model.id}"
+    parts: list[Part] = [
+        Facts(
+            (
+                ("Version", code(model.version)),
+                ("Description", summary(model) or "unknown"),
+                ("Registered", instant(model.created_at, zone=True)),
+            )
+        )
+    ]
+    if measured := metrics(model):
+        parts.append(More("Metrics from training", [Facts(measured)]))
+    verify = Press("Verify", f"{here}/verify")
+    if model.active:
+        state = badge("active", "good")
+        parts.append(Buttons((verify,)))
+    else:
+        state = badge("shadow", "leased") if report.shadow else badge("registered")
+        shadow = (
+            Press("Stop shadow run", f"{here}/shadow", fields={"end": "yes"})
+            if report.shadow
+            else Press("Start shadow run", f"{here}/shadow")
+        )
+        parts += [
+            Buttons((Go("Activate", f"{here}/activate", ""), verify, shadow)),
+            Heading("Compared with the active model"),
+            *_comparison(report),
+            call.form(COMPARE, documents="1000"),
+            *(_differences(call, report, routes_only=routes_only) if report.tally.compared else ()),
+        ]
+    return View(f"Model {short(model.version)}", parts, badge=state)
+
+
+_ROUTES: Sequence[Column[tuple[str, int, int]]] = (
+    Column("Route", lambda row: row[0], "head"),
+    Column("Documents", lambda row: row[1], "count"),
+    Column("Share", lambda row: share_of(row[1], row[2]), "count"),
+)
+
+
+def _comparison(report: ComparisonReport) -> list[Part]:
+    tally, parts = report.tally, list[Part]()
+    if report.shadow:
+        since = instant(report.shadow.started_at, zone=True)
+        parts.append(
+            Text(
+                joined("It has scored live documents since ", since, " and decides nothing."),
+                "note",
+            )
+        )
+    if not tally.compared:
+        empty = "Not compared yet. Start a shadow run, or score recent documents again."
+        return [*parts, Text(empty, "empty")]
+    same = share_of(tally.same_labels, tally.compared)
+    rows = (
+        ("Both send", tally.auto_both),
+        ("Only the active model sends; this one would not", tally.auto_serving),
+        ("Only this model would send; the active one did not", tally.auto_candidate),
+        ("Both leave to reviewers", tally.review_both),
+    )
+    return [
+        *parts,
+        Text(
+            f"Of {tally.compared:,} documents that both have scored, {tally.same_labels:,} "
+            f"({same}) get the same label set."
+        ),
+        Table("Routes", _ROUTES, [(route, n, tally.compared) for route, n in rows]),
+    ]
+
+
+def _labels(labels: Sequence[str], confidence: float) -> Markup:
+    return joined(", ".join(labels) or "no labels", " ", sub(f"{confidence:.3f}"))
+
+
+def _route(other: Comparison) -> Markup:
+    if other.same_decision:
+        return quiet("the same")
+    return badge("would be sent" if other.decision == "auto" else "would be reviewed", "warn")
+
+
+_DIFFERING: Sequence[Column[tuple[Comparison, Prediction]]] = (
+    Column(
+        "Document",
+        lambda row: joined(row[1].document.id or row[1].id, sub(instant(row[1].created_at))),
+        "head",
+    ),
+    Column("Active model", lambda row: _labels(row[1].scored.labels, row[1].scored.confidence)),
+    Column("This model", lambda row: _labels(row[0].labels, row[0].confidence)),
+    Column("Route", lambda row: _route(row[0])),
+)
+
+
+def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> list[Part]:
+    here, strong = f"{MODELS}/{report.model.id}", Markup("<strong>{}</strong>")
+    every, flipped = "All differences", "Only where the route changes"
+    choice = (
+        joined(link(here, every), " · ", strong.format(flipped))
+        if routes_only
+        else joined(strong.format(every), " · ", link(f"{here}?routes=yes", flipped))
+    )
+    found, query = report.differing, {"routes": "yes"} if routes_only else {}
+    empty = f"None{': every document would take the same route' if routes_only else ''}."
+    return [
+        Heading("Documents on which they differ"),
+        Text(choice),
+        Table("Documents that differ", _DIFFERING, found.items, empty),
+        Pager(here, found.next_after, query, started=call.after is None),
+    ]
+
+
+def _state(call: Call) -> State:
+    models = call.verbs.list_models(call.caller)
+    active = next((one for one in models if one.active), None)
+    if active is None:
+        return State("None is active, so nothing can be predicted.", wrong=True)
+    return State(f"{short(active.version)} is active; {len(models):,} registered.")
+
+
+PAGES = (
+    BoardPage(
+        MODELS,
+        _models,
+        (ROLL_BACK,),
+        name="Models",
+        meaning="Which model is active, and how others compare.",
+        state=_state,
+    ),
+    BoardPage(_ONE, _model, (ACTIVATE, VERIFY, COMPARE, SHADOW), section=MODELS),
+)

@@ -1,4 +1,4 @@
-"""The policy: change it in a form, see what that would do, put it into force."""
+"""The policy: change it in a form, preview the effect, save it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from setwise.service.domain.audits import AuditMode, AuditPlan
-from setwise.service.domain.callers import SYSTEM, Permission
+from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import InvalidRequest, StaleVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.rules import (
@@ -21,129 +21,161 @@ from setwise.service.domain.rules import (
     Rule,
     read_rules,
 )
-from setwise.service.pages.board.frame import done, framed
-from setwise.service.pages.forms import Filled, filled
-from setwise.service.pages.rendering import Page, go
-from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
+from setwise.service.pages.board.parts import View, instant
+from setwise.service.pages.forms import (
+    Filled,
+    Input,
+    ProperShare,
+    Share,
+    decimal,
+    number,
+    places,
+    whole_number,
+)
 from setwise.service.services.preview import Effect
 from setwise.service.services.verbs import Verbs
-from setwise.service.sign_in.sessions import Visit
 
 HERE = "/board/policy"
 
-_PLACES = {
-    "/target_accuracy": "target",
-    "/risk": "risk",
-    "/threshold/value": "threshold",
-    "/confidence_floor": "floor",
-    "/audit/certification_rate": "certification_rate",
-    "/audit/training_rate": "training_rate",
-    "/overlap_rate": "overlap_rate",
-    "/gold_reread_rate": "gold_reread_rate",
-}
+
+class PolicyForm(BaseModel):
+    """The form of the policy, its rules apart; the template draws it."""
+
+    version: Annotated[str, Input()] = ""
+    target: Annotated[ProperShare, Input(pointers=("/target_accuracy",))]
+    risk: Annotated[ProperShare, Input()]
+    auto_send: Annotated[bool, Input(widget="tick")] = False
+    mode: Annotated[ThresholdMode, Input()]
+    threshold: Annotated[
+        float | None, Field(validate_default=True), Input(pointers=("/threshold/value",))
+    ] = None
+    floor: Annotated[float | None, number(0, 1), Input(pointers=("/confidence_floor",))] = None
+    certification_rate: Annotated[Share, Input(pointers=("/audit/certification_rate",))]
+    training_rate: Annotated[Share, Input(pointers=("/audit/training_rate",))]
+    overlap_rate: Annotated[Share, Input()]
+    gold_reread_rate: Annotated[Share, Input()]
+    audit_mode: Annotated[AuditMode, Input()]
+
+    @field_validator("threshold", mode="before")
+    @classmethod
+    def _only_where_fixed(cls, typed: object, info: ValidationInfo) -> float | None:
+        """Read a threshold that is fixed; what stands there otherwise is ignored."""
+        if info.data.get("mode") is not ThresholdMode.FIXED:
+            return None
+        if typed is None:
+            raise ValueError("Enter a value.")
+        return float(decimal(typed, 0, 1))
+
+    def change(self, rules: Sequence[object]) -> PolicyChange:
+        """Return the change of the policy that the form asks for."""
+        audits = AuditPlan(
+            self.certification_rate,
+            self.training_rate,
+            self.audit_mode,
+            self.overlap_rate,
+            self.gold_reread_rate,
+        )
+        return PolicyChange(
+            self.target,
+            self.risk,
+            self.auto_send,
+            self.mode,
+            self.threshold,
+            self.floor,
+            audits,
+            rules,
+        )
 
 
-def policy_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes of the policy."""
-    router = APIRouter(route_class=Page)
-
-    @router.get(HERE)
-    def show(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-    ) -> Response:
-        """Show the policy in force, ready to be changed."""
-        policy = verbs.get_policy(visit.caller)
-        return _page(verbs, visit, policy, typed(policy), notice=done)
-
-    @router.get(f"{HERE}/preview")
-    def unasked(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],  # noqa: ARG001 -- the door
-    ) -> Response:
-        """Lead back who comes to the address of a preview without a change to look at."""
-        return go(HERE)
-
-    @router.post(f"{HERE}/preview")
-    def preview(
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Say what a change would do; nothing is changed yet."""
-        policy = verbs.get_policy(visit.caller)
-        change = wanted(form)
-        if change is None:
-            return _page(verbs, visit, policy, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-        effect = verbs.preview_change(visit.caller, change)
-        # As it would be stored, so that a rule just written stands among the others.
-        return _page(verbs, visit, policy, typed(effect.after, form), effect=effect)
-
-    @router.post(HERE)
-    def save(
-        request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Put a change into force."""
-        change = wanted(form)
-        if change is not None:
-            try:
-                verbs.change_policy(
-                    visit.caller, change, form.text("version"), request_id=request_id_of(request)
-                )
-            except StaleVersion:
-                return _overtaken(verbs, visit, change, form)
-            except InvalidRequest as error:
-                form.refused(error, _PLACES)
-            else:
-                return done(HERE, "policy-saved")
-        policy = verbs.get_policy(visit.caller)
-        return _page(verbs, visit, policy, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-
-    return router
+class Sent(BaseModel):
+    """Whatever is sent to the policy; `wanted` reads it."""
 
 
-def _overtaken(verbs: Verbs, visit: Visit, change: PolicyChange, form: Filled) -> Response:
-    effect = verbs.preview_change(visit.caller, change)
-    draft = typed(effect.after, form)
-    author = names_of(verbs, effect.before.created_by)
-    draft.blame(
-        "",
-        f"{author} has changed the policy meanwhile. Nothing of yours was put into force: compare "
-        "it with what is in force now, below, and decide again.",
+def _preview(call: Call, _: Sent) -> View:
+    change = wanted(call.filled)
+    if change is None:
+        return _view(call, call.filled, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    effect = call.verbs.preview_change(call.caller, change)
+    # As it would be stored, so that a rule just written stands among the others.
+    return _view(call, typed(effect.after, call.filled), effect)
+
+
+def _save(call: Call, _: Sent) -> View | None:
+    change, form = wanted(call.filled), call.filled
+    if change is None:
+        return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    try:
+        call.verbs.change_policy(
+            call.caller, change, form.text("version"), request_id=call.request_id
+        )
+    except InvalidRequest as error:
+        form.refused(error, PolicyForm)
+        return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
+    except StaleVersion:
+        effect = call.verbs.preview_change(call.caller, change)
+        draft = typed(effect.after, form)
+        draft.blame(
+            "",
+            f"{name_of(call.verbs, effect.before.created_by)} has changed the policy in the "
+            "meantime. Your changes are not saved: compare them with the current policy below, "
+            "and decide again.",
+        )
+        return _view(call, draft, effect, status=HTTPStatus.PRECONDITION_FAILED)
+    return None
+
+
+def _view(
+    call: Call, form: Filled, effect: Effect | None = None, status: HTTPStatus = HTTPStatus.OK
+) -> View:
+    policy = effect.before if effect else call.verbs.get_policy(call.caller)
+    return View(
+        "Policy",
+        status=status,
+        template="board_policy.html",
+        values={
+            "policy": policy,
+            "author": name_of(call.verbs, policy.created_by),
+            "form": form,
+            "rules": list(_shown_rules(form)),
+            "effect": effect,
+            "changes": list(differences(effect.before, effect.after)) if effect else [],
+            "percent": percent,
+            "instant": instant,
+            "threshold_in_words": threshold_in_words,
+        },
     )
-    return _page(
-        verbs, visit, effect.before, draft, effect=effect, status=HTTPStatus.PRECONDITION_FAILED
-    )
 
 
-def _page(
-    verbs: Verbs,
-    visit: Visit,
-    policy: RoutingPolicy,
-    form: Filled,
-    *,
-    effect: Effect | None = None,
-    notice: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Response:
-    values = {
-        "policy": policy,
-        "author": names_of(verbs, policy.created_by),
-        "form": form,
-        "rules": list(_shown_rules(form)),
-        "effect": effect,
-        "changes": list(differences(effect.before, effect.after)) if effect else [],
-        "percent": percent,
-        "threshold_in_words": threshold_in_words,
-    }
-    return framed(
-        "board_policy.html", values, visit=visit, section=HERE, notice=notice, status=status
-    )
+def _state(call: Call) -> State:
+    policy = call.verbs.get_policy(call.caller)
+    if not policy.auto_send:
+        return State("Sending is switched off.")
+    return State(f"Threshold: {threshold_in_words(policy)}.", wrong=policy.threshold is None)
 
 
-def names_of(verbs: Verbs, actor_id: str) -> str:
-    """Return the name of a person or key by its id; the id where nobody has it any more."""
+PREVIEW = Action(f"{HERE}/preview", _preview, Sent)
+SAVE = Action(
+    HERE,
+    _save,
+    Sent,
+    then=HERE,
+    notices={"policy-saved": "The policy is saved and applies from now on."},
+)
+PAGES = (
+    BoardPage(
+        HERE,
+        lambda call: _view(call, typed(call.verbs.get_policy(call.caller))),
+        (PREVIEW, SAVE),
+        name="Policy",
+        meaning="What is sent automatically, and what is checked.",
+        state=_state,
+    ),
+)
+
+
+def name_of(verbs: Verbs, actor_id: str) -> str:
+    """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
         return "The service itself"
     named = {one.id: one.name for one in verbs.list_keys(SYSTEM)}
@@ -196,25 +228,12 @@ def _number(value: float | None) -> str:
 
 
 def wanted(form: Filled) -> PolicyChange | None:
-    """Return the change that a form asks for; None, with the faults in it, if it cannot be."""
-    mode = form.choice("mode", ThresholdMode)
-    audit_mode = form.choice("audit_mode", AuditMode)
-    target, risk = form.percent("target", inside=True), form.percent("risk", inside=True)
-    fixed = mode is ThresholdMode.FIXED
-    threshold = form.number("threshold", 0, 1) if fixed else None
-    floor = form.number("floor", 0, 1, needed=False)
-    rates = {
-        name: form.percent(name)
-        for name in ("certification_rate", "training_rate", "overlap_rate", "gold_reread_rate")
-    }
-    rules = _rules(form)
-    if form.faults or mode is None or audit_mode is None or target is None or risk is None:
+    """Return the change that a form asks for; None, with the faults noted, if it is wrong."""
+    read, rules = form.read(PolicyForm), _rules(form)
+    if read is None or form.faults:
         return None
-    audits = AuditPlan(mode=audit_mode, **{name: rate or 0.0 for name, rate in rates.items()})
-    change = PolicyChange(
-        target, risk, form.ticked("auto_send"), mode, threshold, floor, audits, rules
-    )
-    form.take(list(change.faults()), _PLACES)
+    change = read.change(rules)
+    form.take(list(change.faults()), places(PolicyForm))
     return None if form.faults else change
 
 
@@ -245,13 +264,25 @@ def _new_rule(form: Filled) -> dict[str, object] | None:
         rule["label"] = form.text("new_label")
     if kind == "metadata":
         rule["field"] = form.text("new_field")
-        rule["values"] = [_value(line) for line in form.lines("new_labels")]
-    if kind in {"exactly_one", "requires"} or (kind == "at_most" and form.lines("new_labels")):
-        rule["labels"] = form.lines("new_labels")
+        rule["values"] = [_value(line) for line in _lines(form)]
+    if kind in {"exactly_one", "requires"} or (kind == "at_most" and _lines(form)):
+        rule["labels"] = _lines(form)
     if kind == "at_most":
-        rule["n"] = form.whole("new_n", 0, 1000)
-        return rule if rule["n"] is not None else None
+        try:
+            rule["n"] = whole_number(form.text("new_n"), 0, 1000)
+        except ValueError as error:
+            form.blame("new_n", str(error))
+            return None
     return rule
+
+
+def _lines(form: Filled) -> list[str]:
+    r"""Return the labels, or values, of the new rule.
+
+    >>> _lines(Filled.of(new_labels=" a \n\nb "))
+    ['a', 'b']
+    """
+    return [line.strip() for line in form.text("new_labels").splitlines() if line.strip()]
 
 
 def _field_of(pointer: str) -> str:

@@ -1,62 +1,82 @@
-"""The board: what administrators change and auditors read, a file for each of its parts."""
+"""The board: its sections in order, its first page and the settings."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter
 
-from setwise.service.domain.callers import Permission
-from setwise.service.pages.board.audit import audit_pages
-from setwise.service.pages.board.breaker import breaker_pages
-from setwise.service.pages.board.calibrators import calibrator_pages
-from setwise.service.pages.board.certifications import certification_pages
-from setwise.service.pages.board.deliveries import delivery_pages
-from setwise.service.pages.board.frame import BOARD, framed
-from setwise.service.pages.board.groups import group_pages
-from setwise.service.pages.board.jobs import job_pages
-from setwise.service.pages.board.keys import key_pages
-from setwise.service.pages.board.models import model_pages
-from setwise.service.pages.board.people import people_pages
-from setwise.service.pages.board.policy import policy_pages
-from setwise.service.pages.board.settings import setting_pages
-from setwise.service.pages.board.states import states
-from setwise.service.pages.board.webhooks import webhook_pages
+from setwise.service.pages.board import (
+    accounts,
+    annotators,
+    audit_trail,
+    certification,
+    jobs,
+    models,
+    policy,
+    recalibration,
+    webhooks,
+)
+from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
+from setwise.service.pages.board.parts import Column, Heading, Part, Table, View, code, quiet
 from setwise.service.pages.rendering import Page
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import ShownSetting
-from setwise.service.sign_in.sessions import Visit
 
-PARTS = (
-    policy_pages,
-    breaker_pages,
-    certification_pages,
-    model_pages,
-    calibrator_pages,
-    job_pages,
-    webhook_pages,
-    delivery_pages,
-    key_pages,
-    people_pages,
-    group_pages,
-    audit_pages,
+SETTINGS = "/board/settings"
+PAGES: Sequence[BoardPage] = (
+    *policy.PAGES,
+    *certification.PAGES,
+    *models.PAGES,
+    *recalibration.PAGES,
+    *jobs.PAGES,
+    *webhooks.PAGES,
+    *accounts.PAGES,
+    *annotators.PAGES,
+    *audit_trail.PAGES,
 )
+
+
+def settings_page(settings: Sequence[ShownSetting]) -> BoardPage:
+    """Return the page of the settings that this server was started with."""
+
+    def show(_: Call) -> View:
+        parts: list[Part] = []
+        for heading, given in (("Set for this server", True), ("Defaults", False)):
+            rows = [one for one in settings if one.given is given]
+            columns = _SETTINGS if given else _SETTINGS[:2]
+            empty = "None: every setting has its default."
+            parts += [Heading(heading), Table(heading, columns, rows, empty)]
+        lead = (
+            "What this server was started with. Settings are read once, from the environment or "
+            "the command line; secrets are never shown."
+        )
+        return View("Settings", parts, lead=lead)
+
+    meaning = "What this server was started with."
+    return BoardPage(SETTINGS, show, name="Settings", meaning=meaning)
+
+
+_SETTINGS: Sequence[Column[ShownSetting]] = (
+    Column("Variable", lambda one: code(one.variable), "head"),
+    Column("Value", lambda one: one.value or quiet("empty")),
+    Column("From", lambda one: one.source),
+)
+SECTIONS = tuple(one for one in (*PAGES, settings_page(())) if one.name)
+
+
+def _start(call: Call) -> View:
+    """Return what there is, and how it stands."""
+    states = {
+        one.address: one.state(call)
+        for one in PAGES
+        if one.state and all(map(call.caller.may, one.needed))
+    }
+    return View("Board", template="board_start.html", values={"states": states})
 
 
 def board(verbs: Verbs, visitors: Visitors, settings: Sequence[ShownSetting] = ()) -> APIRouter:
     """Return the routes of the board; ``settings`` are those of this server."""
     router = APIRouter(route_class=Page)
-
-    @router.get(BOARD)
-    def start(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-    ) -> Response:
-        """Say what there is, and how it stands."""
-        told = states(verbs, visit.caller, datetime.now(UTC))
-        return framed("board_start.html", {"states": told}, visit=visit, section=BOARD)
-
-    for part in PARTS:
-        router.include_router(part(verbs, visitors))
-    router.include_router(setting_pages(settings, visitors))
+    start = BoardPage(BOARD, _start)
+    mount(router, verbs, visitors, [start, *PAGES, settings_page(settings)])
     return router

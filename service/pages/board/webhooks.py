@@ -1,292 +1,471 @@
-"""Webhooks: addresses that are told of what happens; add, change, test, rotate, delete."""
+"""Webhooks and deliveries: which addresses get messages, and what became of each message."""
 
+import json
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from markupsafe import Markup
+from pydantic import BaseModel
 
-from setwise.service.domain.callers import Permission
-from setwise.service.domain.errors import InvalidRequest, StaleVersion
+from setwise.service.domain.errors import WebhookNotFound
 from setwise.service.domain.webhooks import (
     SUBSCRIBABLE,
+    Attempt,
+    Delivery,
     DeliveryState,
     Endpoint,
     EndpointChange,
     MessageType,
+    payload,
 )
-from setwise.service.pages.board.frame import Question, done, framed
-from setwise.service.pages.forms import Filled, filled
-from setwise.service.pages.rendering import Page, go
-from setwise.service.pages.sign_in import request_id_of
-from setwise.service.pages.visitors import Visitors
-from setwise.service.services.verbs import Verbs
-from setwise.service.sign_in.sessions import Visit
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.parts import (
+    Buttons,
+    Column,
+    Facts,
+    Filters,
+    Go,
+    Heading,
+    Pager,
+    Part,
+    Pre,
+    Press,
+    Question,
+    Secret,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    sub,
+)
+from setwise.service.pages.forms import Filled, Input, Version, select
 
-HERE = "/board/webhooks"
+WEBHOOKS = "/board/webhooks"
 DELIVERIES = "/board/deliveries"
+PAGE = 50
 
 EVENTS = {
-    MessageType.PREDICTION_AUTO_SENT: "a label set was sent without a person",
-    MessageType.REVIEW_COMPLETED: "a person settled a document",
-    MessageType.DOCUMENT_CORRECTED: "what was sent turned out to be wrong",
-    MessageType.POLICY_TRIPPED: "the breaker stopped automatic sending",
+    MessageType.PREDICTION_AUTO_SENT: "a label set is sent automatically",
+    MessageType.REVIEW_COMPLETED: "a reviewer completes a document",
+    MessageType.DOCUMENT_CORRECTED: "a label set that was sent turns out to be wrong",
+    MessageType.POLICY_TRIPPED: "the breaker stops automatic sending",
+}
+STATES = {
+    DeliveryState.PENDING: "pending",
+    DeliveryState.DELIVERED: "delivered",
+    DeliveryState.DEAD: "failed",
+    DeliveryState.CANCELLED: "cancelled",
 }
 
-_PLACES = {
-    "/url": "url",
-    "/description": "description",
-    **{f"/events/{place}": "event" for place in range(len(SUBSCRIBABLE))},
-}
+_EVENTS = Input(
+    "Events (none selected: all of them)",
+    widget="boxes",
+    choices=[(kind.value, kind.value, f"When {EVENTS[kind]}.") for kind in SUBSCRIBABLE],
+    pointers=("/events",),
+)
 
 
-def webhook_pages(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes of the webhooks."""
-    router = APIRouter(route_class=Page)
+class NewWebhook(BaseModel):
+    """The form that adds a webhook."""
 
-    @router.get(HERE)
-    def show(
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-    ) -> Response:
-        """List the webhooks, and offer to add one."""
-        return _list(verbs, visit, Filled.of(), notice=done)
-
-    @router.post(HERE)
-    def add(
-        request: Request,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Add a webhook and show its secret, this once."""
-        change = _change(form, enabled=True)
-        if change is not None:
-            try:
-                endpoint, secret = verbs.add_webhook(
-                    visit.caller, change, request_id=request_id_of(request)
-                )
-            except InvalidRequest as error:
-                form.refused(error, _PLACES)
-            else:
-                return _made(visit, endpoint, secret, status=HTTPStatus.CREATED)
-        return _list(verbs, visit, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-
-    router.include_router(_one_webhook(verbs, visitors))
-    router.include_router(_doings(verbs, visitors))
-    return router
+    url: Annotated[str, Input("Address", "Starts with https://.", "url")]
+    description: Annotated[str, Input("Description", "Who runs it.")] = ""
+    event: Annotated[list[MessageType], _EVENTS] = []
 
 
-def _one_webhook(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes on which a webhook is looked at and changed."""
-    router = APIRouter(route_class=Page)
+class ChangedWebhook(BaseModel):
+    """The form that changes a webhook."""
 
-    @router.get(f"{HERE}/{{webhook_id}}")
-    def one(
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.INSPECT))],
-        done: str = "",
-    ) -> Response:
-        """Show one webhook."""
-        return _one(verbs, visit, verbs.get_webhook(visit.caller, webhook_id), notice=done)
-
-    @router.post(f"{HERE}/{{webhook_id}}")
-    def change(
-        request: Request,
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-        form: Annotated[Filled, Depends(filled)],
-    ) -> Response:
-        """Change a webhook."""
-        version = form.whole("version", 0, 10**9) or 0
-        wanted = _change(form, enabled=form.ticked("enabled"))
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-        if wanted is not None and not form.faults:
-            try:
-                verbs.change_webhook(
-                    visit.caller, webhook_id, wanted, version, request_id=request_id_of(request)
-                )
-            except InvalidRequest as error:
-                form.refused(error, _PLACES)
-            except StaleVersion:
-                form.blame("", "Somebody changed it meanwhile; look at it above and decide again.")
-                status = HTTPStatus.PRECONDITION_FAILED
-            else:
-                return done(f"{HERE}/{webhook_id}", "webhook-changed")
-        endpoint = verbs.get_webhook(visit.caller, webhook_id)
-        return _one(verbs, visit, endpoint, form=form, status=status)
-
-    return router
+    version: Annotated[Version, Input(widget="hidden")]
+    url: Annotated[str, Input("Address", "Pending messages go to the new one.", "url")]
+    description: Annotated[str, Input("Description")] = ""
+    event: Annotated[list[MessageType], _EVENTS] = []
+    enabled: Annotated[bool, Input("On", "Messages wait while it is off.", "tick")] = False
 
 
-def _doings(verbs: Verbs, visitors: Visitors) -> APIRouter:
-    """Return the routes on which something is done with a webhook as it is."""
-    router = APIRouter(route_class=Page)
+def _add(call: Call, form: NewWebhook) -> View:
+    change = EndpointChange(form.url, form.description, form.event, enabled=True)
+    endpoint, secret = call.verbs.add_webhook(call.caller, change, request_id=call.request_id)
+    return _secret(endpoint, secret, HTTPStatus.CREATED)
 
-    @router.post(f"{HERE}/{{webhook_id}}/test")
-    def test(
-        request: Request,
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Send a message of no meaning, and follow it."""
-        delivery = verbs.try_webhook(visit.caller, webhook_id, request_id=request_id_of(request))
-        return go(f"{DELIVERIES}/{delivery.id}")
 
-    @router.get(f"{HERE}/{{webhook_id}}/{{action}}")
-    def ask(
-        webhook_id: str,
-        action: str,
-        visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))],
-    ) -> Response:
-        """Say what rotating, deleting or replaying does, and ask."""
-        endpoint = verbs.get_webhook(visit.caller, webhook_id)
-        question = _questions(endpoint).get(action)
-        return go(f"{HERE}/{endpoint.id}") if question is None else question.ask(visit, HERE)
+def _change(call: Call, form: ChangedWebhook) -> None:
+    change = EndpointChange(form.url, form.description, form.event, form.enabled)
+    call.verbs.change_webhook(
+        call.caller, call.id, change, form.version, request_id=call.request_id
+    )
 
-    @router.post(f"{HERE}/{{webhook_id}}/rotate")
-    def rotate(
-        request: Request,
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Replace the secret and show the new one, this once."""
-        endpoint, secret = verbs.rotate_secret(
-            visit.caller, webhook_id, request_id=request_id_of(request)
+
+def _test(call: Call, _: Nothing) -> str:
+    sent = call.verbs.try_webhook(call.caller, call.id, request_id=call.request_id)
+    return f"{DELIVERIES}/{sent.id}"
+
+
+def _rotate(call: Call, _: Nothing) -> View:
+    endpoint, secret = call.verbs.rotate_secret(call.caller, call.id, request_id=call.request_id)
+    return _secret(endpoint, secret)
+
+
+def _delete(call: Call, _: Nothing) -> None:
+    call.verbs.delete_webhook(call.caller, call.id, request_id=call.request_id)
+
+
+def _resend_failed(call: Call, _: Nothing) -> None:
+    call.verbs.replay_dead(call.caller, call.id, request_id=call.request_id)
+
+
+def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> View:
+    hint = Markup(
+        "For {}. Signatures follow Standard Webhooks; every message carries <code>webhook-id</code>"
+        ", <code>webhook-timestamp</code> and <code>webhook-signature</code>."
+    ).format(endpoint.url)
+    shown = Secret(
+        "Signing secret of the webhook",
+        "Copy it now; it is never shown again. The receiver checks signatures with it.",
+        secret,
+        hint,
+        f"{WEBHOOKS}/{endpoint.id}",
+    )
+    return View("", (shown,), title="Signing secret", status=status)
+
+
+def _rotate_question(call: Call) -> Question:
+    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    return Question(
+        "Rotate the signing secret?",
+        (
+            "A new secret is created and shown once; give it to the receiver.",
+            "For a while messages carry both signatures, so the receiver refuses none of them.",
+        ),
+        "Rotate",
+        f"{WEBHOOKS}/{endpoint.id}",
+        danger=False,
+    )
+
+
+def _delete_question(call: Call) -> Question:
+    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    return Question(
+        "Delete this webhook?",
+        (
+            f"{endpoint.url} receives no more messages.",
+            "Pending messages are cancelled and cannot be sent again.",
+            "Its deliveries stay on record.",
+        ),
+        "Delete",
+        f"{WEBHOOKS}/{endpoint.id}",
+    )
+
+
+def _resend_question(call: Call) -> Question:
+    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    return Question(
+        "Resend the failed messages?",
+        (
+            f"Every failed message is sent to {endpoint.url} again, in order.",
+            "Receivers recognise a repeated message by its webhook-id.",
+        ),
+        "Resend",
+        f"{WEBHOOKS}/{endpoint.id}",
+        danger=False,
+    )
+
+
+_ONE = f"{WEBHOOKS}/{{webhook_id}}"
+ADD = Action(WEBHOOKS, _add, NewWebhook, heading="Add a webhook", label="Add webhook")
+CHANGE = Action(
+    _ONE,
+    _change,
+    ChangedWebhook,
+    heading="Settings",
+    label="Save changes",
+    then=_ONE,
+    notices={"webhook-changed": "Your changes are saved."},
+)
+TEST = Action(f"{_ONE}/test", _test)
+ROTATE = Action(f"{_ONE}/rotate", _rotate, ask=_rotate_question)
+DELETE = Action(
+    f"{_ONE}/delete",
+    _delete,
+    ask=_delete_question,
+    then=WEBHOOKS,
+    notices={"webhook-deleted": "The webhook is deleted; its deliveries stay on record."},
+)
+RESEND_FAILED = Action(
+    f"{_ONE}/replay",
+    _resend_failed,
+    ask=_resend_question,
+    then=_ONE,
+    notices={"dead-replayed": "The failed messages are due again."},
+)
+
+
+def _failed(call: Call, webhook_id: str) -> bool:
+    found = call.verbs.list_deliveries(
+        call.caller, state=DeliveryState.DEAD, endpoint_id=webhook_id, limit=1
+    )
+    return bool(found.items)
+
+
+def _failures(webhook_id: str) -> str:
+    return f"{DELIVERIES}?state=dead&webhook={webhook_id}"
+
+
+def _state(endpoint: Endpoint) -> Markup:
+    return badge("on", "good") if endpoint.enabled else badge("off", "bad")
+
+
+def _events(endpoint: Endpoint) -> str:
+    return ", ".join(endpoint.events) or "all events"
+
+
+def _webhooks(call: Call) -> View:
+    def state(endpoint: Endpoint) -> Markup:
+        failed = link(_failures(endpoint.id), "failed messages", "badge bad")
+        return joined(
+            _state(endpoint),
+            "" if endpoint.enabled else sub(endpoint.disabled_because),
+            joined(" ", failed) if _failed(call, endpoint.id) else "",
         )
-        return _made(visit, endpoint, secret)
 
-    @router.post(f"{HERE}/{{webhook_id}}/delete")
-    def delete(
-        request: Request,
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Delete a webhook."""
-        verbs.delete_webhook(visit.caller, webhook_id, request_id=request_id_of(request))
-        return done(HERE, "webhook-deleted")
-
-    @router.post(f"{HERE}/{{webhook_id}}/replay")
-    def replay(
-        request: Request,
-        webhook_id: str,
-        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
-    ) -> Response:
-        """Send again everything that was given up."""
-        verbs.replay_dead(visit.caller, webhook_id, request_id=request_id_of(request))
-        return done(f"{HERE}/{webhook_id}", "dead-replayed")
-
-    return router
-
-
-def _list(
-    verbs: Verbs,
-    visit: Visit,
-    form: Filled,
-    *,
-    notice: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Response:
-    endpoints = verbs.list_webhooks(visit.caller)
-    values = {
-        "endpoints": endpoints,
-        "dead": {one.id: _some_dead(verbs, visit, one.id) for one in endpoints},
-        "form": form,
-        "events": _events(),
-    }
-    return framed(
-        "board_webhooks.html", values, visit=visit, section=HERE, notice=notice, status=status
-    )
-
-
-def _one(
-    verbs: Verbs,
-    visit: Visit,
-    endpoint: Endpoint,
-    *,
-    form: Filled | None = None,
-    notice: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Response:
-    typed = {
-        "url": endpoint.url,
-        "description": endpoint.description,
-        "event": [kind.value for kind in endpoint.events],
-        "version": str(endpoint.version),
-        **({"enabled": "yes"} if endpoint.enabled else {}),
-    }
-    values = {
-        "endpoint": endpoint,
-        "form": form or Filled.of(**typed),
-        "events": _events(),
-        "dead": _some_dead(verbs, visit, endpoint.id),
-    }
-    return framed(
-        "board_webhook.html", values, visit=visit, section=HERE, notice=notice, status=status
-    )
-
-
-def _some_dead(verbs: Verbs, visit: Visit, webhook_id: str) -> bool:
-    page = verbs.list_deliveries(
-        visit.caller, state=DeliveryState.DEAD, endpoint_id=webhook_id, limit=1
-    )
-    return bool(page.items)
-
-
-def _made(
-    visit: Visit, endpoint: Endpoint, secret: str, *, status: HTTPStatus = HTTPStatus.OK
-) -> Response:
-    values = {"endpoint": endpoint, "secret": secret}
-    return framed("board_webhook_made.html", values, visit=visit, section=HERE, status=status)
-
-
-def _events() -> list[tuple[str, str, str]]:
-    return [(kind.value, kind.value, f"When {EVENTS[kind]}.") for kind in SUBSCRIBABLE]
-
-
-def _change(form: Filled, *, enabled: bool) -> EndpointChange | None:
-    known = {kind.value for kind in SUBSCRIBABLE}
-    ticked = form.all("event")
-    if not set(ticked) <= known:
-        form.blame("event", "One of them is unknown; reload the page.")
-        return None
-    return EndpointChange(
-        form.text("url"), form.text("description"), [MessageType(one) for one in ticked], enabled
-    )
-
-
-def _questions(endpoint: Endpoint) -> dict[str, Question]:
-    here = f"{HERE}/{endpoint.id}"
-    return {
-        "rotate": Question(
-            heading="Replace the secret?",
-            will=(
-                "A new secret is made and shown once; give it to the receiver.",
-                "For a while messages carry both signatures, so that nothing is refused meanwhile.",
-            ),
-            answer="Replace it",
-            address=f"{here}/rotate",
-            back=here,
-            dangerous=False,
+    columns: Sequence[Column[Endpoint]] = (
+        Column(
+            "Address",
+            lambda one: joined(link(f"{WEBHOOKS}/{one.id}", one.url), sub(one.description)),
+            "head",
         ),
-        "delete": Question(
-            heading="Delete this webhook?",
-            will=(
-                f"{endpoint.url} is told nothing more.",
-                "What is on its way to it is cancelled and cannot be sent again.",
-                "Its log stays.",
-            ),
-            answer="Delete it",
-            address=f"{here}/delete",
-            back=here,
+        Column("Events", _events),
+        Column("Added", lambda one: one.created_at),
+        Column("State", state),
+    )
+    empty = "There are no webhooks. Add the address of a program that should get messages."
+    table = Table("Webhooks", columns, call.verbs.list_webhooks(call.caller), empty)
+    return View(
+        "Webhooks",
+        (table, call.form(ADD)),
+        lead="Programs that get a message when something happens. Messages are signed and arrive "
+        "at least once.",
+    )
+
+
+def _webhooks_state(call: Call) -> State:
+    found = call.verbs.list_webhooks(call.caller)
+    off = sum(not one.enabled for one in found)
+    if not found:
+        return State("None.")
+    return State(f"{len(found):,}, {off:,} of them off." if off else f"{len(found):,}, all on.")
+
+
+def _webhook(call: Call) -> View:
+    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    here, failed = f"{WEBHOOKS}/{endpoint.id}", _failed(call, endpoint.id)
+    parts: list[Part] = []
+    if not endpoint.enabled:
+        parts.append(Text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
+    if failed:
+        shown = Markup("Some messages could not be delivered. {}")
+        parts.append(Text(shown.format(link(_failures(endpoint.id), "View them.")), "note"))
+    resend = (Go("Resend failed messages", f"{here}/replay"),) if failed else ()
+    parts += [
+        Facts(
+            (
+                ("Description", endpoint.description or "none"),
+                ("Events", _events(endpoint)),
+                ("Added", instant(endpoint.created_at, zone=True)),
+            )
         ),
-        "replay": Question(
-            heading="Send again what was given up?",
-            will=(
-                f"Every message that was given up is sent to {endpoint.url} again, in order.",
-                "Receivers know a repeated message by its webhook-id.",
-            ),
-            answer="Send it again",
-            address=f"{here}/replay",
-            back=here,
-            dangerous=False,
+        Text(link(f"{DELIVERIES}?webhook={endpoint.id}", "Its deliveries")),
+        Buttons(
+            (
+                Press("Send test message", f"{here}/test"),
+                *resend,
+                Go("Rotate secret", f"{here}/rotate"),
+                Go("Delete", f"{here}/delete"),
+            )
         ),
-    }
+        call.form(
+            CHANGE,
+            version=str(endpoint.version),
+            url=endpoint.url,
+            description=endpoint.description,
+            event=[kind.value for kind in endpoint.events],
+            **({"enabled": "yes"} if endpoint.enabled else {}),
+        ),
+    ]
+    return View(endpoint.url, parts, title="Webhook", badge=_state(endpoint))
+
+
+# Deliveries
+
+
+def _resend(call: Call, _: Nothing) -> None:
+    call.verbs.replay_delivery(call.caller, call.id, request_id=call.request_id)
+
+
+def _resend_one_question(call: Call) -> Question:
+    delivery, _ = call.verbs.get_delivery(call.caller, call.id)
+    arrived = delivery.state is DeliveryState.DELIVERED
+    return Question(
+        "Resend this message?",
+        (
+            f"{delivery.message.type} is sent again at once, with the same webhook-id.",
+            "It was delivered before: a receiver that ignores the id processes it twice."
+            if arrived
+            else "If that fails, it is retried for three days.",
+        ),
+        "Resend",
+        f"{DELIVERIES}/{delivery.id}",
+        danger=False,
+    )
+
+
+_DELIVERY = f"{DELIVERIES}/{{delivery_id}}"
+RESEND = Action(
+    f"{_DELIVERY}/replay",
+    _resend,
+    ask=_resend_one_question,
+    then=_DELIVERY,
+    notices={"delivery-replayed": "The message is due again now."},
+)
+
+
+def _delivery_state(delivery: Delivery) -> Markup:
+    match delivery.state:
+        case DeliveryState.DELIVERED:
+            return badge("delivered", "good")
+        case DeliveryState.DEAD:
+            return badge("failed", "bad")
+        case DeliveryState.PENDING if delivery.attempt:
+            return badge("pending", "warn")
+        case state:
+            return badge(STATES[state])
+
+
+def _deliveries(call: Call) -> View:
+    endpoints = call.verbs.list_webhooks(call.caller)
+    urls = {one.id: one.url for one in endpoints}
+
+    columns: Sequence[Column[Delivery]] = (
+        Column("Message", lambda one: link(f"{DELIVERIES}/{one.id}", one.message.type), "head"),
+        Column("To", lambda one: urls.get(one.endpoint_id, "a deleted webhook"), "wrap"),
+        Column("State", _delivery_state),
+        Column("Attempts", lambda one: one.attempt, "count"),
+        Column("Queued", lambda one: one.created_at),
+        Column("Next or last attempt", lambda one: one.finished_at or one.due_at),
+    )
+    state, webhook = call.query.get("state", ""), call.query.get("webhook", "")
+    query = {k: v for k, v in (("state", state), ("webhook", webhook)) if v}
+    found = call.verbs.list_deliveries(
+        call.caller,
+        state=DeliveryState(state) if state in set(DeliveryState) else None,
+        endpoint_id=webhook or None,
+        after=call.after,
+        limit=PAGE,
+    )
+    empty = (
+        joined("No deliveries match. ", link(DELIVERIES, "Show all."))
+        if query
+        else "Nothing has been sent to a webhook yet."
+    )
+    return View(
+        "Deliveries",
+        (
+            Filters(
+                DELIVERIES,
+                {
+                    "state": select("State", [("", "any state"), *STATES.items()]),
+                    "webhook": select("Webhook", [("", "any webhook"), *urls.items()]),
+                },
+                Filled.of(**query),
+            ),
+            Table("Deliveries", columns, found.items, empty),
+            Pager(DELIVERIES, found.next_after, query, started=call.after is None),
+        ),
+        lead="Every message to a webhook, with its attempts. A message that fails is retried ten "
+        "times over three days.",
+    )
+
+
+def _answer(attempt: Attempt) -> Markup:
+    answer = attempt.answer
+    shown = (
+        badge(str(answer.status), "good" if answer.accepted else "bad")
+        if answer.status
+        else badge("no answer", "bad")
+    )
+    return joined(shown, " ", (answer.error or answer.excerpt)[:200])
+
+
+_ATTEMPTS: Sequence[Column[Attempt]] = (
+    Column("No.", lambda each: each.number, "count"),
+    Column("When", lambda each: each.answer.started_at),
+    Column("Seconds", lambda each: f"{each.answer.seconds:.2f}", "count"),
+    Column("Answer", _answer),
+)
+
+
+def _delivery(call: Call) -> View:
+    delivery, attempts = call.verbs.get_delivery(call.caller, call.id)
+    webhook: object = "a deleted webhook"
+    try:
+        url = call.verbs.get_webhook(call.caller, delivery.endpoint_id).url
+        webhook = link(f"{WEBHOOKS}/{delivery.endpoint_id}", url)
+    except WebhookNotFound:
+        pass
+    ended, due = delivery.finished_at, delivery.due_at
+    resend = Go("Resend", f"{DELIVERIES}/{delivery.id}/replay")
+    cancelled = delivery.state is DeliveryState.CANCELLED
+    return View(
+        delivery.message.type,
+        (
+            Facts(
+                (
+                    ("To", webhook),
+                    ("Message", code(delivery.message.id)),
+                    ("Queued", instant(delivery.created_at, zone=True)),
+                    ("Ended", instant(ended, zone=True) if ended else None),
+                    ("Next attempt", None if ended else instant(due, zone=True)),
+                )
+            ),
+            Buttons(() if cancelled else (resend,)),
+            Heading("Attempts"),
+            Table("Attempts", _ATTEMPTS, attempts[::-1], "None yet; it is about to be sent."),
+            Heading("Content"),
+            Pre(json.dumps(payload(delivery.message), indent=2, ensure_ascii=False)),
+        ),
+        title="Delivery",
+        badge=_delivery_state(delivery),
+        live="delivery",
+        settled=not (delivery.state is DeliveryState.PENDING and delivery.attempt == 0),
+    )
+
+
+def _deliveries_state(call: Call) -> State:
+    failed = call.verbs.list_deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
+    return State("Some messages failed.", wrong=True) if failed else State("None failed.")
+
+
+PAGES = (
+    BoardPage(
+        WEBHOOKS,
+        _webhooks,
+        (ADD,),
+        name="Webhooks",
+        meaning="Which programs get messages, and about what.",
+        state=_webhooks_state,
+    ),
+    BoardPage(_ONE, _webhook, (CHANGE, TEST, ROTATE, DELETE, RESEND_FAILED), section=WEBHOOKS),
+    BoardPage(
+        DELIVERIES,
+        _deliveries,
+        name="Deliveries",
+        meaning="Messages that were sent to webhooks, and those that failed.",
+        state=_deliveries_state,
+    ),
+    BoardPage(_DELIVERY, _delivery, (RESEND,), section=DELIVERIES),
+)

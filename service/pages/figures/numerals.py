@@ -24,6 +24,20 @@ def percent(share: float | None, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def share_of(part: int, whole: int) -> str:
+    """Write a share as a percentage that never rounds to nothing or to all.
+
+    >>> [share_of(part, 1000) for part in (0, 2, 426, 998, 1000)]
+    ['0 %', '< 1 %', '43 %', '> 99 %', '100 %']
+    """
+    if part in {0, whole}:
+        return "100 %" if part else "0 %"
+    found = 100 * part / whole
+    if found < 1:
+        return "< 1 %"
+    return "> 99 %" if found > 99 else f"{found:.0f} %"
+
+
 def exactly(share: float) -> str:
     """Write a share that somebody has set, with all its digits.
 

@@ -60,7 +60,7 @@ def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
     assert change.as_policy("x", stored.created_at, "y").rules == stored.rules
     answer = admin.submit(f"{HERE}/preview", sent)
     assert answer.status_code == 200
-    assert "it says what is in force already" in answer.text
+    assert "this is the current policy" in answer.text
 
 
 def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: Browser) -> None:
@@ -143,7 +143,7 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     service.verbs.change_policy(SYSTEM, CHANGE, None)
     late = admin.submit(HERE, mine)
     assert late.status_code == 412
-    assert "has changed the policy meanwhile" in late.text
+    assert "has changed the policy in the" in late.text
     assert service.verbs.get_policy(SYSTEM).threshold == 0.8125
     again = fields(late.text, 0)
     assert again["threshold"] == ["0.5"]

@@ -1,0 +1,453 @@
+"""Keys and people: who calls the service, and who signs in."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Annotated
+
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.domain.accounts import Person
+from setwise.service.domain.callers import PERMISSIONS, ApiKey, Permission, Role
+from setwise.service.domain.errors import (
+    Conflict,
+    KeyNotFound,
+    LoginTaken,
+    PersonNotFound,
+)
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.parts import (
+    Buttons,
+    Card,
+    Column,
+    Facts,
+    Go,
+    More,
+    Part,
+    Press,
+    Question,
+    Secret,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    row_link,
+    sub,
+)
+from setwise.service.pages.figures.numerals import plural
+from setwise.service.pages.forms import Day, Input, whole
+from setwise.service.services.administer import MOST_PER_MINUTE
+
+KEYS = "/board/keys"
+PEOPLE = "/board/people"
+SOON = timedelta(days=14)
+"""How long before a key expires someone should create the next one."""
+
+SCOPES = {
+    Permission.PREDICT: "post documents and read their predictions",
+    Permission.READ_ALL_PREDICTIONS: "read the predictions of every client",
+    Permission.READ_QUEUE: "read the queue",
+    Permission.REVIEW: "claim and complete reviews",
+    Permission.REPORT: "read reports",
+    Permission.INSPECT: "read policy, models, keys and webhooks",
+    Permission.READ_AUDIT_TRAIL: "read the audit trail",
+    Permission.RUN_JOBS: "start jobs and read their results",
+    Permission.ADMINISTER: "change all of these",
+}
+KEY_ROLES = {
+    Role.CLIENT: "a program that sends documents",
+    Role.REVIEWER: "a program that completes reviews",
+    Role.LEAD: "reviews, and reads reports and all predictions",
+    Role.ADMIN: "may do everything",
+    Role.AUDITOR: "reads everything and changes nothing",
+}
+ROLES = {
+    Role.REVIEWER: "completes reviews at the desk",
+    Role.LEAD: "reviews, decides between two answers, reads reports",
+    Role.ADMIN: "may do everything",
+    Role.AUDITOR: "reads everything and changes nothing",
+}
+
+
+def _choices(roles: dict[Role, str]) -> Sequence[tuple[str, str]]:
+    return [(role.value, f"{role}: {meaning}") for role, meaning in roles.items()]
+
+
+def _who(scope: Permission) -> str:
+    roles = ", ".join(role for role in Role if scope in PERMISSIONS[role])
+    return f"To {SCOPES[scope]}. For {roles}."
+
+
+# Keys
+
+
+class NewKey(BaseModel):
+    """The form that creates a key."""
+
+    name: Annotated[str, Input("Name", "Who it is for, as the audit trail shows it.")]
+    role: Annotated[Role, Input("Role", widget="select", choices=_choices(KEY_ROLES))]
+    expires: Annotated[
+        Day | None,
+        Input(
+            "Valid until the end of",
+            "A day in UTC. Leave empty for a key that never expires.",
+            "date",
+            pointers=("/expires_at",),
+        ),
+    ] = None
+    per_minute: Annotated[
+        int | None,
+        whole(0, MOST_PER_MINUTE),
+        Input("Requests per minute", "0 for no limit; leave empty for the default limit."),
+    ] = None
+    scope: Annotated[
+        list[Permission],
+        Input(
+            "Allowed scopes (none selected: everything its role may do)",
+            widget="boxes",
+            choices=[(scope.value, scope.value, _who(scope)) for scope in SCOPES],
+            pointers=("/scopes",),
+            fold="Restrict to some scopes",
+        ),
+    ] = []
+
+
+def _create_key(call: Call, form: NewKey) -> View:
+    key, secret = call.verbs.create_key(
+        call.caller,
+        form.name,
+        form.role,
+        scopes=frozenset(form.scope) or None,
+        expires_at=form.expires,
+        per_minute=form.per_minute,
+        request_id=call.request_id,
+    )
+    until = f", until {key.expires_at:%-d %B %Y, %H:%M} UTC" if key.expires_at else ""
+    shown = Secret(
+        f"Key “{key.name}” created",
+        "Copy its secret now. It is not stored and is never shown again.",
+        secret,
+        Markup("Programs send it as <code>Authorization: Bearer …</code>{}.").format(until),
+        KEYS,
+    )
+    return View("", (shown,), title="Key created", status=HTTPStatus.CREATED)
+
+
+def _revoke_key(call: Call, _: Nothing) -> None:
+    call.verbs.revoke_key(call.caller, call.id, request_id=call.request_id)
+
+
+def _revoke_question(call: Call) -> Question:
+    key = next((key for key in call.verbs.list_keys(call.caller) if key.id == call.id), None)
+    if key is None:
+        raise KeyNotFound(f"No key has the id {call.id!r}.")
+    return Question(
+        f"Revoke the key “{key.name}”?",
+        (
+            f"Requests with {key.prefix}… are refused within seconds.",
+            "This cannot be undone: a revoked key never works again, and its secret is not stored.",
+            "What was done with it stays, and the audit trail still names it.",
+        ),
+        "Revoke",
+        KEYS,
+    )
+
+
+CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
+REVOKE_KEY = Action(
+    f"{KEYS}/{{key_id}}/revoke",
+    _revoke_key,
+    ask=_revoke_question,
+    then=KEYS,
+    notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
+)
+
+
+def _limits(key: ApiKey) -> Markup:
+    scopes = f"only {', '.join(sorted(key.scopes))}" if key.scopes else ""
+    rate = "" if key.per_minute is None else "no limit on requests"
+    if key.per_minute:
+        rate = f"{plural(key.per_minute, 'request')} per minute"
+    return joined(key.name, sub(scopes), sub(rate))
+
+
+_IN_USE: Sequence[Column[ApiKey]] = (
+    Column("Name", _limits, "head"),
+    Column("Role", lambda key: key.role),
+    Column("Begins with", lambda key: code(f"{key.prefix}…")),
+    Column("Created", lambda key: key.created_at),
+    Column("Expires", lambda key: instant(key.expires_at)),
+    Column("Change", lambda key: row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name), "acts"),
+)
+_FORMER: Sequence[Column[ApiKey]] = (
+    Column("Name", lambda key: key.name, "head"),
+    Column("Role", lambda key: key.role),
+    Column("Begins with", lambda key: code(f"{key.prefix}…")),
+    Column(
+        "Since",
+        lambda key: joined(
+            instant(key.revoked_at or key.expires_at), sub("revoked" if key.revoked else "expired")
+        ),
+    ),
+)
+
+
+def _works(key: ApiKey, now: datetime) -> bool:
+    return not key.revoked and not key.expired(now)
+
+
+def _keys(call: Call) -> View:
+    now = datetime.now(UTC)
+    keys = call.verbs.list_keys(call.caller)
+    former = [key for key in keys if not _works(key, now)]
+    parts: list[Part] = [
+        Table(
+            "Keys in use",
+            _IN_USE,
+            [key for key in keys if _works(key, now)],
+            "There are no working keys. Create one below for the program that sends documents.",
+        ),
+        call.form(CREATE_KEY, role=Role.CLIENT.value),
+    ]
+    if former:
+        table = Table("Former keys", _FORMER, former, gone=lambda _: True)
+        parts.append(More(plural(len(former), "former key"), [table]))
+    lead = "Programs call the API with a key. Its secret is shown once, when it is created."
+    return View("Keys", parts, lead=lead)
+
+
+def _keys_state(call: Call) -> State:
+    now = datetime.now(UTC)
+    working = [key for key in call.verbs.list_keys(call.caller) if _works(key, now)]
+    ending = [key for key in working if key.expired(now + SOON)]
+    if ending:
+        return State(f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True)
+    return State(f"{len(working):,} in use.")
+
+
+# People
+
+
+class NewPerson(BaseModel):
+    """The form that creates an account."""
+
+    name: Annotated[str, Input("Name", "As others see it.")]
+    login: Annotated[str, Input("Login name", "What they type to sign in.")]
+    role: Annotated[Role, Input("Role", widget="select", choices=_choices(ROLES))]
+    password: Annotated[
+        str,
+        Input("First password", "At least 12 characters; they can change it later.", "password"),
+    ] = ""
+
+
+class ChangedPerson(BaseModel):
+    """The form that changes a name and a role."""
+
+    name: Annotated[str, Input("Name")]
+    role: Annotated[
+        Role,
+        Input("Role", "A new role ends their sessions.", "select", choices=_choices(ROLES)),
+    ]
+
+
+class NewPassword(BaseModel):
+    """The form that sets a password."""
+
+    password: Annotated[
+        str,
+        Input("Password", "At least 12 characters. All sessions of the account end.", "password"),
+    ] = ""
+
+
+def _person(call: Call) -> Person:
+    people = call.verbs.list_people(call.caller)
+    found = next((person for person in people if person.id == call.id), None)
+    if found is None:
+        raise PersonNotFound(f"Nobody has the id {call.id!r}.")
+    return found
+
+
+def _create_person(call: Call, form: NewPerson) -> None:
+    call.verbs.create_person(
+        call.caller,
+        login=form.login,
+        name=form.name,
+        role=form.role,
+        password=form.password,
+        request_id=call.request_id,
+    )
+
+
+def _change_person(call: Call, form: ChangedPerson) -> None:
+    person = _person(call)
+    call.verbs.change_person(
+        call.caller, person.id, name=form.name, role=form.role, request_id=call.request_id
+    )
+
+
+def _set_password(call: Call, form: NewPassword) -> None:
+    person = _person(call)
+    call.verbs.set_password(call.caller, person.id, form.password, request_id=call.request_id)
+
+
+def _disable(call: Call, _: Nothing) -> None:
+    person = _person(call)
+    call.verbs.change_person(call.caller, person.id, disabled=True, request_id=call.request_id)
+
+
+def _enable(call: Call, _: Nothing) -> None:
+    person = _person(call)
+    call.verbs.change_person(call.caller, person.id, disabled=False, request_id=call.request_id)
+
+
+def _disable_question(call: Call) -> Question:
+    person = _person(call)
+    return Question(
+        f"Disable the account of {person.name}?",
+        (
+            f"{person.name} ({person.login}) is signed out everywhere and cannot sign in again.",
+            "Documents they hold return to the queue when their leases expire.",
+            "Their work stays under their name, and you can enable the account again.",
+        ),
+        "Disable",
+        f"{PEOPLE}/{person.id}",
+    )
+
+
+_ONE = f"{PEOPLE}/{{person_id}}"
+CREATE_PERSON = Action(
+    PEOPLE,
+    _create_person,
+    NewPerson,
+    heading="Create an account",
+    label="Create",
+    then=PEOPLE,
+    notices={"person-created": "The account is created."},
+    blames={LoginTaken: "login"},
+)
+CHANGE_PERSON = Action(
+    _ONE,
+    _change_person,
+    ChangedPerson,
+    heading="Name and role",
+    label="Save changes",
+    then=_ONE,
+    notices={"person-changed": "Your changes are saved."},
+    blames={Conflict: "role"},
+)
+SET_PASSWORD = Action(
+    f"{_ONE}/password",
+    _set_password,
+    NewPassword,
+    heading="New password",
+    label="Set password",
+    then=_ONE,
+    notices={"password-set": "The password is set; all sessions of the account have ended."},
+)
+DISABLE = Action(
+    f"{_ONE}/disable",
+    _disable,
+    ask=_disable_question,
+    then=_ONE,
+    notices={"person-disabled": "The account is disabled; all its sessions have ended."},
+)
+ENABLE = Action(
+    f"{_ONE}/enable",
+    _enable,
+    then=_ONE,
+    notices={"person-enabled": "The account is enabled."},
+)
+
+
+def _account_state(person: Person) -> Markup:
+    return badge("disabled", "bad") if person.disabled else badge("active", "good")
+
+
+_ACCOUNTS: Sequence[Column[Person]] = (
+    Column("Name", lambda person: link(f"{PEOPLE}/{person.id}", person.name), "head"),
+    Column("Login name", lambda person: person.login),
+    Column("Role", lambda person: person.role),
+    Column("Created", lambda person: person.created_at),
+    Column("State", _account_state),
+)
+
+
+def _people(call: Call) -> View:
+    table = Table(
+        "People",
+        _ACCOUNTS,
+        call.verbs.list_people(call.caller),
+        "Nobody can sign in yet. Create the first account below.",
+        gone=lambda person: person.disabled,
+    )
+    form = call.form(CREATE_PERSON, role=Role.REVIEWER.value)
+    return View("People", (table, form), lead="Who can sign in, and in which role.")
+
+
+def _one_person(call: Call) -> View:
+    person = _person(call)
+    here = f"{PEOPLE}/{person.id}"
+    facts: list[tuple[str, object]] = [
+        ("Login name", person.login),
+        ("Role", person.role),
+        ("Created", instant(person.created_at, zone=True)),
+        ("Disabled", instant(person.disabled_at, zone=True) if person.disabled else None),
+        ("Signs in with", "the identity provider" if person.external_id else "a password"),
+    ]
+    parts: list[Part] = [Facts(facts)]
+    if call.caller.may(Permission.READ_AUDIT_TRAIL):
+        address = f"/board/audit?actor={person.id}"
+        parts.append(Text(link(address, f"What {person.name} has done")))
+    if call.caller.may(Permission.ADMINISTER):
+        if person.id == call.caller.id:
+            parts.append(Text("This is your own account.", "note"))
+        parts += [
+            call.form(CHANGE_PERSON, name=person.name, role=person.role.value),
+            call.form(SET_PASSWORD),
+        ]
+        says, button = (
+            (
+                f"Enable the account to let {person.name} sign in again.",
+                Press("Enable account", f"{here}/enable"),
+            )
+            if person.disabled
+            else (
+                "Disable the accounts of people who have left.",
+                Go("Disable account", f"{here}/disable"),
+            )
+        )
+        parts.append(Card("Account", (Text(says), Buttons((button,)))))
+    return View(person.name, parts, badge=_account_state(person))
+
+
+PAGES = (
+    BoardPage(
+        KEYS,
+        _keys,
+        (CREATE_KEY, REVOKE_KEY),
+        name="Keys",
+        meaning="What programs may call, and until when.",
+        state=_keys_state,
+    ),
+    BoardPage(
+        PEOPLE,
+        _people,
+        (CREATE_PERSON,),
+        name="People",
+        meaning="Who can sign in, and in which role.",
+        state=lambda call: State(
+            f"{sum(not one.disabled for one in call.verbs.list_people(call.caller)):,} may sign in."
+        ),
+    ),
+    BoardPage(
+        _ONE,
+        _one_person,
+        (CHANGE_PERSON, SET_PASSWORD, DISABLE, ENABLE),
+        section=PEOPLE,
+    ),
+)

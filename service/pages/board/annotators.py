@@ -1,0 +1,311 @@
+"""Groups of annotators: who belongs to which, and their error rates."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.domain.annotators import GroupChange, Rates
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.pages.board.engine import Action, BoardPage, Call
+from setwise.service.pages.board.parts import (
+    Card,
+    Column,
+    Facts,
+    Heading,
+    Part,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    quiet,
+    sub,
+)
+from setwise.service.pages.figures import numerals
+from setwise.service.pages.forms import Input, Share, Version
+from setwise.service.services.annotators import AnnotatorReport
+from setwise.service.services.noise import GroupReport
+
+GROUPS = "/board/groups"
+
+_NAME = Input("Name", "As people see it.")
+_SOURCES = (
+    ("estimated", "Estimated", "From audits that a lead decided, with intervals."),
+    ("fixed", "Set by hand", "You vouch for them."),
+)
+_ONLY_FIXED = "Only used when rates are set by hand."
+
+
+class NewGroup(BaseModel):
+    """The form that creates a group."""
+
+    name: Annotated[str, _NAME]
+    group: Annotated[
+        str,
+        Input(
+            "Id", "A short name such as coders: a-z, 0-9, - and _.", pointers=("/path/group_id",)
+        ),
+    ]
+
+
+class ChangedGroup(BaseModel):
+    """The form that changes a group."""
+
+    version: Annotated[Version, Input(widget="hidden")]
+    name: Annotated[str, Input("Name")]
+    source: Annotated[str, Input("Error rates", widget="radio", choices=_SOURCES)] = "estimated"
+    alpha: Annotated[
+        Share | None,
+        Input("Right sets rejected, in %", _ONLY_FIXED, pointers=("/noise/alpha",)),
+    ] = None
+    beta: Annotated[
+        Share | None, Input("Wrong sets accepted, in %", _ONLY_FIXED, pointers=("/noise/beta",))
+    ] = None
+
+
+class Placement(BaseModel):
+    """The form that moves an annotator to a group."""
+
+    annotator: Annotated[str, Input(widget="hidden")]
+    version: Annotated[Version, Input(widget="hidden")]
+    group: Annotated[str, Input("Group")]
+
+
+def _create(call: Call, form: NewGroup) -> str:
+    try:
+        call.verbs.change_group(
+            call.caller, form.group, GroupChange(form.name), 0, request_id=call.request_id
+        )
+    except StaleVersion:
+        fault = FieldFault("/path/group_id", "exists already; choose another id")
+        raise InvalidRequest("The group exists already.", [fault]) from None
+    return f"{GROUPS}/{form.group}?done=group-made"
+
+
+def _change(call: Call, form: ChangedGroup) -> None:
+    rates = None
+    if form.source == "fixed":
+        missing = [name for name in ("alpha", "beta") if getattr(form, name) is None]
+        if form.alpha is None or form.beta is None:
+            faults = [FieldFault(f"/noise/{name}", "is missing") for name in missing]
+            raise InvalidRequest("Enter both rates.", faults)
+        rates = Rates(form.alpha, form.beta)
+    change = GroupChange(form.name, rates)
+    call.verbs.change_group(call.caller, call.id, change, form.version, request_id=call.request_id)
+
+
+def _place(call: Call, form: Placement) -> None:
+    call.verbs.place_annotator(
+        call.caller, form.annotator, form.group, form.version, request_id=call.request_id
+    )
+
+
+_ONE = f"{GROUPS}/{{group_id}}"
+CREATE = Action(
+    GROUPS,
+    _create,
+    NewGroup,
+    heading="Create a group",
+    label="Create",
+    notices={"group-made": "The group is created."},
+)
+CHANGE = Action(
+    _ONE,
+    _change,
+    ChangedGroup,
+    heading="Settings",
+    label="Save changes",
+    then=_ONE,
+    notices={"group-changed": "Your changes are saved."},
+)
+PLACE = Action(
+    f"{GROUPS}/place",
+    _place,
+    Placement,
+    then=GROUPS,
+    notices={"annotator-placed": "Moved. Earlier answers still count for the group at the time."},
+)
+
+
+def estimate(found: object) -> str:
+    """Return an estimate with its interval, in percent.
+
+    >>> estimate({"value": 0.05, "low": 0.01, "high": 0.125, "checked": 40})
+    '5.0 % (1.0 % to 12.5 %, 40 checked)'
+    """
+    if not isinstance(found, Mapping) or not found["checked"]:
+        return "unknown"
+    value, low, high = (numerals.percent(float(found[name])) for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high}, {found['checked']:,} checked)"
+
+
+def _rate(one: GroupReport, name: str) -> object:
+    """Return a rate of a group: the fixed one, or its estimate."""
+    if one.group.fixed:
+        return f"{100 * getattr(one.group.fixed, name):.1f} %"
+    found = one.shown()["estimate"]
+    return estimate(found[name]) if isinstance(found, Mapping) else quiet("unknown")
+
+
+def _findings(shown: Mapping[str, object]) -> Iterator[str]:
+    found = shown["findings"]
+    for one in found if isinstance(found, list) else ():
+        yield str(one["detail"])
+
+
+def _source(one: GroupReport) -> Markup:
+    said = "set by hand" if one.group.fixed else "estimated"
+    return joined(said, "" if one.usable else joined(" ", badge("not usable yet", "warn")))
+
+
+def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
+    """Return the form that moves an annotator, or the group for those who may not."""
+    of = one.annotator
+    if not call.caller.may(Permission.ADMINISTER):
+        return Markup("{}").format(of.group)
+    options = [
+        Markup('<option value="{}"{}>{}</option>').format(
+            each.group.id,
+            Markup(" selected") if each.group.id == of.group else "",
+            each.group.name,
+        )
+        for each in groups
+    ]
+    return Markup(
+        '<form method="post" action="{}/place" class="placing">'
+        '<input type="hidden" name="csrf" value="{}">'
+        '<input type="hidden" name="annotator" value="{}">'
+        '<input type="hidden" name="version" value="{}">'
+        '<select name="group" aria-label="Group of {}">{}</select>'
+        '<button type="submit" class="second compact">Move<span class="unseen"> {}</span></button>'
+        "</form>"
+    ).format(
+        GROUPS,
+        call.visit.csrf,
+        of.id,
+        of.version,
+        one.name or of.id,
+        joined(*options),
+        one.name or of.id,
+    )
+
+
+class _Member(NamedTuple):
+    group: GroupReport
+    members: int
+
+
+_GROUPS: Sequence[Column[_Member]] = (
+    Column(
+        "Group",
+        lambda row: joined(
+            link(f"{GROUPS}/{row.group.group.id}", row.group.group.name), sub(row.group.group.id)
+        ),
+        "head",
+    ),
+    Column("Rates", lambda row: _source(row.group)),
+    Column("Right sets rejected", lambda row: _rate(row.group, "alpha")),
+    Column("Wrong sets accepted", lambda row: _rate(row.group, "beta")),
+    Column("Members", lambda row: row.members, "count"),
+)
+
+
+def _groups(call: Call) -> View:
+    groups = call.verbs.list_groups(call.caller)
+    annotators = call.verbs.list_annotators(call.caller)
+    rows = [
+        _Member(one, sum(each.annotator.group == one.group.id for each in annotators))
+        for one in groups
+    ]
+    columns: Sequence[Column[AnnotatorReport]] = (
+        Column(
+            "Name",
+            lambda one: joined(one.name or "a deleted account", *map(sub, _findings(one.shown()))),
+            "head",
+        ),
+        Column("Answers", lambda one: one.answers.answered, "count"),
+        Column("Blind", lambda one: one.answers.blind, "count"),
+        Column("Last", lambda one: instant(one.answers.last_at)),
+        Column("Group", lambda one: _placing(call, one, groups)),
+    )
+    empty = Markup("No reviewers yet. {} for them.").format(
+        link("/board/people", "Create accounts")
+    )
+    return View(
+        "Groups",
+        (
+            Table("Groups", _GROUPS, rows),
+            Heading("Annotators"),
+            Table("Annotators", columns, annotators, empty),
+            call.form(CREATE),
+        ),
+        lead="People who make similar errors. Calibrators correct for the error rates of a group; "
+        "individuals are not ranked.",
+        terms=("noise", "adjudication", "calibrator"),
+    )
+
+
+def _group(call: Call) -> View:
+    report = call.verbs.get_group(call.caller, call.id)
+    group, fixed, shown = report.group, report.group.fixed, report.shown()
+    rates = "none, so calibrators that correct for errors leave its answers out"
+    if report.rates:
+        alpha, beta = (
+            f"{100 * round(rate, 4):.10g} %" for rate in (report.rates.alpha, report.rates.beta)
+        )
+        how = "set by hand" if fixed else "estimated"
+        rates = f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
+    found = shown["estimate"]
+    known: list[Part] = [
+        Facts(
+            (
+                ("Right sets rejected", estimate(found["alpha"])),
+                ("Wrong sets accepted", estimate(found["beta"])),
+            )
+        )
+        if isinstance(found, Mapping)
+        else Text("Nothing yet: a lead has not decided any audit of this group.", "quiet")
+    ]
+    known += [Text(f"{each[:1].upper()}{each[1:]}.", "note") for each in _findings(shown)]
+    return View(
+        group.name,
+        (
+            Facts(
+                (
+                    ("Id", code(group.id)),
+                    ("Rates in force", rates),
+                    ("Changed", instant(group.changed_at, zone=True)),
+                )
+            ),
+            Card("What its answers show", known),
+            call.form(
+                CHANGE,
+                version=str(group.version),
+                name=group.name,
+                source="fixed" if fixed else "estimated",
+                alpha=f"{100 * fixed.alpha:.10g}" if fixed else "",
+                beta=f"{100 * fixed.beta:.10g}" if fixed else "",
+            ),
+        ),
+        badge=badge("usable", "good") if report.usable else badge("not usable yet", "warn"),
+    )
+
+
+_NEEDED = (Permission.INSPECT, Permission.REPORT)
+PAGES = (
+    BoardPage(
+        GROUPS,
+        _groups,
+        (CREATE, PLACE),
+        name="Groups",
+        meaning="Who makes similar errors, and how often.",
+        needed=_NEEDED,
+    ),
+    BoardPage(_ONE, _group, (CHANGE,), section=GROUPS, needed=_NEEDED),
+)

@@ -1,0 +1,147 @@
+"""The audit trail: who did what, from where, to what."""
+
+import json
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from setwise.service.domain.audit_trail import Event, EventFilter
+from setwise.service.domain.callers import Permission
+from setwise.service.pages.board.engine import BoardPage, Call
+from setwise.service.pages.board.parts import (
+    Column,
+    Filters,
+    Pager,
+    Table,
+    View,
+    instant,
+    joined,
+    link,
+    sub,
+)
+from setwise.service.pages.forms import Filled, Input, select, utc
+
+AUDIT = "/board/audit"
+PAGE = 50
+LONGEST_ID = 20
+
+KINDS = (
+    ("", "anything"),
+    ("policy.", "the policy"),
+    ("model.", "models"),
+    ("calibrator.", "calibrators"),
+    ("breaker.", "the breaker"),
+    ("key.", "keys"),
+    ("person.", "people"),
+    ("session.", "sessions"),
+    ("review.", "reviews"),
+    ("webhook.", "webhooks"),
+    ("delivery.", "deliveries"),
+    ("job.", "jobs"),
+    ("annotator.", "annotators"),
+    ("group.", "groups"),
+    ("document.", "erasures"),
+)
+
+
+def details(event: Event) -> list[tuple[str, str]]:
+    """Return the details of an event, a name and a short text each.
+
+    >>> from datetime import UTC, datetime
+    >>> details(Event("1", datetime.now(UTC), "2", "Ann", "key.created", "3",
+    ...               detail={"name": "billing", "scopes": None, "audits": {"rate": 0.1}}))
+    [('name', 'billing'), ('audits', '{"rate": 0.1}')]
+    """
+    return [
+        (name.replace("_", " "), value if isinstance(value, str) else _json(value))
+        for name, value in event.detail.items()
+        if value is not None
+    ]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _what(event: Event) -> Markup:
+    subject = event.subject
+    shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
+    link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
+    return joined(event.action, sub(link_to))
+
+
+_COLUMNS: Sequence[Column[Event]] = (
+    Column("When", lambda event: joined(instant(event.at), sub(f"{event.at:%S} s"))),
+    Column("Who", lambda event: joined(event.actor_name, sub(event.address))),
+    Column("What", _what, "head"),
+    Column(
+        "Details",
+        lambda event: "; ".join(f"{name}: {_cut(value)}" for name, value in details(event)),
+        "small",
+    ),
+)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def _actors(call: Call, chosen: str) -> Sequence[tuple[str, str]]:
+    named = {"": "anyone", "system": "the service itself", "anonymous": "someone not signed in"}
+    if call.caller.may(Permission.INSPECT):
+        named |= {one.id: f"{one.name} (person)" for one in call.verbs.list_people(call.caller)}
+        named |= {one.id: f"{one.name} (key)" for one in call.verbs.list_keys(call.caller)}
+    return [*named.items(), *([] if chosen in named else [(chosen, chosen)])]
+
+
+def _kinds(chosen: str) -> Sequence[tuple[str, str]]:
+    """Return the choices; links may name a whole action."""
+    return [*KINDS, *([] if chosen in dict(KINDS) else [(chosen, chosen)])]
+
+
+def _trail(call: Call) -> View:
+    names = ("actor", "action", "subject", "since", "before")
+    query = {name: text for name in names if (text := call.query.get(name, "").strip())}
+    form = Filled.of(**query)
+    instants = {}
+    for name in ("since", "before"):
+        try:
+            instants[name] = utc(query[name]) if name in query else None
+        except ValueError as error:
+            form.blame(name, str(error))
+    wanted = EventFilter(
+        actor_id=query.get("actor"),
+        action=query.get("action"),
+        subject=query.get("subject"),
+        **instants,
+    )
+    found = call.verbs.audit_trail.page(call.caller, wanted, after=call.after, limit=PAGE)
+    inputs = {
+        "actor": select("By", _actors(call, query.get("actor", ""))),
+        "action": select("About", _kinds(query.get("action", ""))),
+        "subject": Input("Id"),
+        "since": Input("From (UTC)", widget="datetime-local"),
+        "before": Input("Until (UTC)", widget="datetime-local"),
+    }
+    empty = joined("No events match.", joined(" ", link(AUDIT, "Show all.")) if query else "")
+    return View(
+        "Audit trail",
+        (
+            Filters(AUDIT, inputs, form),
+            Table("Audit trail", _COLUMNS, found.items, empty, kind="trail"),
+            Pager(AUDIT, found.next_after, query, started=call.after is None),
+        ),
+        lead="Who did what, from where, to what. Entries are only ever added.",
+    )
+
+
+PAGES = (
+    BoardPage(
+        AUDIT,
+        _trail,
+        name="Audit trail",
+        meaning="Who did what, from where, to what.",
+        needed=(Permission.READ_AUDIT_TRAIL,),
+    ),
+)

@@ -1,0 +1,360 @@
+"""Certifications and the breaker: what audits prove, and when sending stops."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from markupsafe import Markup
+
+from setwise.service.domain.breaker import Position, Reset, Trip, TripCause
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.certification import Certification
+from setwise.service.domain.policy import ThresholdMode
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board.jobs import JOBS
+from setwise.service.pages.board.parts import (
+    Card,
+    Column,
+    Facts,
+    Go,
+    Heading,
+    More,
+    Pager,
+    Part,
+    Press,
+    Question,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    sub,
+)
+from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain
+from setwise.service.services.breaker import BreakerState
+
+CERTIFICATIONS = "/board/certifications"
+BREAKER = "/board/breaker"
+PAGE = 25
+MOST_STEPS = 200
+
+REASONS = {
+    "no-predictions": "there are no predictions yet",
+    "no-audits": "there are no audits yet",
+    "target-unprovable": "no number of audits shows that all are right",
+    "too-few-audits": "the audits look good enough, but there are too few of them",
+    "below-target": "not even the most confident sets seem to reach the target",
+    "blocked-at-top": "the most confident sets fail, though a lower threshold would do",
+    "miss-rate-unknown": "how many errors auditors overlook is unknown; have some audits that "
+    "agree read again",
+    "noise-too-high": "the answers of some group carry no information",
+}
+"""Why nothing was proved."""
+
+COUNTS = {
+    "n_audits": "Audits that count",
+    "n_predictions": "Predictions that define the thresholds",
+    "errors_known": "Errors among audits read again",
+    "errors_missed": "Of these, missed by the auditor",
+    "reread_rate": "Share of audits read again",
+    "test_risk": "Risk left for this attempt",
+}
+
+
+def why(reason: str | None) -> str:
+    """Return why nothing was proved.
+
+    >>> why("no-audits"), why("stars-wrong")
+    ('there are no audits yet', 'stars wrong')
+    """
+    return REASONS.get(reason or "", (reason or "").replace("-", " "))
+
+
+def counts(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Return the numbers of the evidence that readers ask for.
+
+    >>> counts({"n_audits": 4, "steps": []})
+    [('Audits that count', '4')]
+    """
+    return [(shown, _number(evidence[key])) for key, shown in COUNTS.items() if key in evidence]
+
+
+def _number(value: object) -> object:
+    return plain(value, 6) if isinstance(value, int | float) else value
+
+
+def _excluded(evidence: Mapping[str, object]) -> list[tuple[str, object]]:
+    found = evidence.get("excluded")
+    left_out = found.items() if isinstance(found, Mapping) else ()
+    return [("Excluded", f"{n}: {reason}") for reason, n in left_out if n]
+
+
+def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return the thresholds that were tested, in the order of the tests."""
+    found = evidence.get("steps")
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def _request(call: Call, _: Nothing) -> str:
+    job = call.verbs.request_certification(call.caller, request_id=call.request_id)
+    return f"{JOBS}/{job.id}"
+
+
+CERTIFY = Action(CERTIFICATIONS, _request)
+
+
+def _outcome(made: Certification) -> Markup:
+    if made.threshold is not None:
+        return joined(badge("proved", "good"), f" from {confidence(made.threshold)}")
+    more = made.further_audits
+    return joined(
+        badge("not proved", "warn"),
+        f" {why(made.reason)}",
+        sub(f"about {more:,} more audits would probably suffice") if more else "",
+    )
+
+
+_COLUMNS: Sequence[Column[Certification]] = (
+    Column(
+        "When",
+        lambda made: joined(
+            link(f"{CERTIFICATIONS}/{made.id}", instant(made.created_at)),
+            sub(f"attempt {made.attempt}"),
+        ),
+        "head",
+    ),
+    Column("Outcome", _outcome),
+    Column("Target", lambda made: exactly(made.target_accuracy), "count"),
+    Column("Risk", lambda made: exactly(made.risk), "count"),
+    Column("Audits", lambda made: made.evidence.get("n_audits"), "count"),
+    Column("Model", lambda made: code(made.scorer.model_version.removeprefix("sha256:")[:12])),
+)
+
+
+def _certifications(call: Call) -> View:
+    found = call.verbs.list_certifications(call.caller, after=call.after, limit=PAGE)
+    empty = Markup(
+        "There are no certifications yet. Set a rate of certification audits in the {}; once "
+        "reviewers have read some of them, certify."
+    ).format(link("/board/policy", "policy"))
+    return View(
+        "Certifications",
+        (
+            Table("Certifications", _COLUMNS, found.items, empty),
+            Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
+        ),
+        buttons=(Press("Certify now", CERTIFICATIONS, ""),),
+        lead="Attempts to prove from audits which threshold keeps the policy's target.",
+        terms=("certified", "audit", "risk"),
+    )
+
+
+def _certification(call: Call) -> View:
+    made = call.verbs.get_certification(call.caller, call.id)
+    proved = made.threshold is not None
+    if made.threshold is not None:
+        heading = f"Proved from {confidence(made.threshold)}"
+        lead = (
+            f"Of the sets with at least this confidence, {exactly(made.target_accuracy)} or more "
+            f"are right. This proof is wrong with a probability of at most {exactly(made.risk)}, "
+            "shared by all attempts."
+        )
+    else:
+        heading = "Nothing proved"
+        lead = (
+            f"No threshold is proved to keep {exactly(made.target_accuracy)} right: "
+            f"{why(made.reason)}."
+        )
+        if made.further_audits:
+            lead += f" About {made.further_audits:,} more audits would probably prove one."
+    steps = _steps(made.evidence)
+    evidence: list[Part] = [Facts([*counts(made.evidence), *_excluded(made.evidence)])]
+    if steps:
+        names = list(steps[0])
+        columns = [
+            Column(
+                name.replace("_", " ").capitalize(),
+                lambda step, name=name: _number(step.get(name)),  # type: ignore[misc]
+                "count",
+            )
+            for name in names
+        ]
+        table = Table("Tests", columns, list(islice(steps, MOST_STEPS)))
+        evidence.append(More(f"{len(steps):,} thresholds were tested", [table]))
+    about = (
+        (
+            "When",
+            joined(
+                instant(made.created_at, zone=True),
+                f", attempt {made.attempt} for this model and calibrator",
+            ),
+        ),
+        ("Model", code(made.scorer.model_version)),
+        ("Calibrator", code(made.scorer.calibrator_version)),
+        ("Policy", code(made.policy_version)),
+    )
+    return View(
+        heading,
+        (Card("About", [Facts(about)]), Card("Evidence", evidence)),
+        title="Certification",
+        badge=badge("certified", "good") if proved else badge("not certified", "warn"),
+        lead=lead,
+        terms=("certified", "confidence", "risk"),
+    )
+
+
+def _certifications_state(call: Call) -> State:
+    newest = call.verbs.list_certifications(call.caller, limit=1).items
+    if not newest:
+        return State("None so far.")
+    proved = newest[0].threshold
+    return State(f"The last one proved {'nothing' if proved is None else confidence(proved)}.")
+
+
+# The breaker
+
+CAUSES = {
+    TripCause.DRIFT: "audits show that the target is no longer met",
+    TripCause.STALE: "too much was sent without a completed audit",
+}
+_POSITIONS = {
+    Position.TRIPPED: badge("tripped", "bad"),
+    Position.WATCHING: badge("watching", "good"),
+    Position.IDLE: badge("idle"),
+}
+
+
+def _fixed(call: Call) -> bool:
+    return call.verbs.get_policy(call.caller).threshold_mode is ThresholdMode.FIXED
+
+
+def _reset(call: Call, _: Nothing) -> None:
+    call.verbs.reset_breaker(call.caller, uncertified=_fixed(call), request_id=call.request_id)
+
+
+def _reset_question(call: Call) -> Question:
+    return Question(
+        "Resume sending?",
+        (
+            "From the next document on, confident label sets are sent without a review again.",
+            "The threshold was set by hand, so sending resumes on your decision alone: nothing "
+            "proves it."
+            if _fixed(call)
+            else "It takes a certificate from audits made since then; without one this is refused.",
+            "Documents that were held back stay with the reviewers.",
+            "The audit trail records who resumed sending, and when.",
+        ),
+        "Resume sending",
+        BREAKER,
+    )
+
+
+RESET = Action(
+    f"{BREAKER}/reset",
+    _reset,
+    ask=_reset_question,
+    then=BREAKER,
+    notices={"breaker-reset": "Confident label sets are sent again from now on."},
+)
+
+
+def _end(reset: Reset | None) -> Markup:
+    if reset is None:
+        return badge("active", "bad")
+    how = "by a certificate" if reset.certificate_id else "by hand"
+    return joined(instant(reset.created_at), sub(how))
+
+
+_TRIPS: Sequence[Column[tuple[Trip, Reset | None]]] = (
+    Column("When", lambda each: each[0].created_at, "head"),
+    Column("Cause", lambda each: CAUSES[each[0].cause]),
+    Column("Target", lambda each: exactly(each[0].target_accuracy)),
+    Column("Reset", lambda each: _end(each[1])),
+)
+
+
+def _tripped(state: BreakerState, trip: Trip) -> Text:
+    more = (
+        f" About {state.further_audits:,} more audits would probably prove a threshold again."
+        if state.further_audits
+        else ""
+    )
+    since = instant(trip.created_at, zone=True)
+    return Text(joined("Nothing is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert")
+
+
+def _breaker(call: Call) -> View:
+    state = call.verbs.get_breaker(call.caller)
+    watch, found = state.watch, state.watch.counts()
+    most = state.rule.freshness.most_documents
+    sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
+    facts = (
+        (
+            "Audits since the last reset",
+            (
+                f"{found['audits']:,}: {found['right']:,} right, {found['wrong']:,} wrong, "
+                f"{found['unfinished']:,} incomplete"
+            ),
+        ),
+        (
+            "Evidence against the target",
+            (
+                f"{plain(watch.path[-1] if watch.path else 0)}; "
+                f"the breaker trips at {plain(watch.run_length)}"
+            ),
+        ),
+        ("A false alarm so far", f"probability of at most {percent(state.false_alarm_bound)}"),
+        ("Last completed audit", instant(watch.last_finished_at)),
+        ("Sent since then", sent),
+    )
+    return View(
+        "Breaker",
+        (
+            *([_tripped(state, state.trip)] if state.trip else []),
+            Card("What it watches", [Facts(facts)]),
+            Heading("Trips"),
+            Table("Trips", _TRIPS, state.trips, "None so far."),
+        ),
+        badge=_POSITIONS[watch.position],
+        buttons=(Go("Resume sending", f"{BREAKER}/reset", "danger"),) if state.trip else (),
+        lead="Watches the audits and stops automatic sending when they contradict the target, or "
+        "when there are too few of them.",
+        terms=("breaker", "audit", "target"),
+    )
+
+
+def _breaker_state(call: Call) -> State:
+    tripped = call.verbs.get_breaker(call.caller).watch.position is Position.TRIPPED
+    return State("Tripped: nothing is sent.", wrong=True) if tripped else State("Not tripped.")
+
+
+_NEEDED = (Permission.INSPECT, Permission.REPORT)
+BREAKER_PAGE = BoardPage(
+    BREAKER,
+    _breaker,
+    (RESET,),
+    name="Breaker",
+    meaning="What stops sending, and how it resumes.",
+    state=_breaker_state,
+    needed=_NEEDED,
+)
+PAGES = (
+    BREAKER_PAGE,
+    BoardPage(
+        CERTIFICATIONS,
+        _certifications,
+        (CERTIFY,),
+        name="Certifications",
+        meaning="What audits prove, and on what evidence.",
+        state=_certifications_state,
+        needed=_NEEDED,
+    ),
+    BoardPage(
+        f"{CERTIFICATIONS}/{{certification_id}}",
+        _certification,
+        section=CERTIFICATIONS,
+        needed=_NEEDED,
+    ),
+)

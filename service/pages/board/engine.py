@@ -1,0 +1,316 @@
+"""The engine of the board: turns declared pages into routes.
+
+A page declares where it is, who may read it, what it shows and what can be done there. An action
+declares its form, its question, and what it says when it is done. The engine does the rest: it
+checks permissions and tokens, reads forms, shows faults at their fields, asks before an action
+with a question, and leads back with a notice::
+
+    REVOKE = Action(
+        "/board/keys/{key_id}/revoke",
+        do=lambda call, _: call.verbs.revoke_key(call.caller, call.id, request_id=call.request_id),
+        ask=_revoke,
+        then="/board/keys",
+        notices={"key-revoked": "The key is revoked."},
+    )
+    KEYS = BoardPage("/board/keys", "Keys", _keys, actions=(CREATE, REVOKE))
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel
+
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.errors import (
+    Conflict,
+    InvalidRequest,
+    ModelUnavailable,
+    ServiceError,
+    StaleVersion,
+)
+from setwise.service.pages.board.parts import Form, Question, View
+from setwise.service.pages.forms import Filled, filled
+from setwise.service.pages.rendering import go, page
+from setwise.service.pages.sign_in import request_id_of
+from setwise.service.pages.visitors import Visitors
+from setwise.service.services.verbs import Verbs
+from setwise.service.sign_in.sessions import Visit
+
+BOARD = "/board"
+_OVERTAKEN = "Someone else changed this in the meantime. Check the current values and try again."
+
+
+class Nothing(BaseModel):
+    """The form of an action that needs none."""
+
+
+Fields = TypeVar("Fields", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Action(Generic[Fields]):
+    """Something that administrators do.
+
+    Attributes
+    ----------
+    address : str
+        Where it is sent, with the ids of the page in braces.
+    do : callable
+        Does it. It returns where to go, or a page to show; None leads to ``then`` with the notice.
+    model, heading, label, hint
+        Its form, and what stands above, on and beside the form's button.
+    ask : callable or None
+        What is asked first.
+    notices : mapping from str to str
+        What the page that follows says, by the word in its address.
+    blames : mapping
+        The field to which a refusal belongs.
+    """
+
+    address: str
+    do: Callable[["Call", Fields], object]
+    model: type[Fields] = Nothing  # type: ignore[assignment]
+    heading: str = ""
+    label: str = ""
+    hint: str = ""
+    ask: Callable[["Call"], Question] | None = None
+    then: str = ""
+    notices: Mapping[str, str] = field(default_factory=dict)
+    blames: Mapping[type[ServiceError], str] = field(default_factory=dict)
+
+
+class State(NamedTuple):
+    """How a section stands, in a line, and whether it needs attention."""
+
+    words: str
+    wrong: bool = False
+
+
+@dataclass(frozen=True)
+class BoardPage:
+    """A page of the board.
+
+    Attributes
+    ----------
+    show : callable
+        Returns what the page shows, or a file.
+    section : str
+        Address of the section it belongs to; its own unless given.
+    name, meaning : str
+        What the section is called and is for; pages of one thing have none.
+    state : callable or None
+        How the section stands, for the first page.
+    needed : tuple of Permission
+        What a reader needs.
+    """
+
+    address: str
+    show: Callable[["Call"], View | Response]
+    actions: Sequence[Action[Any]] = ()
+    name: str = ""
+    meaning: str = ""
+    state: Callable[["Call"], State] | None = None
+    needed: tuple[Permission, ...] = (Permission.INSPECT,)
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to a page of the board.
+
+    Attributes
+    ----------
+    ids : mapping from str to str
+        What the address holds.
+    query : mapping from str to str
+        What follows the question mark.
+    tried : Action or None
+        What was tried in vain, with the ``filled`` form and its faults.
+    """
+
+    verbs: Verbs
+    visit: Visit
+    request_id: str | None
+    ids: Mapping[str, str]
+    query: Mapping[str, str]
+    tried: Action[Any] | None = None
+    filled: Filled = field(default_factory=Filled.of)
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        return self.visit.caller
+
+    @property
+    def id(self) -> str:
+        """The only id in the address."""
+        (found,) = self.ids.values()
+        return found
+
+    @property
+    def after(self) -> str | None:
+        """Where a list goes on."""
+        return self.query.get("after")
+
+    def form(self, action: Action[Any], **initial: str | Sequence[str]) -> Form:
+        """Return the form of an action, as it was just sent or with ``initial`` values."""
+        shown = self.filled if self.tried is action else Filled.of(**initial)
+        address = action.address.format(**self.ids)
+        return Form(action.heading, action.label, action.hint, address, action.model, shown)
+
+
+def mount(router: APIRouter, verbs: Verbs, visitors: Visitors, pages: Sequence[BoardPage]) -> None:
+    """Add the routes of the pages and of their actions."""
+    frame = Frame(pages)
+    routes: list[tuple[str, str, Callable[..., Response]]] = []
+    known = {one.address for one in pages}
+    for one in pages:
+        routes.append((one.address, "GET", _reader(frame, one, verbs, visitors)))
+        for action in one.actions:
+            if action.address not in known:
+                routes.append((action.address, "GET", _asker(frame, one, action, verbs, visitors)))
+            routes.append((action.address, "POST", _doer(frame, one, action, verbs, visitors)))
+    # The first route that fits is taken, so words come before ids.
+    for address, method, route in sorted(routes, key=lambda each: _specific(each[0])):
+        router.add_api_route(address, route, methods=[method])
+
+
+def _specific(address: str) -> list[bool]:
+    return [part.startswith("{") for part in address.split("/")]
+
+
+def _reader(
+    frame: "Frame", one: BoardPage, verbs: Verbs, visitors: Visitors
+) -> Callable[..., Response]:
+    def read(
+        request: Request, visit: Annotated[Visit, Depends(visitors.who_may(*one.needed))]
+    ) -> Response:
+        call = _call(request, visit, verbs)
+        shown = one.show(call)
+        if isinstance(shown, Response):
+            return shown
+        return frame.draw(shown, visit, one, notice=call.query.get("done", ""))
+
+    return read
+
+
+def _asker(
+    frame: "Frame", one: BoardPage, action: Action[Any], verbs: Verbs, visitors: Visitors
+) -> Callable[..., Response]:
+    def ask(
+        request: Request,
+        visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))],
+    ) -> Response:
+        call = _call(request, visit, verbs)
+        if action.ask is None:
+            return go(one.address.format(**call.ids))
+        return frame.draw(_question(action.ask(call)), visit, one)
+
+    return ask
+
+
+def _doer(
+    frame: "Frame", one: BoardPage, action: Action[Any], verbs: Verbs, visitors: Visitors
+) -> Callable[..., Response]:
+    def do(
+        request: Request,
+        visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
+        form: Annotated[Filled, Depends(filled)],
+    ) -> Response:
+        call = replace(_call(request, visit, verbs), tried=action, filled=form)
+        status, outcome = _attempt(action, call)
+        if status is not None:
+            refusal = "" if action.heading else _said(form)
+            shown = one.show(call) if action.ask is None else _question(action.ask(call))
+            if isinstance(shown, Response):
+                return shown
+            return frame.draw(replace(shown, status=status), visit, one, refusal=refusal)
+        if isinstance(outcome, View):
+            return frame.draw(outcome, visit, one)
+        if isinstance(outcome, str):
+            return go(outcome)
+        return go(
+            f"{action.then.format(**call.ids)}?{urlencode({'done': next(iter(action.notices))})}"
+        )
+
+    return do
+
+
+def _call(request: Request, visit: Visit, verbs: Verbs) -> Call:
+    ids = {name: str(value) for name, value in request.path_params.items()}
+    return Call(verbs, visit, request_id_of(request), ids, dict(request.query_params))
+
+
+def _attempt(action: Action[Any], call: Call) -> tuple[HTTPStatus | None, object]:
+    """Return why an action failed, or None and what came of it; faults are noted in the form."""
+    form, refused = call.filled, HTTPStatus.UNPROCESSABLE_ENTITY
+    given = form.read(action.model)
+    if given is None:
+        return refused, None
+    try:
+        return None, action.do(call, given)
+    except InvalidRequest as error:
+        form.refused(error, action.model)
+    except (Conflict, StaleVersion, ModelUnavailable) as error:
+        kind = next((kind for kind in action.blames if isinstance(error, kind)), None)
+        if kind is not None:
+            form.blame(action.blames[kind], error.detail)
+        elif isinstance(error, StaleVersion) and action.heading:
+            form.blame("", _OVERTAKEN)
+            refused = HTTPStatus.PRECONDITION_FAILED
+        else:
+            form.blame("", error.detail)
+            refused = HTTPStatus.CONFLICT
+    return (refused if action.heading else HTTPStatus.CONFLICT), None
+
+
+def _question(question: Question) -> View:
+    return View("", (question,), title=question.heading)
+
+
+def _said(form: Filled) -> str:
+    return " ".join(each for faults in form.faults.values() for each in faults)
+
+
+class Frame:
+    """The frame of all pages: sections beside them, notices and refusals above."""
+
+    def __init__(self, pages: Sequence[BoardPage]) -> None:
+        self._sections = [one for one in pages if one.name]
+        self._notices = {
+            word: says
+            for one in pages
+            for action in one.actions
+            for word, says in action.notices.items()
+        }
+
+    def draw(
+        self, view: View, visit: Visit, one: BoardPage, *, notice: str = "", refusal: str = ""
+    ) -> Response:
+        """Return a page.
+
+        Parameters
+        ----------
+        notice : str
+            The word of an action's notice; any other is ignored.
+        refusal : str
+            Why something could not be done.
+        """
+        readable = [each for each in self._sections if all(map(visit.caller.may, each.needed))]
+        values = {
+            "view": view,
+            "section": next(
+                (s for s in readable if s.address == (one.section or one.address)), None
+            ),
+            "at_section": not one.section and view.heading,
+            "sections": readable,
+            "notice": self._notices.get(notice),
+            "refusal": refusal,
+            "may_change": visit.caller.may(Permission.ADMINISTER),
+            **view.values,
+        }
+        return page(view.template, values, visit=visit, status=view.status)

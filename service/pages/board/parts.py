@@ -1,0 +1,376 @@
+"""What a page of the board is made of: tables, facts, forms, buttons and questions.
+
+Each class names the macro of ``board_parts.html`` that draws it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import ClassVar, Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.pages.figures.table import Figure
+from setwise.service.pages.forms import BoundInput, Filled, Input, inputs
+
+Row = TypeVar("Row")
+Tone = Literal["", "good", "bad", "warn", "leased"]
+
+
+class Part:
+    """A part of a page; ``macro`` draws it."""
+
+    macro: ClassVar[str]
+
+
+# Pieces of cells. Values are escaped as they are filled in.
+
+
+def badge(text: str, tone: Tone = "") -> Markup:
+    """Return a state in a coloured pill."""
+    return Markup('<span class="badge {}">{}</span>').format(tone, text)
+
+
+def code(text: str) -> Markup:
+    """Return text in a fixed-width font."""
+    return Markup("<code>{}</code>").format(text)
+
+
+def link(address: str, text: object, kind: str = "") -> Markup:
+    """Return a link."""
+    classes = Markup(' class="{}"').format(kind) if kind else ""
+    return Markup('<a href="{}"{}>{}</a>').format(address, classes, text)
+
+
+def quiet(text: object) -> Markup:
+    """Return text in a muted colour."""
+    return Markup('<span class="quiet">{}</span>').format(text)
+
+
+def sub(text: object) -> Markup:
+    """Return a smaller line below; nothing where there is no text."""
+    return Markup('<span class="sub">{}</span>').format(text) if text else Markup("")
+
+
+def joined(*parts: object) -> Markup:
+    """Return parts one after another."""
+    return Markup("").join(Markup("{}").format(part) for part in parts)
+
+
+def instant(at: datetime | None, never: str = "never", *, zone: bool = False) -> Markup:
+    """Return an instant to the minute; ``zone`` adds that it is in UTC."""
+    if at is None:
+        return quiet(never)
+    shown = Markup('<time datetime="{}">{}</time>').format(
+        at.isoformat(timespec="seconds"), f"{at:%-d %b %Y, %H:%M}"
+    )
+    return joined(shown, " UTC") if zone else shown
+
+
+def row_link(address: str, label: str, of: str) -> Markup:
+    """Return a small button of a row; screen readers also hear whose it is."""
+    return Markup(
+        '<a class="button second compact" href="{}">{}<span class="unseen"> {}</span> …</a>'
+    ).format(address, label, of)
+
+
+def written(value: object) -> object:
+    """Return the value of a cell as people read it."""
+    match value:
+        case None:
+            return "–"  # noqa: RUF001 -- the dash that tables use for nothing
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return instant(value)
+        case _:
+            return value
+
+
+# Parts that only show.
+
+
+@dataclass(frozen=True)
+class Text(Part):
+    """A paragraph; ``kind`` is its class, and ``status`` is read aloud when it changes."""
+
+    macro = "text"
+    content: object
+    kind: Literal["", "note", "alert", "empty", "quiet", "status"] = ""
+
+
+@dataclass(frozen=True)
+class Heading(Part):
+    """A heading between parts."""
+
+    macro = "heading"
+    content: str
+
+
+@dataclass(frozen=True)
+class Terms(Part):
+    """Words of the glossary, explained on demand."""
+
+    macro = "terms"
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Facts(Part):
+    """Names and values; a row whose value is None is left out."""
+
+    macro = "facts"
+    rows: Iterable[tuple[str, object]]
+
+    def shown(self) -> list[tuple[str, object]]:
+        """Return the rows that have a value."""
+        return [(name, written(value)) for name, value in self.rows if value is not None]
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of a table.
+
+    Attributes
+    ----------
+    cell : callable
+        The value of a row.
+    kind : str
+        ``head`` names the row, ``count`` holds numbers, ``acts`` holds what administrators may do,
+        ``wrap`` breaks long words.
+    """
+
+    title: str
+    cell: Callable[[Row], object]
+    kind: Literal["", "head", "count", "acts", "wrap", "small"] = ""
+
+
+@dataclass(frozen=True)
+class Table(Part, Generic[Row]):
+    """Rows of one kind.
+
+    Attributes
+    ----------
+    name : str
+        What screen readers call it.
+    empty : object
+        What stands there when it has no rows.
+    gone : callable
+        Whether a row is about something past.
+    kind : str
+        A class of its own in the style sheet.
+    """
+
+    macro = "table"
+    name: str
+    columns: Sequence[Column[Row]]
+    rows: Sequence[Row]
+    empty: object = ""
+    gone: Callable[[Row], bool] = lambda _: False
+    kind: str = ""
+
+    def cell(self, column: Column[Row], row: Row) -> object:
+        """Return a cell as people read it."""
+        return written(column.cell(row))
+
+
+@dataclass(frozen=True)
+class Pager(Part):
+    """The way to older rows of a list, which keeps its filters."""
+
+    macro = "pager"
+    address: str
+    next_after: str | None
+    query: Mapping[str, str]
+    started: bool
+
+    def at(self, **more: str) -> str:
+        """Return the address with its filters."""
+        query = {**self.query, **more}
+        return f"{self.address}?{urlencode(query)}" if query else self.address
+
+
+@dataclass(frozen=True)
+class Filters(Part):
+    """A form that narrows a list."""
+
+    macro = "filters"
+    address: str
+    inputs: Mapping[str, Input]
+    filled: Filled
+
+
+@dataclass(frozen=True)
+class Card(Part):
+    """Parts on a card below a heading."""
+
+    macro = "card"
+    heading: str
+    parts: Iterable[Part]
+
+    @property
+    def id(self) -> str:
+        """The id of its heading."""
+        return quote(self.heading.lower().replace(" ", "-"))
+
+
+@dataclass(frozen=True)
+class More(Part):
+    """Parts that unfold below a summary."""
+
+    macro = "more"
+    summary: str
+    parts: Iterable[Part]
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Diagram(Part):
+    """A figure, with its numbers to read and to download."""
+
+    macro = "diagram"
+    figure: Figure
+    address: Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Pre(Part):
+    """Text as a machine wrote it."""
+
+    macro = "pre"
+    content: str
+
+
+@dataclass(frozen=True)
+class Progress(Part):
+    """How much is done, from 0 to 1."""
+
+    macro = "progress"
+    done: float
+
+
+# Parts that change something; they are drawn for administrators alone.
+
+
+@dataclass(frozen=True)
+class Go:
+    """A button that leads to a question before anything happens."""
+
+    label: str
+    address: str
+    tone: Literal["", "second", "danger"] = "second"
+
+
+@dataclass(frozen=True)
+class Press:
+    """A button that acts at once."""
+
+    label: str
+    address: str
+    tone: Literal["", "second", "danger"] = "second"
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Buttons(Part):
+    """Buttons side by side."""
+
+    macro = "buttons"
+    items: Sequence[Go | Press]
+
+
+@dataclass(frozen=True)
+class Form(Part):
+    """A form as it was filled in, on a card of its own."""
+
+    macro = "form"
+    heading: str
+    label: str
+    hint: str
+    address: str
+    model: type[BaseModel]
+    filled: Filled
+
+    @property
+    def id(self) -> str:
+        """The id of its heading."""
+        return f"form-{quote(self.heading.lower().replace(' ', '-'))}"
+
+    def groups(self) -> list[list[BoundInput]]:
+        """Return its inputs; short ones that follow each other stand side by side."""
+        found: list[list[BoundInput]] = []
+        for each in inputs(self.model):
+            if found and each.short and found[-1][-1].short:
+                found[-1].append(each)
+            else:
+                found.append([each])
+        return found
+
+
+@dataclass(frozen=True)
+class Question(Part):
+    """What is asked before something happens that is hard to undo.
+
+    Attributes
+    ----------
+    will : iterable of str
+        What will happen, a sentence each.
+    back : str
+        Where the answer "no" leads.
+    """
+
+    macro = "question"
+    heading: str
+    will: Iterable[str]
+    label: str
+    back: str
+    danger: bool = True
+
+
+@dataclass(frozen=True)
+class Secret(Part):
+    """A secret that is shown once."""
+
+    macro = "secret"
+    heading: str
+    note: str
+    secret: str
+    hint: object
+    back: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A page: its heading and its parts.
+
+    Attributes
+    ----------
+    heading : str
+        Empty where a part has the page's heading.
+    title : str
+        In the browser's tab; the heading unless given.
+    buttons : sequence of Go or Press
+        For administrators, beside the heading.
+    live : str
+        Id of the page's content if a script asks for it again until it is ``settled``.
+    template, values
+        A template of its own, and what it names.
+    """
+
+    heading: str
+    parts: Iterable[Part] = ()
+    title: str = ""
+    badge: Markup | None = None
+    buttons: Sequence[Go | Press] = ()
+    lead: object = ""
+    terms: Sequence[str] = ()
+    live: str = ""
+    settled: bool = True
+    status: HTTPStatus = HTTPStatus.OK
+    template: str = "board_page.html"
+    values: Mapping[str, object] = field(default_factory=dict)

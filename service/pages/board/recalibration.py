@@ -1,0 +1,455 @@
+"""Calibrators: retrain one from reviews, read its report, activate it, roll back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Response
+from markupsafe import Markup
+from pydantic import BaseModel
+
+from setwise.service.domain.callers import Permission
+from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
+from setwise.service.domain.recalibration import Activate, Calibration, Noise, Rates
+from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
+from setwise.service.pages.board.jobs import JOBS
+from setwise.service.pages.board.parts import (
+    Card,
+    Column,
+    Diagram,
+    Facts,
+    Go,
+    More,
+    Pager,
+    Part,
+    Question,
+    Table,
+    Text,
+    View,
+    badge,
+    code,
+    instant,
+    joined,
+    link,
+    sub,
+)
+from setwise.service.pages.board.reliability import reliability
+from setwise.service.pages.figures.numerals import chance, confidence, exactly, percent
+from setwise.service.pages.forms import Input, Share
+from setwise.service.pages.rendering import taken_away
+from setwise.service.services.recalibration import Options
+
+CALIBRATORS = "/board/calibrators"
+PAGE = 25
+FEW = 20
+"""So many documents are listed without a click."""
+
+_NOISE = (
+    (Noise.NONE.value, "Trust every answer", ""),
+    (
+        Noise.KNOWN.value,
+        "Correct for known error rates",
+        "Those of the reviewers' groups, or the ones below for everyone.",
+    ),
+    (
+        Noise.ESTIMATED.value,
+        "Correct for estimated error rates",
+        "Estimated for each group from answers that a lead decided.",
+    ),
+)
+_ACTIVATE = (
+    (Activate.NEVER.value, "Wait until someone activates it", ""),
+    (
+        Activate.IF_BETTER.value,
+        "Activate it if it is proved better",
+        "By a paired test on documents that it has not seen.",
+    ),
+)
+_CORRECTED = {
+    Noise.NONE: "not corrected for",
+    Noise.KNOWN: "corrected for, at known rates",
+    Noise.ESTIMATED: "corrected for, at estimated rates",
+}
+
+
+class Retraining(BaseModel):
+    """The form that retrains the calibrator."""
+
+    noise: Annotated[Noise, Input("Reviewers' errors", widget="radio", choices=_NOISE)]
+    alpha: Annotated[
+        Share | None,
+        Input(
+            "Right sets that reviewers reject, in %",
+            "Alpha, the same for everyone; only for known error rates.",
+            pointers=("/rates", "/rates/alpha"),
+        ),
+    ] = None
+    beta: Annotated[
+        Share | None,
+        Input(
+            "Wrong sets that reviewers accept, in %",
+            "Beta, the same for everyone; only for known error rates.",
+            pointers=("/rates/beta",),
+        ),
+    ] = None
+    activate: Annotated[Activate, Input("When it is trained", widget="radio", choices=_ACTIVATE)]
+
+
+def _retrain(call: Call, form: Retraining) -> str:
+    for name, given, other in (("alpha", form.alpha, form.beta), ("beta", form.beta, form.alpha)):
+        if given is None and other is not None:
+            fault = FieldFault(f"/rates/{name}", "is missing; enter both rates or neither")
+            raise InvalidRequest("One of the two rates is missing.", [fault])
+    rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
+    options = Options(form.noise, form.activate, rates)
+    job = call.verbs.request_calibration(call.caller, options, request_id=call.request_id)
+    return f"{JOBS}/{job.id}"
+
+
+def _activate(call: Call, _: Nothing) -> None:
+    call.verbs.activate_calibration(call.caller, call.id, request_id=call.request_id)
+
+
+def _roll_back(call: Call, _: Nothing) -> None:
+    call.verbs.roll_back_calibration(call.caller, request_id=call.request_id)
+
+
+def _activate_question(call: Call) -> Question:
+    made = call.verbs.get_calibration(call.caller, call.id)
+    return Question(
+        f"Activate calibrator {made.version[:12]}?",
+        (
+            "It is loaded first; if that fails, the current one stays active.",
+            *routes_told(made.report),
+            "It sets the confidence of new documents; the model and its label sets stay.",
+            (
+                "A certified threshold holds for one calibrator only: until one is proved for this "
+                "one, nothing is sent automatically unless the threshold is fixed."
+            ),
+            "You can roll back.",
+        ),
+        "Activate",
+        f"{CALIBRATORS}/{made.id}",
+        danger=False,
+    )
+
+
+def _roll_back_question(_: Call) -> Question:
+    return Question(
+        "Roll back to the previous calibrator?",
+        (
+            "The calibrator that was active before is activated again; it may be the model's own.",
+            "If a certificate holds for it, its threshold applies at once.",
+            "Rolling back once more returns to the current one.",
+        ),
+        "Roll back",
+        CALIBRATORS,
+    )
+
+
+_ONE = f"{CALIBRATORS}/{{calibration_id}}"
+RETRAIN = Action(
+    CALIBRATORS,
+    _retrain,
+    Retraining,
+    heading="Retrain the calibrator",
+    label="Retrain",
+    hint="Runs in the background for up to a few minutes.",
+    blames={ModelUnavailable: ""},
+)
+ACTIVATE = Action(
+    f"{_ONE}/activate",
+    _activate,
+    ask=_activate_question,
+    then=CALIBRATORS,
+    notices={
+        "calibrator-activated": "The calibrator is active; other processes follow within seconds."
+    },
+)
+ROLL_BACK = Action(
+    f"{CALIBRATORS}/rollback",
+    _roll_back,
+    ask=_roll_back_question,
+    then=CALIBRATORS,
+    notices={"calibrator-rolled-back": "The previous calibrator is active again."},
+)
+
+
+def _state(made: Calibration) -> Markup:
+    return badge("active", "good") if made.active else badge("inactive")
+
+
+_COLUMNS: Sequence[Column[Calibration]] = (
+    Column(
+        "Version", lambda made: link(f"{CALIBRATORS}/{made.id}", code(made.version[:12])), "head"
+    ),
+    Column("Compared with the previous one", lambda made: verdict(made.report)),
+    Column("Trained", lambda made: made.created_at),
+    Column("State", _state),
+)
+
+
+def _calibrators(call: Call) -> View:
+    found = call.verbs.list_calibrations(call.caller, after=call.after, limit=PAGE)
+    empty = (
+        "None has been trained on reviews yet; each model uses its own. Once reviewers have "
+        "completed a few hundred documents, retrain."
+    )
+    return View(
+        "Calibrators",
+        (
+            Table("Calibrators", _COLUMNS, found.items, empty),
+            Pager(CALIBRATORS, found.next_after, {}, started=call.after is None),
+            call.form(RETRAIN, noise=Noise.NONE.value, activate=Activate.NEVER.value),
+        ),
+        buttons=(Go("Roll back", f"{CALIBRATORS}/rollback"),) if found.items else (),
+        lead="A calibrator turns a model's score into a confidence that can be taken literally. It "
+        "is trained on reviews; the model itself stays as it is.",
+        terms=("calibrator", "calibrated", "noise"),
+    )
+
+
+_MEASURED: Sequence[Column["Measure"]] = (
+    Column(
+        "On documents that it has not seen", lambda one: joined(one.name, sub(one.meaning)), "head"
+    ),
+    Column("Before", lambda one: one.before, "count"),
+    Column("After", lambda one: one.shown_after(), "count"),
+)
+_FLIPS: Sequence[Column["Flip"]] = (
+    Column("Document", lambda one: one.document, "head"),
+    Column("Confidence before", lambda one: f"{one.before:.3f}", "count"),
+    Column("After", lambda one: f"{one.after:.3f}", "count"),
+    Column(
+        "Route",
+        lambda one: (
+            badge("would be sent", "good") if one.sent else badge("would be reviewed", "warn")
+        ),
+    ),
+)
+
+
+def _calibrator(call: Call) -> View:
+    made = call.verbs.get_calibration(call.caller, call.id)
+    verdict_said = verdict(made.report)
+    return View(
+        f"Calibrator {made.version[:12]}",
+        (
+            Card(
+                "Before and after",
+                [
+                    Table(
+                        "Measures before and after",
+                        _MEASURED,
+                        list(measures(made.report)),
+                        "There were too few documents to compare.",
+                        kind="effect",
+                    )
+                ],
+            ),
+            Diagram(reliability(made.report), f"{CALIBRATORS}/{made.id}".__add__),
+            Card("Documents whose route would change", _route_parts(made.report)),
+            Card("Trained on", [Facts(_training(made))]),
+        ),
+        badge=_state(made),
+        buttons=() if made.active else (Go("Activate", f"{CALIBRATORS}/{made.id}/activate", ""),),
+        lead=f"{verdict_said[:1].upper()}{verdict_said[1:]}.",
+        terms=("calibrator", "threshold"),
+    )
+
+
+def _route_parts(report: Mapping[str, object]) -> Iterator[Part]:
+    routes, documents = part(report, "routes"), list(flips(report))
+    for says in routes_told(report):
+        threshold = _number(routes.get("threshold"))
+        at = (
+            ""
+            if threshold is None
+            else (
+                f" The threshold is {confidence(threshold)}, from {routes.get('threshold_from')}."
+            )
+        )
+        yield Text(says + at)
+    if documents:
+        table = Table("Documents whose route would change", _FLIPS, documents)
+        yield More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
+
+
+def _training(made: Calibration) -> Iterator[tuple[str, object]]:
+    yield "When", instant(made.created_at, zone=True)
+    version = code(made.model_version.removeprefix("sha256:")[:12])
+    yield "Model", link(f"/board/models/{made.model_id}", version)
+    yield "Compared with", code(made.replaces[:12])
+    yield "Reviewers' errors", _CORRECTED[made.noise]
+    rows = part(made.report, "rows")
+    if rows:
+        used, agreed, contradicted = (
+            f"{_number(rows.get(name)) or 0:,.0f}" for name in ("used", "agreed", "contradicted")
+        )
+        yield "Reviews", f"{used}: {agreed} confirmed, {contradicted} contradicted"
+    for why, n in part(rows, "excluded").items():
+        if n:
+            yield "Excluded", f"{_number(n) or 0:,.0f}: {why}"
+
+
+def _download(call: Call) -> Response:
+    """Return the numbers of the reliability diagram as CSV or JSON."""
+    made = call.verbs.get_calibration(call.caller, call.ids["calibration_id"])
+    return taken_away(reliability(made.report), call.ids["form"])
+
+
+_NEEDED = (Permission.INSPECT, Permission.REPORT)
+PAGES = (
+    BoardPage(
+        CALIBRATORS,
+        _calibrators,
+        (RETRAIN, ROLL_BACK),
+        name="Calibrators",
+        meaning="What reviews have taught, before and after.",
+        needed=_NEEDED,
+    ),
+    BoardPage(_ONE, _calibrator, (ACTIVATE,), section=CALIBRATORS, needed=_NEEDED),
+    BoardPage(f"{_ONE}/reliability.{{form}}", _download, section=CALIBRATORS, needed=_NEEDED),
+)
+
+
+# The report, in words.
+
+
+def part(report: Mapping[str, object], *names: str) -> Mapping[str, object]:
+    """Return a part of a report; an empty one where it has none.
+
+    >>> part({"before": {"brier": {"value": 0.1}}}, "before", "brier")
+    {'value': 0.1}
+    """
+    found: object = report
+    for name in names:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One line of the comparison: a number before and after, each with its bounds.
+
+    Attributes
+    ----------
+    better : bool or None
+        Whether it changed for the better; None where neither direction is.
+    """
+
+    name: str
+    meaning: str
+    before: str
+    after: str
+    better: bool | None
+
+    def shown_after(self) -> object:
+        """Return the number after, coloured by whether it is better."""
+        if self.better is None:
+            return self.after
+        return Markup('<span class="{}">{}</span>').format(
+            "better" if self.better else "worse", self.after
+        )
+
+
+_MEASURES = (
+    ("brier", "Brier score", "mean squared error of the confidence; lower is better", -1),
+    (
+        "alignment_error",
+        "Alignment error",
+        "how far confidence is from accuracy; lower is better",
+        -1,
+    ),
+    ("sharpness", "Sharpness", "how well confidence separates documents; higher is better", 1),
+)
+
+
+def measures(report: Mapping[str, object]) -> Iterator[Measure]:
+    """Yield the lines of the comparison that a report has numbers for."""
+    for key, name, meaning, sign in _MEASURES:
+        pair = [part(report, when, key) for when in ("before", "after")]
+        values = [_number(each.get("value")) for each in pair]
+        better = None if None in values else sign * ((values[1] or 0) - (values[0] or 0)) > 0
+        if values != [None, None]:
+            yield Measure(name, meaning, _bounded(pair[0]), _bounded(pair[1]), better)
+    target = _number(part(report, "automation").get("target"))
+    pair = [part(report, "automation", when) for when in ("before", "after")]
+    shares = [_number(each.get("coverage")) for each in pair]
+    if target is not None and shares != [None, None]:
+        better = None if None in shares else (shares[1] or 0) > (shares[0] or 0)
+        meaning = f"share that could be sent at {exactly(target)} right"
+        yield Measure("Automation", meaning, _automation(pair[0]), _automation(pair[1]), better)
+
+
+def verdict(report: Mapping[str, object]) -> str:
+    """Return whether a calibrator is proved better than the previous one.
+
+    >>> verdict({"comparison": {"better": True, "gain": 0.022, "p_value": 0.0001, "n": 1840}})
+    'better: the Brier score falls by 0.0220 on 1,840 documents (p < 0.001)'
+    """
+    found = part(report, "comparison")
+    gain, p_value, n = (_number(found.get(name)) for name in ("gain", "p_value", "n"))
+    if gain is None or p_value is None:
+        return str(found.get("reason") or "not compared")
+    how = f"falls by {gain:.4f}" if gain >= 0 else f"rises by {-gain:.4f}"
+    found_so = f"the Brier score {how} on {n or 0:,.0f} documents (p {chance(p_value)})"
+    return f"better: {found_so}" if found.get("better") else f"not proved better: {found_so}"
+
+
+def routes_told(report: Mapping[str, object]) -> list[str]:
+    """Return how many recent documents would take another route."""
+    routes = part(report, "routes")
+    to_auto, to_review = part(routes, "to_auto"), part(routes, "to_review")
+    if not routes:
+        return []
+    documents, sent, held = (
+        f"{_number(each) or 0:,.0f}"
+        for each in (routes.get("documents"), to_auto.get("count"), to_review.get("count"))
+    )
+    return [
+        (
+            f"Of {documents} recent documents, {sent} that were reviewed would be sent, and {held} "
+            "that were sent would be reviewed."
+        )
+    ]
+
+
+@dataclass(frozen=True)
+class Flip:
+    """A document that would take another route."""
+
+    document: str
+    before: float
+    after: float
+    sent: bool
+
+
+def flips(report: Mapping[str, object]) -> Iterator[Flip]:
+    """Yield the documents that would take another route, as far as the report lists them."""
+    for name in ("to_auto", "to_review"):
+        items = part(report, "routes", name).get("items")
+        for one in items if isinstance(items, Sequence) else ():
+            before, after = _number(one.get("before")), _number(one.get("after"))
+            if before is not None and after is not None:
+                yield Flip(str(one.get("document_id")), before, after, name == "to_auto")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _bounded(found: Mapping[str, object]) -> str:
+    value, low, high = (_number(found.get(name)) for name in ("value", "low", "high"))
+    if value is None:
+        return "unknown"
+    return (
+        f"{value:.4f}" if low is None or high is None else f"{value:.4f} ({low:.4f} to {high:.4f})"
+    )
+
+
+def _automation(found: Mapping[str, object]) -> str:
+    share, threshold = _number(found.get("coverage")), _number(found.get("threshold"))
+    if share is None:
+        return "unknown"
+    return percent(share) if threshold is None else f"{percent(share)} from {confidence(threshold)}"
