@@ -103,7 +103,7 @@ def test_a_refused_form_has_no_violation(sign_in: SignIn, faults: Faults) -> Non
     faults.expect("status of 422")
     page = sign_in("admin", "/board/policy")
     page.get_by_label("Right among what is sent").fill("200")
-    page.get_by_role("button", name="See what it would do").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.get_by_label("Right among what is sent")).to_have_value("200")
     assert_accessible(page)
@@ -134,15 +134,15 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     page.get_by_role("navigation", name="Board").get_by_role("link", name="Policy").click()
     page.get_by_label("Fixed threshold").fill("0.5")
     page.get_by_text("Add a rule").click()
-    page.get_by_label("What it does").select_option("at_most")
+    page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("2")
-    page.get_by_role("button", name="See what it would do").click()
-    effect = page.get_by_role("region", name="What your change would do")
+    page.get_by_role("button", name="Preview").click()
+    effect = page.get_by_role("region", name="Effect of your changes")
     expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
-    expect(effect.get_by_role("row", name="Sent without a person")).to_be_visible()
+    expect(effect.get_by_role("row", name="Sent automatically")).to_be_visible()
     assert site.verbs.get_policy(SYSTEM).threshold == 0.7
-    effect.get_by_role("button", name="Put it into force").click()
-    expect(page.get_by_role("status")).to_contain_text("in force from now on")
+    effect.get_by_role("button", name="Save policy").click()
+    expect(page.get_by_role("status")).to_contain_text("applies from now on")
     policy = site.verbs.get_policy(SYSTEM)
     assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert [rule.name for rule in policy.rules] == ["storms are read", "at most"]
@@ -151,9 +151,9 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
 def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> None:
     page = sign_in("admin", "/board/keys")
     page.get_by_label("Name", exact=True).fill("billing <b>")
-    page.get_by_text("Narrow it to some scopes").click()
+    page.get_by_text("Restrict to some scopes").click()
     page.get_by_label("predict", exact=True).check()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     secret = page.get_by_label("Secret").inner_text()
     headers = {"Authorization": f"Bearer {secret}"}
 
@@ -162,39 +162,39 @@ def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> No
         return httpx.get(address, headers=headers, timeout=PATIENCE_S, trust_env=False).status_code
 
     assert status() == 200
-    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="I've copied it").click()
     assert secret not in page.content()
     page.get_by_role("link", name="Revoke billing").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("billing <b>")
-    page.get_by_role("link", name="Leave it as it is").click()
+    page.get_by_role("link", name="Go back").click()
     page.get_by_role("link", name="Revoke billing").click()
-    page.get_by_role("button", name="Revoke it").click()
-    expect(page.get_by_role("status")).to_contain_text("opens nothing any more")
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("status")).to_contain_text("every process refuses it")
     assert status() == 401
 
 
 def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Site) -> None:
     before, candidate = sorted(site.verbs.list_models(SYSTEM), key=lambda one: not one.active)
     page = sign_in("admin", f"/board/models/{candidate.id}")
-    page.get_by_role("button", name="Check that it loads").click()
+    page.get_by_role("button", name="Verify").click()
     expect(page.get_by_role("status")).to_contain_text("loads and predicts")
     page.get_by_label("Newest documents").fill("100")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.get_by_text("succeeded")).to_be_visible()  # the page follows its job
     page.get_by_role("link", name="the model and its comparison").click()
-    page.get_by_role("link", name="Only where the route would flip").click()
+    page.get_by_role("link", name="Only where the route changes").click()
     expect(
-        page.get_by_text("would wait").or_(page.get_by_text("would be sent")).first
+        page.get_by_text("would be reviewed").or_(page.get_by_text("would be sent")).first
     ).to_be_visible()
-    page.get_by_role("link", name="Let it serve").click()
+    page.get_by_role("link", name="Activate").click()
     expect(page.get_by_text("Of 100 documents that both have scored")).to_be_visible()
-    page.get_by_role("button", name="Let it serve").click()
-    expect(page.get_by_role("status")).to_contain_text("serves now")
+    page.get_by_role("button", name="Activate").click()
+    expect(page.get_by_role("status")).to_contain_text("The model is active")
     active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
     assert active.id == candidate.id
     page.get_by_role("link", name="Roll back").click()
     page.get_by_role("button", name="Roll back").click()
-    expect(page.get_by_role("status")).to_contain_text("serves again")
+    expect(page.get_by_role("status")).to_contain_text("is active again")
     active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
     assert active.id == before.id
 
@@ -235,17 +235,17 @@ def test_a_delivery_that_was_lost_is_sent_again(
 ) -> None:
     page = sign_in("admin", "/board/webhooks")
     page.get_by_label("Address").fill(f"http://127.0.0.1:{receiver.port}/hooks")
-    page.get_by_role("button", name="Add it").click()
+    page.get_by_role("button", name="Add webhook").click()
     receiver.secrets.append(page.get_by_label("Secret").inner_text())
-    page.get_by_role("link", name="I have copied it").click()
-    page.get_by_role("button", name="Send a test").click()
+    page.get_by_role("link", name="I've copied it").click()
+    page.get_by_role("button", name="Send test message").click()
     # The page follows the delivery. Not any "204" will do: ids and instants have digits, too.
     arrived = page.get_by_role("region", name="Attempts").locator(".badge", has_text="204")
     expect(arrived).to_be_visible()
     assert len(receiver.calls) == 1
-    page.get_by_role("link", name="Send it again").click()
-    expect(page.get_by_text("It has arrived before")).to_be_visible()
-    page.get_by_role("button", name="Send it again").click()
+    page.get_by_role("link", name="Resend").click()
+    expect(page.get_by_text("It was delivered before")).to_be_visible()
+    page.get_by_role("button", name="Resend").click()
     expect(page.get_by_role("status")).to_contain_text("due again")
     expect(arrived).to_have_count(2)
     assert [call.id for call in receiver.calls] == [receiver.calls[0].id] * 2
@@ -255,11 +255,11 @@ def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> N
     added, _ = site.verbs.add_webhook(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
     page = sign_in("admin", f"/board/webhooks/{added.id}")
     page.get_by_label("On", exact=True).uncheck()
-    page.get_by_role("button", name="Change it").click()
-    expect(page.get_by_role("status")).to_contain_text("is changed")
+    page.get_by_role("button", name="Save changes").click()
+    expect(page.get_by_role("status")).to_contain_text("are saved")
     assert not site.verbs.get_webhook(SYSTEM, added.id).enabled
-    page.get_by_role("link", name="Delete it").click()
-    page.get_by_role("button", name="Delete it").click()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_contain_text("deleted")
     assert added.id not in {one.id for one in site.verbs.list_webhooks(SYSTEM)}
     dead = site.verbs.list_deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
@@ -272,20 +272,20 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
     board.get_by_label("Name", exact=True).fill("Nora New")
     board.get_by_label("Login name").fill("nora")
     board.get_by_label("First password").fill("short")
-    board.get_by_role("button", name="Make it").click()
+    board.get_by_role("button", name="Create").click()
     expect(board.get_by_label("Login name")).to_have_value("nora")
     expect(board.get_by_text("too short")).to_be_visible()
     board.get_by_label("First password").fill("a sentence that Nora knows")
-    board.get_by_role("button", name="Make it").click()
+    board.get_by_role("button", name="Create").click()
     board.get_by_role("link", name="Nora New").click()
     board.get_by_label("Role", exact=True).select_option("lead")
-    board.get_by_role("button", name="Change it").click()
-    expect(board.get_by_role("status")).to_contain_text("changed")
+    board.get_by_role("button", name="Save changes").click()
+    expect(board.get_by_role("status")).to_contain_text("are saved")
     assert site.caller("nora").role == "lead"
     site.verbs.sign_in("nora", "a sentence that Nora knows")
-    board.get_by_role("link", name="Shut the account").click()
-    board.get_by_role("button", name="Shut it").click()
-    expect(board.get_by_role("status")).to_contain_text("shut")
+    board.get_by_role("link", name="Disable account").click()
+    board.get_by_role("button", name="Disable").click()
+    expect(board.get_by_role("status")).to_contain_text("disabled")
     board.get_by_role("link", name="What Nora New has done").click()
     expect(board.get_by_role("row", name="session.begun")).to_be_visible()
 
@@ -293,7 +293,7 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
 def test_an_auditor_reads_the_trail_and_finds_no_way_to_change(sign_in: SignIn) -> None:
     page = sign_in("auditor", "/board/audit")
     page.get_by_label("About").select_option("person.")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Filter").click()
     expect(page.get_by_role("row", name="person.created").first).to_be_visible()
     expect(page.get_by_role("row", name="review.completed")).to_have_count(0)
     for one in SECTIONS:
