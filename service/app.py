@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from setwise.service import process
 from setwise.service.api import (
@@ -19,11 +18,9 @@ from setwise.service.api import (
 from setwise.service.api import (
     annotators,
     audit_trail,
-    batches,
     breaker,
     derivations,
     exports,
-    express,
     health,
     jobs,
     outcomes,
@@ -71,20 +68,6 @@ by default; a server that closed first would do so now and then under a request 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-class _Service(FastAPI):
-    """An application with a door of its own for the call that comes most."""
-
-    front: ASGIApp | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        await (self.front or self.long_way)(scope, receive, send)
-
-    async def long_way(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request through every middleware."""
-        await super().__call__(scope, receive, send)
-
-
 def create_app(
     edge: Edge | None = None,
     *,
@@ -102,7 +85,7 @@ def create_app(
     dashboard : APIRouter or None
         Pages for people.
     """
-    app = _Service(
+    app = FastAPI(
         title="Setwise",
         version=version("setwise"),
         lifespan=lifespan,
@@ -116,7 +99,6 @@ def create_app(
     app.include_router(candidates.uploads)
     for module in (
         predictions,
-        batches,
         outcomes,
         derivations,
         reviews,
@@ -143,16 +125,14 @@ def create_app(
     if edge is not None:
         app.state.edge = edge
         # The last one added is the outermost.
-        app.add_middleware(express.Refusals)
         app.add_middleware(
             BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING, candidates.ARCHIVES}
         )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)
         app.add_middleware(RequestTelemetry, metrics=edge.metrics, new_id=edge.new_id)
-        app.front = express.Express(app.long_way, edge)
         if edge.spans is not None:
-            app.front = RequestSpans(app.front, spans=edge.spans.request)
+            app.add_middleware(RequestSpans, spans=edge.spans.request)
     return app
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor
 
 REQUEST_ID_HEADER = b"x-request-id"
-REQUEST_ID, STARTED_AT = "request_id", "started_at"
-"""Names in a request's state of its id, and of when it came (``time.perf_counter``)."""
+REQUEST_ID = "request_id"
+"""Name of a request's id in its state."""
 
 _ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _UNMATCHED = "unmatched"
@@ -200,8 +200,8 @@ class _Watched(Collector):
         return [family]
 
 
-class RequestLog:
-    """Names requests, and tells of each that has ended: one log line, and the metrics.
+class RequestTelemetry:
+    """ASGI middleware: a request id in and out, and for each request a log line and metrics.
 
     Parameters
     ----------
@@ -209,19 +209,40 @@ class RequestLog:
         Makes the id of a request that brings none.
     """
 
-    def __init__(self, metrics: Metrics, new_id: Callable[[], str]) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
+        self._app = app
         self._metrics = metrics
         self._new_id = new_id
 
-    def name(self, given: str) -> str:
-        """Return the id of a request that came with the id ``given``, if any."""
-        # Anything else could forge log lines.
-        return given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_at = time.perf_counter()
+        given = Headers(scope=scope).get("x-request-id", "")
+        # Any other id could forge log lines.
+        request_id = given if _ACCEPTABLE_REQUEST_ID.fullmatch(given) else self._new_id()
+        scope.setdefault("state", {})[REQUEST_ID] = request_id
+        status = 0
 
-    def ended(self, scope: Scope, status: int) -> None:
-        """Record a request whose state holds its id and start; status 0 if nothing was sent."""
-        state = scope["state"]
-        elapsed_s = time.perf_counter() - state[STARTED_AT]
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                named = REQUEST_ID_HEADER, request_id.encode("ascii")
+                message["headers"] = [*message["headers"], named]
+            await send(message)
+
+        tokens = structlog.contextvars.bind_contextvars(request_id=request_id)
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            self._record(scope, status, time.perf_counter() - started_at)
+            structlog.contextvars.reset_contextvars(**tokens)
+
+    def _record(self, scope: Scope, status: int, elapsed_s: float) -> None:
+        """Record a request that has ended; status 0 if nothing was sent."""
         # The template, not the path: one time series a route, whatever strangers ask for.
         route = getattr(scope.get("route"), "path", None) or _UNMATCHED
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
@@ -237,40 +258,5 @@ class RequestLog:
             path=scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:200],
             status=outcome,
             milliseconds=round(1_000 * elapsed_s, 2),
-            request_id=state[REQUEST_ID],
+            request_id=scope["state"][REQUEST_ID],
         )
-
-
-class RequestTelemetry:
-    """ASGI middleware: a request id in and out, and a record of each request."""
-
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
-        self._app = app
-        self._log = RequestLog(metrics, new_id)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        state = scope.setdefault("state", {})
-        state.setdefault(STARTED_AT, time.perf_counter())
-        if REQUEST_ID not in state:
-            state[REQUEST_ID] = self._log.name(Headers(scope=scope).get("x-request-id", ""))
-        request_id = state[REQUEST_ID]
-        status = 0
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                named = REQUEST_ID_HEADER, request_id.encode("ascii")
-                message["headers"] = [*message["headers"], named]
-            await send(message)
-
-        tokens = structlog.contextvars.bind_contextvars(request_id=request_id)
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            self._log.ended(scope, status)
-            structlog.contextvars.reset_contextvars(**tokens)

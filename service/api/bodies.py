@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Coroutine
 from email.message import Message as Header
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -22,8 +22,6 @@ from setwise.service.api.problem_kinds import (
 )
 from setwise.service.api.problems import HttpFault, problem_response
 
-Form = TypeVar("Form", bound=BaseModel)
-
 
 class _StrictRequest(Request):
     async def json(self) -> object:
@@ -32,14 +30,6 @@ class _StrictRequest(Request):
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise HttpFault(MALFORMED_JSON, f"The body is not JSON: {error}.") from error
-
-
-def read_as(form: type[Form], body: bytes) -> Form | None:
-    """Return what a body says, None where it is not JSON or not of that form."""
-    try:
-        return form.model_validate(from_json(body, allow_inf_nan=False))
-    except ValueError:
-        return None
 
 
 def digest_of(body: BaseModel) -> str:

@@ -12,15 +12,14 @@ from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from setwise.service.api.cursors import Cursors
-from setwise.service.api.gather import Grouped
+from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.headers import RATE_HEADERS
 from setwise.service.api.limits import KeyLimits
-from setwise.service.api.pipeline import Pipeline
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
-from setwise.service.domain.predictions import Prediction, Submission
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
@@ -118,15 +117,12 @@ class Edge:
         Browsers reach the service by TLS only.
     open_metrics : bool
         Anybody may read the metrics, not only those who may inspect.
-    predict : Grouped
-        The verb `Predict`, for all requests that come at about the same time together.
-    batches : Pipeline
-        Where batches are prepared and stored.
+    predict : PredictionQueue
+        Predicts what requests submit at about the same time together.
     """
 
     verbs: Verbs
-    predict: Grouped[Submission, Prediction]
-    batches: Pipeline
+    predict: PredictionQueue
     callers: Callers
     sessions: SessionCookies
     limits: KeyLimits
@@ -202,7 +198,7 @@ RequestId = Annotated[str | None, Depends(request_id_of)]
 
 
 def answer(
-    body: BaseModel | bytes,
+    body: BaseModel | Mapping[str, object],
     *,
     status: int = 200,
     etag: str | int | None = None,
@@ -215,7 +211,7 @@ def answer(
     """
     extra = {} if etag is None else {"ETag": f'"{etag}"'}
     return Response(
-        body if isinstance(body, bytes) else body.model_dump_json(),
+        to_json(body),
         status_code=status,
         media_type="application/json",
         headers={"Cache-Control": "no-store", **extra, **(headers or {})},

@@ -1,260 +1,127 @@
-"""Many requests handled in one go: the fixed costs of a transaction are paid once for a group."""
+"""The queue of predictions, which groups them by what waits together."""
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextvars import Context
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, Thread
-from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import StorageUnavailable
+from setwise.service.domain.predictions import Submission
+from setwise.service.services.predictions import Outcome
 
-Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
-
-Handle = Callable[[Sequence[Asked]], Sequence[Answered | Exception]]
-"""Gives for each request of a group, in order, the answer or what is to be raised."""
-
-GATHERING = 0.4
-"""For how much of the time that the last group took the next one may wait to grow as large."""
-
-LONGEST_TURN_S = 0.025
-"""For how long the event loop may be kept from everything else by a group.
-
-What suddenly takes longer, such as a disk that begins to hang, keeps it for one group longer."""
+Predict = Callable[[Sequence[Submission]], Sequence[Outcome]]
+"""Returns for each submission, in order, its prediction or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting(Generic[Asked, Answered]):
-    asked: Asked
-    loop: asyncio.AbstractEventLoop
-    answer: "asyncio.Future[Answered]"
+class _Request:
+    submissions: Sequence[Submission]
+    answer: "asyncio.Future[Sequence[Outcome]]"
 
 
-_Pair = tuple[_Waiting[Asked, Answered], Answered | Exception]
+class PredictionQueue:
+    """Hands whatever has arrived while it was busy to ``predict``, as one group.
 
-
-class Grouped(Generic[Asked, Answered]):
-    """Handles whatever has arrived while the last group was handled as the next one.
-
-    A request that comes alone is handled at once and alone, and groups grow with the load. Answers
-    leave when the whole group is done, which for a transaction means that it is committed.
-
-    A thread handles groups, and may wait as long as it takes. But with every request the event loop
-    and the thread take the interpreter from each other, which costs a short group a fifth of its
-    time. So the event loop itself handles a group, between two of its turns, if
-
-    - there is a way to do it that never waits for others (`brief`),
-    - each request of it is `small`, and
-    - it will take at most `LONGEST_TURN_S`, going by the time that the last group took a request.
-
-    Who finds the storage unavailable in that way, which also means locked by others, is handled by
-    the thread after all, and so are those who come until that is done.
-
-    Under load, those who were just answered ask again within a moment: without waiting a little for
-    them, the first of them would make a group of its own, and each second group would be next to
-    empty at the price of a full one. The event loop waits while each of its turns brings somebody,
-    the thread for `GATHERING`.
+    A request that comes alone is predicted at once and alone, and groups grow with the load. A
+    request is answered when its group is done, that is, committed. One thread does the work: a
+    group fills a transaction, and SQLite has one writer.
 
     Parameters
     ----------
-    handle : callable
-        If it raises, that is every answer of the group.
-    name : str
-        Of the thread.
-    brief : callable or None
-        Does the same without waiting for others. What it answers with `StorageUnavailable` has
-        changed nothing.
-    small : callable
-        Tells whether a request is one that takes about as long as most.
+    predict : callable
+        If it raises, every request of the group gets that error.
     largest : int
-        Most requests of a group.
+        Most submissions in a group; a request is never split.
     most_waiting : int
-        Requests that may wait; further ones are refused, so that a slow database makes neither
-        memory nor delays grow without end.
+        Submissions that may wait; further requests are refused, so that a slow database makes
+        neither memory nor delays grow without end.
     """
 
-    def __init__(
-        self,
-        handle: Handle[Asked, Answered],
-        *,
-        name: str,
-        brief: Handle[Asked, Answered] | None = None,
-        small: Callable[[Asked], bool] = lambda _: True,
-        largest: int = 64,
-        most_waiting: int = 1_024,
-    ) -> None:
-        self._handle = handle
-        self._brief = brief
-        self._small = small
+    def __init__(self, predict: Predict, *, largest: int = 256, most_waiting: int = 4_096) -> None:
+        self._predict = predict
         self._largest = largest
         self._most_waiting = most_waiting
-        self._waiting: deque[_Waiting[Asked, Answered]] = deque()
+        self._waiting: deque[_Request] = deque()
+        self._n_waiting = 0
         self._changed = Condition()
-        self._loop_is_next = brief is not None
-        self._each_s = 0.0
-        self._awaited = 1
-        self._gather_until = 0.0
         self._closed = False
-        self._started = False
-        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread: Thread | None = None
 
-    async def __call__(self, asked: Asked) -> Answered:
-        """Return the answer, once its whole group is done.
+    async def __call__(self, submissions: Sequence[Submission]) -> Sequence[Outcome]:
+        """Return the outcome of each submission, once all of them are committed.
 
         Raises
         ------
         StorageUnavailable
-            If too many requests wait, or the service stops.
+            If too many submissions wait, or the service stops.
         """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answered] = loop.create_future()
+        answer: asyncio.Future[Sequence[Outcome]] = asyncio.get_running_loop().create_future()
         with self._changed:
             if self._closed:
                 raise StorageUnavailable("The service is stopping.")
-            if len(self._waiting) >= self._most_waiting:
-                raise StorageUnavailable(
-                    f"{self._most_waiting} requests wait for the database already."
-                )
-            self._waiting.append(_Waiting(asked, loop, answer))
-            if self._loop_is_next:
-                if len(self._waiting) == 1:
-                    self._take_turn(loop)
-            # The first one wakes a thread; it sleeps again until there are as many as it awaits.
-            elif len(self._waiting) in {1, self._awaited}:
-                self._wake_thread()
+            if self._waiting and self._n_waiting + len(submissions) > self._most_waiting:
+                raise StorageUnavailable(f"{self._n_waiting} documents wait for the database.")
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="predictions", daemon=True)
+                self._thread.start()
+            self._waiting.append(_Request(submissions, answer))
+            self._n_waiting += len(submissions)
+            self._changed.notify()
         return await answer
 
     def close(self) -> None:
         """Refuse new requests and return when those that wait are answered."""
         with self._changed:
             self._closed = True
-            if self._loop_is_next and self._waiting:
-                self._leave_to_thread()
-            self._changed.notify_all()
-        if self._started:
+            self._changed.notify()
+        if self._thread is not None:
             self._thread.join()
-
-    def _is_brief(self) -> bool:
-        """Tell whether the next group is one for the event loop."""
-        size = min(self._largest, len(self._waiting))
-        return (
-            self._brief is not None
-            and not self._closed
-            and size * self._each_s <= LONGEST_TURN_S
-            and all(self._small(self._waiting[place].asked) for place in range(size))
-        )
-
-    def _take_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        # In a context of its own, not in that of the request which comes first.
-        loop.call_soon(self._turn, loop, len(self._waiting), context=Context())
-
-    def _turn(self, loop: asyncio.AbstractEventLoop, seen: int) -> None:
-        """Handle a group in the event loop, in whose last turn ``seen`` requests were waiting."""
-        with self._changed:
-            if not self._loop_is_next or not self._waiting:
-                return
-            if seen < len(self._waiting) and seen < self._largest:
-                self._take_turn(loop)
-                return
-            if self._brief is None or not self._is_brief():
-                self._leave_to_thread()
-                return
-            group = self._next()
-        pairs = self._handled(self._brief, group)
-        with self._changed:
-            if not self._closed:
-                refused = [one for one, given in pairs if isinstance(given, StorageUnavailable)]
-                if refused:
-                    pairs = [pair for pair in pairs if not isinstance(pair[1], StorageUnavailable)]
-                    self._waiting.extendleft(reversed(refused))
-                    self._leave_to_thread()
-                elif self._waiting:
-                    self._take_turn(loop)
-        _deliver(pairs, here=loop)
 
     def _work(self) -> None:
         while group := self._next_group():
-            _deliver(self._handled(self._handle, group))
-            with self._changed:
-                if self._is_brief():
-                    self._leave_to_loop()
+            _answer(group, self._outcomes(group))
 
-    def _leave_to_thread(self) -> None:
-        self._loop_is_next = False
-        self._wake_thread()
-
-    def _leave_to_loop(self) -> None:
-        if self._waiting:
-            loop = self._waiting[0].loop
-            try:
-                loop.call_soon_threadsafe(self._turn, loop, len(self._waiting), context=Context())
-            except RuntimeError:  # closed meanwhile; the thread clears up behind it
-                return
-        self._loop_is_next = True
-
-    def _wake_thread(self) -> None:
-        if not self._started:
-            self._started = True
-            self._thread.start()
-        self._changed.notify()
-
-    def _next(self) -> "list[_Waiting[Asked, Answered]]":
-        size = min(self._largest, len(self._waiting))
-        return [self._waiting.popleft() for _ in range(size)]
-
-    def _next_group(self) -> "list[_Waiting[Asked, Answered]]":
-        """Return who is next, once there is anybody; nobody when the last was answered."""
+    def _next_group(self) -> list[_Request]:
+        """Return the next group, once there is one; an empty one at the very end."""
         with self._changed:
-            while not self._closed:
-                left_s = self._gather_until - time.monotonic()
-                if not self._waiting or self._loop_is_next:
-                    self._changed.wait()
-                elif len(self._waiting) < self._awaited and left_s > 0:
-                    self._changed.wait(left_s)
-                else:
+            while not self._waiting and not self._closed:
+                self._changed.wait()
+            group: list[_Request] = []
+            size = 0
+            while self._waiting:
+                size += len(self._waiting[0].submissions)
+                if group and size > self._largest:
                     break
-            return self._next()
+                group.append(self._waiting.popleft())
+                self._n_waiting -= len(group[-1].submissions)
+            return group
 
-    def _handled(
-        self, handle: Handle[Asked, Answered], group: "Sequence[_Waiting[Asked, Answered]]"
-    ) -> "list[_Pair[Asked, Answered]]":
-        started_at = time.monotonic()
+    def _outcomes(self, group: Sequence[_Request]) -> "Sequence[Outcome] | Exception":
         try:
-            answers = handle([waiting.asked for waiting in group])
-            pairs = list(zip(group, answers, strict=True))
-        except BaseException as error:  # noqa: BLE001 -- somebody waits for each answer
-            failure = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            pairs = [(waiting, failure) for waiting in group]
-        now = time.monotonic()
-        self._awaited = len(group)
-        self._each_s = (now - started_at) / len(group)
-        self._gather_until = now + GATHERING * (now - started_at)
-        return pairs
+            return self._predict([one for request in group for one in request.submissions])
+        except BaseException as error:  # noqa: BLE001 -- every request waits for an answer
+            return error if isinstance(error, Exception) else RuntimeError(repr(error))
 
 
-def _deliver(
-    pairs: Sequence[_Pair[Asked, Answered]], *, here: asyncio.AbstractEventLoop | None = None
+def _answer(group: Sequence[_Request], outcomes: Sequence[Outcome] | Exception) -> None:
+    first = 0
+    for request in group:
+        own: Sequence[Outcome] | Exception = outcomes
+        if not isinstance(outcomes, Exception):
+            own = outcomes[first : first + len(request.submissions)]
+        first += len(request.submissions)
+        with suppress(RuntimeError):  # the loop has closed, so no one waits there
+            request.answer.get_loop().call_soon_threadsafe(_settle, request.answer, own)
+
+
+def _settle(
+    answer: "asyncio.Future[Sequence[Outcome]]", outcomes: Sequence[Outcome] | Exception
 ) -> None:
-    # A loop is woken once for all of its answers.
-    for loop in {id(waiting.loop): waiting.loop for waiting, _ in pairs}.values():
-        own = [(waiting.answer, given) for waiting, given in pairs if waiting.loop is loop]
-        if loop is here:
-            _settle(own)
-            continue
-        try:
-            loop.call_soon_threadsafe(_settle, own)
-        except RuntimeError:  # closed meanwhile; nobody waits there any more
-            continue
-
-
-def _settle(answers: "Sequence[tuple[asyncio.Future[Answered], Answered | Exception]]") -> None:
-    for future, given in answers:
-        if future.done():  # its request was cancelled
-            continue
-        if isinstance(given, Exception):
-            future.set_exception(given)
-        else:
-            future.set_result(given)
+    if answer.done():  # its request was cancelled
+        return
+    if isinstance(outcomes, Exception):
+        answer.set_exception(outcomes)
+    else:
+        answer.set_result(outcomes)

@@ -56,16 +56,7 @@ class SecurityHeaders:
         self, scope: Scope, given: Collection[tuple[bytes, bytes]]
     ) -> list[tuple[bytes, bytes]]:
         present = {name for name, _ in given}
-        usual = headers_of_data(scope, https=self._https)
+        usual = [*_USUAL, *scope.get("state", {}).get(RATE_HEADERS, ())]
+        if self._https or scope["scheme"] == "https":
+            usual.append(_TLS_ONLY)
         return [*given, *(header for header in usual if header[0] not in present)]
-
-
-def headers_of_data(scope: Scope, *, https: bool) -> list[_Header]:
-    """Return the headers of an answer to a request that carries data and sets none itself."""
-    headers = [*_USUAL]
-    if https or scope["scheme"] == "https":
-        headers.append(_TLS_ONLY)
-    limits = scope.get("state", {}).get(RATE_HEADERS)
-    if limits:
-        headers += limits
-    return headers

@@ -1,63 +1,145 @@
-"""Predict documents and read what was predicted."""
+"""Predict documents, one or many at a time, and read what was predicted."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, NotRequired
 
 from fastapi import APIRouter, Header, Query, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute, digest_of
-from setwise.service.api.dependencies import CallerOf, Edge, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
 from setwise.service.api.openapi import documented
+from setwise.service.api.problems import Problem, problem_of
 from setwise.service.api.schemas import (
+    AnswerBody,
+    DocumentIn,
     Prediction,
     PredictionPage,
     PredictionQuery,
     PredictionRequest,
-    written_prediction,
+    RequestBody,
 )
-from setwise.service.domain.callers import Caller
+from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import (
     DocumentTooLarge,
     IdempotencyMismatch,
     ModelUnavailable,
     PredictionNotFound,
+    StorageUnavailable,
 )
-from setwise.service.domain.predictions import IdempotencyKey, PredictionFilter, Submission
+from setwise.service.domain.predictions import (
+    Document,
+    IdempotencyKey,
+    PredictionFilter,
+    Submission,
+)
 from setwise.service.domain.predictions import Prediction as Stored
+from setwise.service.services.predictions import MOST_DOCUMENTS, Outcome
+from setwise.service.services.rows import prediction_row
 
 ADDRESS = "/v1/predictions"
-
-LONGEST_SMALL = 10_000
-"""Characters of a small text; a feature of a vector counts as ten."""
 
 router = APIRouter(prefix=ADDRESS, tags=["predictions"], route_class=StrictRoute)
 
 
-async def predicted(
-    edge: Edge,
-    caller: Caller,
-    body: PredictionRequest,
-    request_id: str | None,
-    idempotency_key: str | None,
-) -> Stored:
-    """Return the stored prediction that a request asks for, once it is committed."""
-    prediction = await edge.predict(
-        Submission(caller, body.as_document(), _idempotency(idempotency_key, body), request_id)
+class BatchDocument(DocumentIn):
+    """One document of a batch."""
+
+    metadata: NotRequired[
+        Annotated[
+            dict[str, JsonValue],
+            Field(
+                default_factory=dict, description="Kept with the document, never read; up to 64 kB."
+            ),
+        ]
+    ]
+
+
+class BatchRequest(RequestBody):
+    """Documents to predict together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "documents": [
+                        {
+                            "id": "note-17",
+                            "text": "Fever and productive cough for five days.",
+                            "metadata": {"site": "north"},
+                        },
+                        {"id": "note-18", "text": " "},
+                    ]
+                }
+            ]
+        }
     )
-    edge.metrics.decided(prediction.decision, prediction.reason)
-    return prediction
+
+    documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
+
+    def as_documents(self) -> list[Document]:
+        """Return the documents as the service takes them."""
+        return [Document(**given) for given in self.documents]
 
 
-def is_small(submission: Submission) -> bool:
-    """Tell whether a document takes about as long as most, a millisecond at most."""
-    document = submission.document
-    return len(document.text or "") + 10 * len(document.features or ()) <= LONGEST_SMALL
+class Batch(AnswerBody):
+    """The outcome of each document of a batch."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "items": [
+                        {
+                            "id": "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77",
+                            "document_id": "note-17",
+                            "labels": ["J18.9"],
+                            "confidence": 0.93,
+                            "decision": "auto",
+                            "reason": "above_threshold",
+                            "threshold": 0.9,
+                            "candidates": [
+                                {"labels": ["J18.9"], "confidence": 0.93, "score": 0.61}
+                            ],
+                            "marginals": [{"label": "J18.9", "probability": 0.98}],
+                            "model_version": "3f9c0b7a1d2e",
+                            "calibrator_version": "90ab12cd34ef",
+                            "policy_version": "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10",
+                            "created_at": "2026-11-21T09:00:00Z",
+                        },
+                        {
+                            "type": "/problems/invalid-request",
+                            "title": "The request says something that cannot be done",
+                            "status": 422,
+                            "detail": "The document cannot be predicted as it stands.",
+                            "instance": f"{ADDRESS}/batch",
+                            "errors": [
+                                {
+                                    "pointer": "/documents/1/text",
+                                    "detail": "is empty; write at least one character",
+                                }
+                            ],
+                        },
+                    ]
+                }
+            ]
+        }
+    )
+
+    items: list[Prediction | Problem] = Field(
+        description="One for each document, in order: a prediction, or a problem, which has a "
+        "`type` and no `id`."
+    )
 
 
-def address(prediction: Stored) -> str:
-    """Return where a prediction can be read."""
-    return f"{ADDRESS}/{prediction.id}"
-
-
+@router.post(
+    "",
+    status_code=201,
+    response_model=Prediction,
+    response_description="The prediction, stored; `Location` is its address.",
+    responses=documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
+)
 async def predict(
     caller: CallerOf,
     body: PredictionRequest,
@@ -76,31 +158,80 @@ async def predict(
     A document in which nothing is known to the model always goes to review. The answer leaves
     after the prediction, its review task and its audit row are committed together.
     """
-    prediction = await predicted(edge, caller, body, request_id, idempotency_key)
+    key = _idempotency(idempotency_key, body)
+    (outcome,) = await edge.predict([Submission(caller, body.as_document(), key, request_id)])
+    if isinstance(outcome, Exception):
+        raise outcome
+    edge.metrics.decided(outcome.decision, outcome.reason)
     return answer(
-        written_prediction(prediction), status=201, headers={"Location": address(prediction)}
+        prediction_row(outcome), status=201, headers={"Location": f"{ADDRESS}/{outcome.id}"}
     )
 
 
-router.add_api_route(
-    "",
-    predict,
-    methods=["POST"],
-    status_code=201,
-    response_model=Prediction,
-    response_description="The prediction, stored; `Location` is its address.",
-    responses=documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
-)
+@router.post("/batch", response_model=Batch, responses=documented(ModelUnavailable))
+async def predict_batch(
+    caller: CallerOf,
+    body: BatchRequest,
+    edge: EdgeOf,
+    request_id: RequestId,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="Your name for this batch. Sent again with the same body it gives the "
+            "predictions that are stored and tries the other documents anew."
+        ),
+    ] = None,
+) -> Response:
+    """Predict up to 256 documents together, many times as fast as one by one.
+
+    A document that cannot be predicted or stored has a problem in its place, such as
+    `document-too-large` or `idempotency-mismatch`, and never spoils the others. A body of the wrong
+    form is refused as a whole. The limit on the size of a body holds for the whole batch.
+    """
+    caller.require(Permission.PREDICT)
+    key = _idempotency(idempotency_key, body)
+    outcomes = await edge.predict(
+        [
+            Submission(caller, document, key and key.of_part(place), request_id)
+            for place, document in enumerate(body.as_documents())
+        ]
+    )
+    if not any(isinstance(outcome, Stored) for outcome in outcomes):
+        for outcome in outcomes:
+            if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+                raise outcome
+    for outcome in outcomes:
+        if isinstance(outcome, Stored):
+            edge.metrics.decided(outcome.decision, outcome.reason)
+    # In a thread: hundreds of predictions would keep the event loop from everything else.
+    return await run_in_threadpool(_batch_answer, outcomes, request_id)
 
 
-ROUTE = router.routes[-1]
-"""The route of `predict`: its template stands for the request in logs and metrics."""
+def _batch_answer(outcomes: Sequence[Outcome], request_id: str | None) -> Response:
+    return answer(
+        {
+            "items": [
+                _problem(outcome, place, request_id)
+                if isinstance(outcome, Exception)
+                else prediction_row(outcome)
+                for place, outcome in enumerate(outcomes)
+            ]
+        }
+    )
 
 
-def _idempotency(key: str | None, body: PredictionRequest) -> IdempotencyKey | None:
-    if key is None:
-        return None
-    return IdempotencyKey(key, digest_of(body))
+def _problem(fault: Exception, place: int, request_id: str | None) -> dict[str, object]:
+    def in_batch(pointer: str) -> str:
+        if pointer.startswith("/header/"):
+            return pointer
+        return f"/documents/{place}{pointer.removeprefix('/document')}"
+
+    problem = problem_of(fault, f"{ADDRESS}/batch", place=in_batch, request_id=request_id)
+    return problem.model_dump(exclude_defaults=True)
+
+
+def _idempotency(key: str | None, body: BaseModel) -> IdempotencyKey | None:
+    return None if key is None else IdempotencyKey(key, digest_of(body))
 
 
 @router.get(
@@ -124,11 +255,11 @@ def list_predictions(
         limit=wanted.limit,
     )
     return answer(
-        PredictionPage(
-            items=[Prediction.of(item) for item in page.items],
-            next_cursor=edge.cursors.write(page.next_after, scope),
-            limit=wanted.limit,
-        )
+        {
+            "items": [prediction_row(item) for item in page.items],
+            "next_cursor": edge.cursors.write(page.next_after, scope),
+            "limit": wanted.limit,
+        }
     )
 
 
@@ -139,4 +270,4 @@ def list_predictions(
 )
 def get_prediction(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
     """Read one prediction as it was stored; it never changes."""
-    return answer(Prediction.of(verbs.get_prediction(caller, prediction_id)))
+    return answer(prediction_row(verbs.get_prediction(caller, prediction_id)))

@@ -124,17 +124,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(StarletteHTTPException, _http_error)
 
 
-async def answer_to(request: Request, error: Exception) -> Response:
-    """Return the problem that ``error`` becomes; raises it where it is nobody's answer."""
-    if isinstance(error, ServiceError):
-        return await _service_error(request, error)
-    if isinstance(error, RequestValidationError):
-        return await _validation_error(request, error)
-    if isinstance(error, StarletteHTTPException):
-        return await _http_error(request, error)
-    raise error
-
-
 async def _service_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)  # noqa: S101 -- what the handler is registered for
     faults = error.faults if isinstance(error, InvalidRequest) else ()

@@ -1,25 +1,18 @@
 """Bodies of requests and answers. What they say is checked by the domain; here is their form."""
 
-from collections.abc import Iterator
 from datetime import datetime
-from functools import lru_cache
-from json.encoder import encode_basestring as quoted
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, with_config
-from pydantic_core import to_json
 from typing_extensions import TypedDict  # as pydantic needs it before Python 3.12
 
 from setwise.service.domain import models as versions
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
 from setwise.service.domain.audits import AuditMode, AuditPlan
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.services.rows import prediction_row
-from setwise.service.stores.written import all_written, written
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision; a larger value would become infinite."""
@@ -76,7 +69,6 @@ class Paged(Query):
 _Feature = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST_FEATURE, le=LARGEST_FEATURE)]
 
 
-# Not a model: a batch has hundreds, each of which would make an object for a moment only.
 @with_config(RequestBody.model_config)
 class DocumentIn(TypedDict):
     """A document to predict: either text or named features."""
@@ -115,7 +107,7 @@ class PredictionRequest(RequestBody):
     )
 
     def as_document(self) -> predictions.Document:
-        """Return what the use case takes."""
+        """Return the document as the service takes it."""
         return predictions.Document(**self.document, metadata=self.metadata)
 
 
@@ -172,72 +164,6 @@ class Prediction(AnswerBody):
     calibrator_version: str
     policy_version: str
     created_at: datetime
-
-    @classmethod
-    def of(cls, prediction: predictions.Prediction) -> Self:
-        """Describe a stored prediction."""
-        return cls.model_validate(prediction_row(prediction))
-
-
-def written_prediction(prediction: predictions.Prediction) -> bytes:
-    """Return the body `Prediction`, with what was written of the model's answer already."""
-    # Not as `parts_of_predictions`: columns of one row take longer than the row.
-    scored = prediction.scored
-    labels_and_confidence, candidates_and_marginals, _, _ = written(scored)
-    parts = (
-        _written_ids(prediction.id, prediction.document.id),
-        labels_and_confidence,
-        _written_route(prediction.decision, prediction.reason, prediction.threshold),
-        candidates_and_marginals,
-        _written_versions(
-            scored.model_version,
-            scored.calibrator_version,
-            prediction.policy_version,
-            prediction.created_at,
-        ),
-    )
-    return b"".join(parts)
-
-
-def parts_of_predictions(
-    made: Rows[predictions.Prediction],
-) -> Iterator[tuple[bytes | memoryview, ...]]:
-    """Yield those bodies in parts; who joins those of many predictions copies them only once."""
-    scored = Rows.of(predictions.ScoredSet, made.column("scored"))
-    texts, column = all_written(scored), made.column
-    names = [document.id for document in column("document")]
-    versions = scored.column("model_version"), scored.column("calibrator_version")
-    return zip(
-        map(_written_ids, column("id"), names),
-        texts.column("first"),
-        map(_written_route, column("decision"), column("reason"), column("threshold")),
-        texts.column("told"),
-        map(_written_versions, *versions, column("policy_version"), column("created_at")),
-        strict=True,
-    )
-
-
-def _written_ids(id_: str, name: str | None) -> bytes:
-    # An id of ours has nothing to escape.
-    return f'{{"id":"{id_}","document_id":{"null" if name is None else quoted(name)},'.encode()
-
-
-@lru_cache(maxsize=64)
-def _written_route(decision: Decision, reason: Reason, threshold: float | None) -> bytes:
-    route = to_json({"decision": decision, "reason": reason, "threshold": threshold})
-    return b"," + route[1:-1] + b","
-
-
-@lru_cache(maxsize=64)
-def _written_versions(model: str, calibrator: str, policy: str, created_at: datetime) -> bytes:
-    """Return the end of the body, which predictions that were stored together share."""
-    versions = {
-        "model_version": model,
-        "calibrator_version": calibrator,
-        "policy_version": policy,
-        "created_at": created_at,
-    }
-    return b"," + to_json(versions)[1:]
 
 
 def _marginals(scored: predictions.ScoredSet) -> list[Marginal]:
@@ -581,7 +507,7 @@ class PolicyRequest(RequestBody):
     )
 
     def as_change(self) -> PolicyChange:
-        """Return what the use case takes."""
+        """Return the document as the service takes it."""
         return PolicyChange(
             target_accuracy=self.target_accuracy,
             risk=self.risk,

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -258,6 +258,10 @@ class IdempotencyKey:
 
     key: str
     request_digest: str
+
+    def of_part(self, place: int) -> "IdempotencyKey":
+        """Return the key of one document of a batch."""
+        return replace(self, key=f"{self.key}#{place}")
 
 
 class Submission(NamedTuple):

@@ -39,17 +39,10 @@ from setwise.service.wiring.watching import Stages, start_tracing
 
 @dataclass(frozen=True)
 class Application:
-    """A whole service in one process, not yet started.
-
-    Attributes
-    ----------
-    impatient : Engine or None
-        For what must not wait for a lock; there is one for SQLite.
-    """
+    """A whole service in one process, not yet started."""
 
     settings: Settings
     engine: Engine
-    impatient: Engine | None
     verbs: Verbs
     edge: Edge
     registry: ModelRegistry
@@ -71,7 +64,6 @@ class Application:
             yield
         finally:
             await run_in_threadpool(self.edge.predict.close)
-            await run_in_threadpool(self.edge.batches.close)
             if self.settings.embedded_worker:
                 await run_in_threadpool(self.courier.stop)
                 await run_in_threadpool(self.worker.stop)
@@ -98,8 +90,6 @@ class Application:
     def close(self) -> None:
         """Close every connection to the database."""
         self.engine.dispose()
-        if self.impatient is not None:
-            self.impatient.dispose()
 
 
 def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
@@ -145,7 +135,6 @@ def build(
         If the database's address or the pepper's file cannot be used.
     """
     engine, begin, store = storage(settings)
-    impatient = _impatient(settings, engine)
     pepper = find_pepper(settings)
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
     shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
@@ -174,12 +163,10 @@ def build(
     return Application(
         settings=settings,
         engine=engine,
-        impatient=impatient,
         verbs=finished,
         edge=edge(
             settings,
             finished,
-            brief=None if impatient is None else begin.impatient(impatient),
             pepper=pepper,
             checks={
                 "database": database_check(engine),
@@ -200,13 +187,6 @@ def build(
         shadow=shadow,
         checkpoints=Checkpoints(engine),
     )
-
-
-def _impatient(settings: Settings, engine: Engine) -> Engine | None:
-    """Return an engine for the same database that waits for no lock; None if that is elsewhere."""
-    if engine.dialect.name != "sqlite":
-        return None
-    return engines.create(settings.database_url, patience_s=0.0, cipher=find_cipher(settings))
 
 
 def _delivery_verbs(begin: Transactions, now: Clock) -> DeliveryVerbs:

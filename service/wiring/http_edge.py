@@ -2,27 +2,20 @@
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from setwise.service.api.cursors import Cursors
 from setwise.service.api.dependencies import Callers, Edge
-from setwise.service.api.gather import Grouped
+from setwise.service.api.gather import PredictionQueue
 from setwise.service.api.limits import KeyLimits
-from setwise.service.api.pipeline import Pipeline
-from setwise.service.api.predictions import is_small
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.sessions import SessionCookies
 from setwise.service.stores.identity import NewId, new_id
-from setwise.service.stores.transaction import Transactions
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 from setwise.service.wiring.keys import derived
 from setwise.service.wiring.watching import watch
-
-_AT_ONCE = 4
-"""Batches that a database server stores at a time; each waits for the server's disk."""
 
 
 def edge(
@@ -34,27 +27,13 @@ def edge(
     ids: NewId = new_id,
     metrics: Metrics | None = None,
     spans: Tracing | None = None,
-    brief: Transactions | None = None,
 ) -> Edge:
-    """Return what the HTTP interface needs, over finished verbs.
-
-    Parameters
-    ----------
-    brief : callable or None
-        Begins transactions that never wait, for a database that is part of this process.
-    """
+    """Return what the HTTP interface needs, over finished verbs."""
     metrics = metrics or Metrics()
     watch(metrics, finished)
     return Edge(
         verbs=finished,
-        predict=Grouped(
-            finished.predict.together,
-            name="predictions",
-            brief=None if brief is None else replace(finished.predict, begin=brief).together,
-            small=is_small,
-        ),
-        # A database that is part of this process is SQLite, which has one writer.
-        batches=Pipeline(storing=_AT_ONCE if brief is None else 1),
+        predict=PredictionQueue(finished.predict.together),
         callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.open_session,

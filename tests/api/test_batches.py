@@ -1,13 +1,11 @@
 """Predicting many documents in one request."""
 
 import hashlib
-import json
 from typing import Any
 
 import httpx
 import pytest
 
-from setwise.service.api import batches
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from tests.edge import Service, assert_problem
@@ -138,21 +136,6 @@ def test_without_a_model_or_a_database_the_whole_batch_comes_later(
     response = _batch(service, {"text": "0.5"}, {"text": ""})
     assert_problem(response, 503, "storage-unavailable")
     assert response.headers["retry-after"]
-
-
-def test_a_policy_that_changes_before_a_batch_is_stored_is_the_one_that_is_told(
-    service: Service,
-) -> None:
-    service.fix_threshold(0.9)
-    service.predict("0.1")  # from here on it decides before it stores
-    body = batches.BatchRequest.model_validate({"documents": [{"text": "0.7"}, {"text": ""}]})
-    caller = service.verbs.authenticate(service.secrets["client"])
-    store = batches.prepared(service.app.state.edge, caller, body, "req-7", None)
-    service.fix_threshold(0.6)
-    sent, refused = json.loads(store())["items"]
-    assert (sent["decision"], sent["threshold"]) == ("auto", 0.6)
-    assert service.get(f"/v1/predictions/{sent['id']}", by="client").json() == sent
-    assert refused["type"] == "/problems/invalid-request"
 
 
 def test_only_those_who_predict_may_send_batches(service: Service) -> None:

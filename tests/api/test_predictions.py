@@ -1,13 +1,16 @@
 """Predicting over HTTP, and reading what was predicted."""
 
+import asyncio
 import hashlib
 import json
 from typing import Any
 
 import httpx
 import pytest
+from pydantic_core import to_json
+from starlette.types import Message
 
-from setwise.service.api.schemas import Prediction, written_prediction
+from setwise.service.api.schemas import Prediction
 from setwise.service.domain.callers import Role
 from setwise.service.domain.predictions import MOST_METADATA_BYTES, Document
 from setwise.service.services.rows import prediction_row
@@ -354,5 +357,43 @@ def test_the_answer_is_what_its_schema_describes() -> None:
         prediction(document=Document(text="no name")),
         prediction(document=Document(id=every, text="odd name")),
     ):
-        assert json.loads(written_prediction(made)) == prediction_row(made)
-        assert written_prediction(made) == Prediction.of(made).model_dump_json().encode()
+        row = prediction_row(made)
+        assert Prediction.model_validate(row).model_dump_json().encode() == to_json(row)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "application/vnd.notes+json"]
+)
+def test_any_declaration_of_json_is_read_alike(service: Service, content_type: str) -> None:
+    body = json.dumps({"document": {"id": "a", "text": "0.5"}})
+    headers = {"Content-Type": content_type}
+    response = service.post("/v1/predictions", by="client", headers=headers, content=body)
+    assert response.status_code == 201
+    assert response.json()["document_id"] == "a"
+
+
+@pytest.mark.parametrize("address", ["/v1/predictions", "/v1/predictions/batch"])
+def test_a_body_that_breaks_off_is_never_predicted(service: Service, address: str) -> None:
+    messages: list[Message] = [
+        {"type": "http.request", "body": b'{"document": {"te', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(_: Message) -> None:
+        pass
+
+    key = service.secrets["client"].encode()
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "scheme": "http",
+        "path": address,
+        "raw_path": address.encode(),
+        "query_string": b"",
+        "headers": [(b"authorization", b"Bearer " + key), (b"content-type", b"application/json")],
+    }
+    asyncio.run(service.app(scope, receive, send))
+    assert not service.database.contents.predictions
