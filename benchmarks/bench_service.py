@@ -7,7 +7,8 @@ counts. Batches of 256 documents take their turn too. Compare ratios and CPU tim
 requests per second depend on the machine.
 
 Run it with ``python benchmarks/bench_service.py [--seconds 4] [--rounds 3] [--concurrency 32]``.
-PostgreSQL takes part when its programs are installed, with its default durability.
+PostgreSQL takes part when its programs are installed, with its default durability; ``--sqlite``
+leaves it out.
 """
 
 import argparse
@@ -72,10 +73,11 @@ def main() -> None:
         print("training on generated notes …", flush=True)
         artifact, texts = _artifact(folder)
         databases = {"SQLite": f"sqlite:///{folder / 'bench.db'}"}
-        try:
-            databases["PostgreSQL"] = stack.enter_context(_postgres())
-        except database.NoPostgres as reason:
-            print(f"without PostgreSQL: {reason}")
+        if not options.sqlite:
+            try:
+                databases["PostgreSQL"] = stack.enter_context(_postgres())
+            except database.NoPostgres as reason:
+                print(f"without PostgreSQL: {reason}")
         for kind, url in databases.items():
             with ExitStack() as running:
                 server, answer = running.enter_context(
@@ -91,6 +93,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4.0, help="length of one turn")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--sqlite", action="store_true", help="leave PostgreSQL out")
     return parser.parse_args()
 
 

@@ -10,7 +10,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.security.base import SecurityBase
+from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -27,10 +29,6 @@ from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
 
 MOST_CACHED_KEYS = 10_000
-
-_bearer = HTTPBearer(
-    auto_error=False, description="A key made by `setwise key create`.", scheme_name="key"
-)
 
 
 @dataclass(slots=True)
@@ -138,9 +136,14 @@ class Edge:
     spans: Tracing | None = None
 
 
-async def _edge(request: Request) -> Edge:
+def edge_of(request: Request) -> Edge:
+    """Return the edge of the application that serves a request."""
     edge: Edge = request.app.state.edge
     return edge
+
+
+async def _edge(request: Request) -> Edge:
+    return edge_of(request)
 
 
 EdgeOf = Annotated[Edge, Depends(_edge)]
@@ -153,21 +156,24 @@ async def _verbs(edge: EdgeOf) -> Verbs:
 VerbsOf = Annotated[Verbs, Depends(_verbs)]
 
 
-async def _caller(
-    request: Request,
-    edge: EdgeOf,
-    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-) -> Caller:
-    if credentials is None:
-        return await _visitor(request, edge.sessions)
-    secret = credentials.credentials
-    caller = edge.callers.known(secret)
-    if caller is None:  # asked in a thread, so that the database never blocks the event loop
-        caller = await run_in_threadpool(edge.callers.find, secret)
-    limits = edge.limits.take(caller.id, caller.per_minute)
-    if limits:
-        request.scope.setdefault("state", {})[RATE_HEADERS] = limits
-    return caller.calling_from(address_of(request))
+class _KeyOrSession(SecurityBase):
+    """The caller: who holds the key that came along, or who is signed in."""
+
+    model = HTTPBearerModel(description="A key made by `setwise key create`.")
+    scheme_name = "key"
+
+    async def __call__(self, request: Request) -> Caller:
+        edge = edge_of(request)
+        scheme, secret = get_authorization_scheme_param(request.headers.get("Authorization"))
+        if scheme.lower() != "bearer" or not secret:
+            return await _visitor(request, edge.sessions)
+        caller = edge.callers.known(secret)
+        if caller is None:  # asked in a thread, so that the database never blocks the event loop
+            caller = await run_in_threadpool(edge.callers.find, secret)
+        limits = edge.limits.take(caller.id, caller.per_minute)
+        if limits:
+            request.scope.setdefault("state", {})[RATE_HEADERS] = limits
+        return caller.calling_from(address_of(request))
 
 
 async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
@@ -180,21 +186,22 @@ async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
     return visit.caller
 
 
-CallerOf = Annotated[Caller, Depends(_caller)]
+caller_of = _KeyOrSession()
+
+CallerOf = Annotated[Caller, Depends(caller_of)]
 
 
-async def caller_of(request: Request) -> Caller:
-    """Return what `CallerOf` stands for, outside FastAPI's own resolution."""
-    return await _caller(request, await _edge(request), await _bearer(request))
-
-
-async def request_id_of(request: Request) -> str | None:
+def request_id_of(request: Request) -> str | None:
     """Return the id under which the request is logged."""
     request_id: str | None = request.scope.get("state", {}).get("request_id")
     return request_id
 
 
-RequestId = Annotated[str | None, Depends(request_id_of)]
+async def _request_id(request: Request) -> str | None:
+    return request_id_of(request)
+
+
+RequestId = Annotated[str | None, Depends(_request_id)]
 
 
 def answer(

@@ -39,7 +39,7 @@ class PredictionQueue:
         neither memory nor delays grow without end.
     """
 
-    def __init__(self, predict: Predict, *, largest: int = 256, most_waiting: int = 4_096) -> None:
+    def __init__(self, predict: Predict, *, largest: int = 256, most_waiting: int = 16_384) -> None:
         self._predict = predict
         self._largest = largest
         self._most_waiting = most_waiting

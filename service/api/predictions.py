@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from typing import Annotated, NotRequired
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute, digest_of
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import (
+    CallerOf,
+    EdgeOf,
+    VerbsOf,
+    answer,
+    edge_of,
+    request_id_of,
+)
 from setwise.service.api.openapi import documented
 from setwise.service.api.problems import Problem, problem_of
 from setwise.service.api.schemas import (
@@ -141,10 +148,9 @@ class Batch(AnswerBody):
     responses=documented(DocumentTooLarge, IdempotencyMismatch, ModelUnavailable),
 )
 async def predict(
+    request: Request,
     caller: CallerOf,
     body: PredictionRequest,
-    edge: EdgeOf,
-    request_id: RequestId,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -158,8 +164,9 @@ async def predict(
     A document in which nothing is known to the model always goes to review. The answer leaves
     after the prediction, its review task and its audit row are committed together.
     """
-    key = _idempotency(idempotency_key, body)
-    (outcome,) = await edge.predict([Submission(caller, body.as_document(), key, request_id)])
+    edge, key = edge_of(request), _idempotency(idempotency_key, body)
+    submission = Submission(caller, body.as_document(), key, request_id_of(request))
+    (outcome,) = await edge.predict([submission])
     if isinstance(outcome, Exception):
         raise outcome
     edge.metrics.decided(outcome.decision, outcome.reason)
@@ -170,10 +177,9 @@ async def predict(
 
 @router.post("/batch", response_model=Batch, responses=documented(ModelUnavailable))
 async def predict_batch(
+    request: Request,
     caller: CallerOf,
     body: BatchRequest,
-    edge: EdgeOf,
-    request_id: RequestId,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -189,7 +195,8 @@ async def predict_batch(
     form is refused as a whole. The limit on the size of a body holds for the whole batch.
     """
     caller.require(Permission.PREDICT)
-    key = _idempotency(idempotency_key, body)
+    edge, key = edge_of(request), _idempotency(idempotency_key, body)
+    request_id = request_id_of(request)
     outcomes = await edge.predict(
         [
             Submission(caller, document, key and key.of_part(place), request_id)
