@@ -28,7 +28,8 @@ from setwise.service.pages.figures.numerals import (
     working_time,
 )
 from setwise.service.pages.figures.table import Figure
-from setwise.service.pages.rendering import SECURITY_HEADERS, Page, page
+from setwise.service.pages.rendering import SECURITY_HEADERS, page
+from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.cockpit import USUAL_DAYS, Cockpit, WhatIf
 from setwise.service.services.over_time import Pace

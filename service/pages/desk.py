@@ -1,22 +1,25 @@
 """The review desk: the page, and what its script asks for, with the same verbs as the API."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Form, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from setwise.service.domain.callers import Permission
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
-from setwise.service.domain.reviews import ReviewTask
-from setwise.service.pages.desk_items import item, warnings_of
-from setwise.service.pages.desk_plain import plain_desk
-from setwise.service.pages.rendering import Page, page
+from setwise.service.domain.predictions import Reason
+from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
+from setwise.service.pages.rendering import go, page
+from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import Visitors
+from setwise.service.services.check import Oddity
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.sessions import Visit
 
@@ -224,3 +227,151 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
 
 def _json(content: object) -> Response:
     return JSONResponse(content, headers={"Cache-Control": "no-store"})
+
+
+Json = dict[str, object]
+
+_WHY: Mapping[Reason, str] = {
+    Reason.BELOW_THRESHOLD: "The model is less sure than the threshold asks.",
+    Reason.NO_THRESHOLD: "No threshold is in force, so people read everything.",
+    Reason.OUT_OF_DOMAIN: "The model knows nothing that stands in this document.",
+    Reason.BREAKER: "Automatic sending is paused, so people read everything.",
+    Reason.RULE: "A rule of the policy asks for a person.",
+}
+
+_NAMED = 5
+"""Labels of a rule that are named; a long rule would bury the warning."""
+
+
+def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
+    """Describe a task that ``caller`` holds."""
+    document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
+    sets = [] if blind else [candidate.labels for candidate in scored.candidates]
+    warnings = [warnings_of(odd) for odd in verbs.check_sets(caller, task, sets)]
+    return {
+        "id": task.id,
+        "version": task.version,
+        "document": {
+            "id": document.id,
+            "text": document.text,
+            "features": document.features,
+            "metadata": document.metadata,
+        },
+        # A blind task is told as any other review to which the model has nothing to say.
+        "kind": (ReviewKind.REVIEW if blind else task.kind).value,
+        "why": None if blind else _why(task),
+        "candidates": None
+        if blind
+        else [
+            {"labels": one.labels, "confidence": one.confidence, "warnings": warned}
+            for one, warned in zip(scored.candidates, warnings, strict=True)
+        ],
+        "marginals": None
+        if blind
+        else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
+        "answers": list(task.answers) or None,
+        "expires_in_s": verbs.my_reviews.left_s(task),
+    }
+
+
+def _why(task: ReviewTask) -> str | None:
+    if task.kind is ReviewKind.ADJUDICATION:
+        if len(task.answers) == 1:  # an audit that agreed, read once more
+            return "Somebody has read it. Say whether the answer is right; yours counts."
+        return "Two answers differ. Yours decides."
+    if task.passed_on:
+        return "Two people passed it on."
+    if task.prediction.rule is not None:
+        return f"The rule “{task.prediction.rule}” asks for a person."
+    return _WHY.get(task.prediction.reason)
+
+
+def warnings_of(odd: Oddity) -> list[str]:
+    """Say in sentences what is odd about a label set."""
+    warned = [f"Rule “{rule.name}”: {_demand(rule)}." for rule in odd.broken]
+    if odd.unseen:
+        warned.append("No training document has exactly this set.")
+    return warned
+
+
+def _demand(rule: Rule) -> str:
+    match rule:
+        case ExactlyOneRule():
+            return f"exactly one of {_listed(rule.labels)} is expected"
+        case AtMostRule(labels=None):
+            return f"at most {rule.n} label{'s' if rule.n != 1 else ''} are expected"
+        case AtMostRule(labels=labels):
+            return f"at most {rule.n} of {_listed(labels or ())} are expected"
+        case RequiresRule():
+            return f"{rule.label} comes with {_listed(rule.labels)}"
+        case _:
+            return "it is not kept"
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = len(labels) - _NAMED
+    return ", ".join(labels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What the form of a document sends.
+
+    Attributes
+    ----------
+    chosen : int
+        Place of a suggested set; negative for the labels that are written, one a line.
+    """
+
+    task: Annotated[str, Form()]
+    version: Annotated[int, Form()]
+    chosen: Annotated[int, Form()] = -1
+    labels: Annotated[str, Form()] = ""
+    comment: Annotated[str, Form()] = ""
+
+    def decided(self, task: ReviewTask) -> list[str]:
+        """Return the labels that are meant."""
+        offered = _offered(task)
+        if 0 <= self.chosen < len(offered):
+            return list(offered[self.chosen])
+        return [line.strip() for line in self.labels.splitlines() if line.strip()]
+
+
+def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
+    """Return the sets to choose from, in the order of the page."""
+    if task.answers:
+        return task.answers
+    return () if task.kind.blind else [one.labels for one in task.prediction.scored.candidates]
+
+
+def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
+    """Return the routes that take forms; they lead back to the page ``desk``."""
+    router = APIRouter(route_class=Page)
+    submits = visitors.who_sends(Permission.REVIEW)
+
+    @router.post(f"{desk}/claim")
+    def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
+        """Lay the next task on the desk."""
+        if not verbs.my_reviews(visit.caller):
+            verbs.claim_review(visit.caller, request_id=request_id_of(request))
+        return go(desk)
+
+    @router.post(f"{desk}/settle")
+    def settle(
+        request: Request,
+        visit: Annotated[Visit, Depends(submits)],
+        form: Annotated[Submitted, Depends()],
+    ) -> Response:
+        """Decide, and lay the next task on the desk."""
+        task = verbs.my_reviews.one(visit.caller, form.task)
+        verbs.decide_review(
+            visit.caller,
+            task.id,
+            form.decided(task),
+            form.comment.strip() or None,
+            form.version,
+            request_id=request_id_of(request),
+        )
+        return claim(request, visit)
+
+    return router

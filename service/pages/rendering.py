@@ -1,34 +1,26 @@
-"""Templates, assets and refusals of the pages: whatever a route of `Page` raises becomes a page."""
+"""Templates, static files, the places in the header and the glossary."""
 
+import gzip
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
 
-import structlog
 from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from setwise.service.api.headers import PAGE_POLICY
 from setwise.service.domain import errors
-from setwise.service.domain.errors import FieldFault, ServiceError, Unauthenticated
-from setwise.service.pages.compression import compressed
+from setwise.service.domain.callers import Caller, Permission
 from setwise.service.pages.figures import numerals
 from setwise.service.pages.figures.table import Figure
-from setwise.service.pages.glossary import GLOSSARY
-from setwise.service.pages.navigation import places_for
-from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
 from setwise.service.sign_in.sessions import Visit
 
 if TYPE_CHECKING:
@@ -41,124 +33,12 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-# What a refusal is to somebody who reads pages; the first class that fits counts.
-_REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
-    (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request was not sent from here"),
-    (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
-    (errors.Unauthenticated, HTTPStatus.FORBIDDEN, "You could not be signed in"),
-    (errors.ProviderUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Signing in is not possible now"),
-    (errors.NotFound, HTTPStatus.NOT_FOUND, "There is nothing here"),
-    (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "It has changed since you read it"),
-    (errors.Conflict, HTTPStatus.CONFLICT, "This cannot be done now"),
-    (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "Too many attempts"),
-    (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
-    (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This cannot be done"),
-)
-
-log = structlog.get_logger(__name__)
-
-
-class Page(APIRoute):
-    """A route for people at a browser: refusals become pages, or problems for scripts."""
-
-    # Any: FastAPI's own types for a handler.
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler that FastAPI calls."""
-        handle = super().get_route_handler()
-
-        async def guarded(request: Request) -> Response:
-            return compressed(request, await answered(request))
-
-        async def answered(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except SignInFirst as first:
-                if _is_script(request):
-                    raise Unauthenticated("You are signed out; sign in again.") from first
-                return to_sign_in(first.back)
-            except Exception as error:
-                if _is_script(request) or isinstance(error, HTTPException):
-                    raise
-                return _told(error, request)
-
-        return guarded
-
-
-def _is_script(request: Request) -> bool:
-    destination = request.headers.get("Sec-Fetch-Dest")
-    return destination == "empty" or "application/json" in request.headers.get("Accept", "")
-
-
-def to_sign_in(back: str) -> Response:
-    """Take the browser to the sign-in page, and afterwards to ``back``."""
-    address = LOGIN if back == "/" else f"{LOGIN}?{urlencode({'next': back})}"
-    return go(address)
-
 
 def go(address: str) -> Response:
     """Take the browser elsewhere; what it does there is a GET."""
     return RedirectResponse(
         address, HTTPStatus.SEE_OTHER, headers={**SECURITY_HEADERS, "Cache-Control": "no-store"}
     )
-
-
-def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
-    """Return the refusal of an address or a form whose values are not what they must be."""
-    faults = []
-    for entry in error.errors():
-        given = entry.get("input")
-        said = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
-        must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
-            {"msg": entry["msg"], **entry.get("ctx", {})}
-        )
-        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + said))
-    return errors.InvalidRequest("The address, or what was sent, cannot be read.", faults)
-
-
-_MUST = {
-    "missing": "is missing",
-    "int_parsing": "must be a whole number",
-    "float_parsing": "must be a number",
-    "bool_parsing": "must be true or false",
-    "enum": "must be {expected}",
-}
-_LONGEST_SHOWN = 40
-
-
-def refusal(error: ServiceError, request: Request) -> Response:
-    """Return the page that tells a person of a refusal, in the frame that is theirs."""
-    if isinstance(error, errors.StorageUnavailable):
-        # Its words may name files and hosts, which are for the operator.
-        log.warning("page.unavailable", reason=error.detail)
-        return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
-    status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
-    faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
-    detail = " ".join([error.detail, *(f"{_place(fault)} {fault.detail}." for fault in faults)])
-    shown = {
-        "heading": title,
-        "detail": detail,
-        # Where the address asks for too much, the page itself may still be had.
-        "without": request.url.path if faults and request.method == "GET" else None,
-    }
-    answer = page("refused.html", shown, visit=visitor_of(request), status=status)
-    if isinstance(error, errors.TooManyRequests):
-        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
-    return answer
-
-
-def _told(error: Exception, request: Request) -> Response:
-    """Return the page that tells a person what went wrong."""
-    if isinstance(error, RequestValidationError):
-        return refusal(_unreadable(error), request)
-    if isinstance(error, ServiceError):
-        return refusal(error, request)
-    log.error("request.failed", error=type(error).__name__, exc_info=error)
-    shown = {"request_id": request.scope.get("state", {}).get("request_id", "unknown")}
-    return page("failed.html", shown, status=HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-def _place(fault: FieldFault) -> str:
-    return fault.pointer.removeprefix("/query/")
 
 
 def page(
@@ -262,3 +142,153 @@ def templates() -> Environment:
     environment.globals["places_for"] = places_for
     environment.globals["meaning_of"] = GLOSSARY.__getitem__
     return environment
+
+
+# Whoever can make a browser request a page and sees how long the compressed response is could guess
+# a secret in it bit by bit (BREACH, Gluck, Harris and Prado, Black Hat USA 2013). The only secret
+# in a page, the token of its forms, therefore looks different in each.
+
+LEAST_BYTES = 1_000
+"""Anything shorter fits in one packet anyway."""
+
+_LEVEL = 5  # higher levels take twice the time for a few percent
+_KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")
+
+
+def compressed(request: Request, response: Response) -> Response:
+    """Compress a response, in place, if it pays and the browser reads gzip."""
+    body = getattr(response, "body", b"")  # streaming responses have none
+    if len(body) < LEAST_BYTES or not response.headers.get("Content-Type", "").startswith(_KINDS):
+        return response
+    response.headers.add_vary_header("Accept-Encoding")
+    if _reads_gzip(request.headers.get("Accept-Encoding", "")):
+        response.body = gzip.compress(body, _LEVEL, mtime=0)
+        response.headers["Content-Encoding"] = "gzip"
+        response.headers["Content-Length"] = str(len(response.body))
+    return response
+
+
+def _reads_gzip(accepted: str) -> bool:
+    """Return whether a header ``Accept-Encoding`` allows gzip.
+
+    >>> [_reads_gzip(each) for each in ("gzip, br", "br", "br;q=1.0, GZIP;q=0.5", "gzip;q=0", "")]
+    [True, False, True, False, False]
+    """
+    for part in accepted.lower().split(","):
+        name, _, parameter = part.partition(";")
+        if name.strip() == "gzip":
+            weight = parameter.partition("=")[2].strip()
+            return not weight or weight.strip("0.") != ""
+    return False
+
+
+GLOSSARY: dict[str, str] = {
+    "accuracy": (
+        "The share of label sets that were right as a whole. It is known only where a person or "
+        "another program has said what is right."
+    ),
+    "adjudication": (
+        "A lead decides between two answers that differ: an auditor's and the model's, or two "
+        "reviewers'. What the lead says is taken for the truth."
+    ),
+    "audit": (
+        "A document drawn by lot and read by a person who does not see what the model said. "
+        "Because nobody picks them, audits tell how good the machine is on all documents."
+    ),
+    "breaker": (
+        "Watches the audits and stops automatic sending when they say that the target is no "
+        "longer met. How often it may stop without a cause is bounded."
+    ),
+    "calibrated": (
+        "Confidence that means what it says: of the sets with a confidence of 90 %, nine in ten "
+        "are right. A calibrator learns this from reviewed documents."
+    ),
+    "certified": (
+        "Proved by audits: at this threshold, at least the target share of what is sent is "
+        "right, and the proof is wrong no more often than the policy's risk allows."
+    ),
+    "calibrator": (
+        "Turns a model's score into a confidence. It learns from reviewed documents how often "
+        "sets with such a score were right; label sets stay the same."
+    ),
+    "confidence": (
+        "The calibrated probability that the whole label set is right, from 0 to 1. One label "
+        "too many or too few makes a set wrong."
+    ),
+    "coverage": (
+        "The share of all documents that is sent without a person; also called automation. A "
+        "higher threshold sends less and errs less."
+    ),
+    "exact bounds": (
+        "The range that counts of right and wrong leave for the true share, after Clopper and "
+        "Pearson: it holds for any number of checks, however few."
+    ),
+    "noise": (
+        "How often people answer wrongly: they reject a set that is right (alpha) or accept one "
+        "that is wrong (beta). Known noise is taken out when confidence is learnt from answers."
+    ),
+    "overlap": (
+        "A second reviewer reads the same document without seeing the first answer. Where the "
+        "two differ a lead decides."
+    ),
+    "policy": (
+        "The rules by which documents are sent or held back: target, risk, threshold, audits. "
+        "Every change makes a new version, and every prediction names the one that decided it."
+    ),
+    "risk": (
+        "How likely the audits may be to prove a threshold that does not keep the target. All "
+        "attempts for one calibrator share it."
+    ),
+    "set accuracy": (
+        "The share of documents whose whole label set is right, none missing and none too many. "
+        "It is stricter than counting labels one by one."
+    ),
+    "shadow run": (
+        "Another model scores the documents that come in and decides nothing, so that both can "
+        "be compared before it serves."
+    ),
+    "target": (
+        "The share of automatically sent label sets that must be right. The administrator chooses "
+        "it; the audits prove whether it is met."
+    ),
+    "threshold": (
+        "The least confidence at which a label set is sent without a person. Lower sends more; "
+        "higher sends only what is surer."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A page that the header of every page leads to.
+
+    Attributes
+    ----------
+    name : str
+        As people read it.
+    address : str
+        The path of the page; what lies below it counts as being there.
+    needed : Permission or None
+        What a visitor must be allowed; None for whoever is signed in.
+    invitation : str
+        What the start page says to those who may go there.
+    """
+
+    name: str
+    address: str
+    needed: Permission | None = None
+    invitation: str = ""
+
+
+# In the order of the header. Whoever adds a page adds its line; a test asks for every address.
+PLACES: tuple[Place, ...] = (
+    Place("Overview", "/"),
+    Place("Review", "/desk", Permission.REVIEW, "Review the next document"),
+    Place("Cockpit", "/cockpit", Permission.REPORT, "See how the machine does"),
+    Place("Board", "/board", Permission.INSPECT, "Look after the service"),
+)
+
+
+def places_for(caller: Caller) -> list[Place]:
+    """Return the places that ``caller`` may go to."""
+    return [place for place in PLACES if place.needed is None or caller.may(place.needed)]

@@ -6,7 +6,7 @@ import pytest
 from fastapi import Request, Response
 
 from setwise.service.domain.callers import Role
-from setwise.service.pages.compression import LEAST_BYTES, compressed
+from setwise.service.pages.rendering import LEAST_BYTES, compressed
 from tests.browsing import Browser
 from tests.edge import Service
 

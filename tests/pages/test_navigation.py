@@ -3,9 +3,7 @@
 import pytest
 
 from setwise.service.domain.callers import Caller, Permission, Role
-from setwise.service.pages.glossary import GLOSSARY
-from setwise.service.pages.navigation import PLACES, Place, places_for
-from setwise.service.pages.rendering import templates
+from setwise.service.pages.rendering import GLOSSARY, PLACES, Place, places_for, templates
 from tests.browsing import Browser
 from tests.edge import Service
 

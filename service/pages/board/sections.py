@@ -17,7 +17,7 @@ from setwise.service.pages.board import (
 )
 from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
 from setwise.service.pages.board.parts import Column, Heading, Part, Table, View, code, quiet
-from setwise.service.pages.rendering import Page
+from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import ShownSetting

@@ -1,0 +1,129 @@
+"""Routes of pages: what a route raises becomes a page, or a problem for a script."""
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+import structlog
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from setwise.service.domain import errors
+from setwise.service.domain.errors import FieldFault, ServiceError, Unauthenticated
+from setwise.service.pages.rendering import compressed, go, page
+from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
+
+log = structlog.get_logger(__name__)
+
+# What a refusal is to somebody who reads pages; the first class that fits counts.
+_REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
+    (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request was not sent from here"),
+    (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
+    (errors.Unauthenticated, HTTPStatus.FORBIDDEN, "You could not be signed in"),
+    (errors.ProviderUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Signing in is not possible now"),
+    (errors.NotFound, HTTPStatus.NOT_FOUND, "There is nothing here"),
+    (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "It has changed since you read it"),
+    (errors.Conflict, HTTPStatus.CONFLICT, "This cannot be done now"),
+    (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "Too many attempts"),
+    (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
+    (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This cannot be done"),
+)
+
+
+class Page(APIRoute):
+    """A route for people at a browser: refusals become pages, or problems for scripts."""
+
+    # Any: FastAPI's own types for a handler.
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler that FastAPI calls."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            return compressed(request, await answered(request))
+
+        async def answered(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except SignInFirst as first:
+                if _is_script(request):
+                    raise Unauthenticated("You are signed out; sign in again.") from first
+                return to_sign_in(first.back)
+            except Exception as error:
+                if _is_script(request) or isinstance(error, HTTPException):
+                    raise
+                return _told(error, request)
+
+        return guarded
+
+
+def _is_script(request: Request) -> bool:
+    destination = request.headers.get("Sec-Fetch-Dest")
+    return destination == "empty" or "application/json" in request.headers.get("Accept", "")
+
+
+def to_sign_in(back: str) -> Response:
+    """Take the browser to the sign-in page, and afterwards to ``back``."""
+    address = LOGIN if back == "/" else f"{LOGIN}?{urlencode({'next': back})}"
+    return go(address)
+
+
+def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
+    """Return the refusal of an address or a form whose values are not what they must be."""
+    faults = []
+    for entry in error.errors():
+        given = entry.get("input")
+        said = f", not {given[:_LONGEST_SHOWN]!r}" if isinstance(given, str) else ""
+        must = _MUST.get(entry["type"], "cannot be read: {msg}").format_map(
+            {"msg": entry["msg"], **entry.get("ctx", {})}
+        )
+        faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + said))
+    return errors.InvalidRequest("The address, or what was sent, cannot be read.", faults)
+
+
+_MUST = {
+    "missing": "is missing",
+    "int_parsing": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "enum": "must be {expected}",
+}
+_LONGEST_SHOWN = 40
+
+
+def refusal(error: ServiceError, request: Request) -> Response:
+    """Return the page that tells a person of a refusal, in the frame that is theirs."""
+    if isinstance(error, errors.StorageUnavailable):
+        # Its words may name files and hosts, which are for the operator.
+        log.warning("page.unavailable", reason=error.detail)
+        return page("unavailable.html", status=HTTPStatus.SERVICE_UNAVAILABLE)
+    status, title = next((s, t) for kind, s, t in _REFUSALS if isinstance(error, kind))
+    faults = error.faults if isinstance(error, errors.InvalidRequest) else ()
+    detail = " ".join([error.detail, *(f"{_place(fault)} {fault.detail}." for fault in faults)])
+    shown = {
+        "heading": title,
+        "detail": detail,
+        # Where the address asks for too much, the page itself may still be had.
+        "without": request.url.path if faults and request.method == "GET" else None,
+    }
+    answer = page("refused.html", shown, visit=visitor_of(request), status=status)
+    if isinstance(error, errors.TooManyRequests):
+        answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
+    return answer
+
+
+def _told(error: Exception, request: Request) -> Response:
+    """Return the page that tells a person what went wrong."""
+    if isinstance(error, RequestValidationError):
+        return refusal(_unreadable(error), request)
+    if isinstance(error, ServiceError):
+        return refusal(error, request)
+    log.error("request.failed", error=type(error).__name__, exc_info=error)
+    shown = {"request_id": request.scope.get("state", {}).get("request_id", "unknown")}
+    return page("failed.html", shown, status=HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _place(fault: FieldFault) -> str:
+    return fault.pointer.removeprefix("/query/")
