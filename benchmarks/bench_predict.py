@@ -36,8 +36,8 @@ from sklearn.preprocessing import LabelBinarizer
 
 from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.data.datasets import Dataset, read_dataset
+from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import repeat_first_line
-from setwise.models.labels.scaling import weight_rows
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import k_best_sets
@@ -91,18 +91,10 @@ class Library:
         """Return the confidence of every candidate set."""
         predictor = self._predictor
         scaling = predictor.base.weighting_
-        values = weight_rows(
-            X.indptr,
-            X.indices,
-            X.data.astype(np.float32),
-            scaling.scale_,
-            scaling.unit_rows_,
-        )
-        marginals = self._labels.predict_proba(
-            csr_matrix((values, X.indices, X.indptr), shape=X.shape)
-        )
+        rows = SparseRows.of(csr_array(X))
+        marginals = self._labels.predict_proba(csr_matrix(scaling.weigh(rows).to_matrix()))
         sets = k_best_sets(marginals, 10, allow_empty=False)
-        evidence = Evidence(csr_array(X), np.zeros_like(marginals), marginals)
+        evidence = Evidence(rows, np.zeros_like(marginals), marginals)
         table = predictor.features.transform(evidence, sets)
         confidence: NDArray[np.float64] = self._trees.inplace_predict(csr_matrix(table.to_csr()))
         return confidence
@@ -149,10 +141,6 @@ def single_documents(predictor: SetPredictor, library: Library | None, test: Dat
             for r in rows
         ]
         theirs = None if library is None else us_each(library.confidence, rows)
-        arrays = [(r.indptr, r.indices, r.data) for r in rows]
-        compiled = predictor.compiled
-        if compiled is not None:
-            row("arrays to sets with confidence", us_each(lambda a: compiled(*a), arrays), theirs)
         row("one sparse row", us_each(predictor.predict, rows), theirs)
         row("one document of named features", us_each(predictor.predict_features, named))
         blocks = [X[start : start + AT_ONCE] for start in range(0, test.n, AT_ONCE)][:-1]

@@ -121,7 +121,7 @@ def table_of(sets: AnnouncedSets) -> SetFeatureTable:
         sets.columns().astype(np.float32),
         sets.sets.indptr,
         sets.sets.labels,
-        np.arange(len(sets), dtype=np.int64),
+        np.arange(len(sets) + 1, dtype=np.int64),
         sets.n_labels,
     )
 

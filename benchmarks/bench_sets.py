@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from setwise.models.calibration.calibrators import BoostedSets
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.features import SetFeatures, SetFeatureTable
@@ -42,7 +43,9 @@ def main() -> None:
     labels = LabelCalibrator().fit(logits, Y)
     print(f"\n{'one stage each, K=10 of L=159':32}{'batch':>10}{'one document':>15}")
     evidence = Evidence(
-        csr_array(np.ones((len(P), 1), dtype=np.float32)), logits, labels.transform(logits)
+        SparseRows.of(csr_array(np.ones((len(P), 1), dtype=np.float32))),
+        logits,
+        labels.transform(logits),
     )
     candidates = k_best_sets(evidence.marginals, 10, allow_empty=False)
     features = SetFeatures().fit(evidence.X, Y)

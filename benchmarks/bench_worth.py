@@ -22,6 +22,7 @@ from sklearn.base import clone
 from setwise.models.calibration.calibrators import BoostedSets
 from setwise.models.crossfit import cross_fit, out_of_fold_logits
 from setwise.models.data.datasets import fold_ids, read_dataset
+from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
@@ -99,7 +100,7 @@ def cast_votes(
         inside, outside = folds == fold, folds != fold
         calibrator = LabelCalibrator().fit(logits[outside], Y[np.flatnonzero(outside)])
         marginals[inside] = calibrator.transform(logits[inside])
-    vote = SetVoters(VOTERS).fit_folds(Evidence(X, logits, marginals), Y, folds)
+    vote = SetVoters(VOTERS).fit_folds(Evidence(SparseRows.of(X), logits, marginals), Y, folds)
     parts = [np.flatnonzero(folds == fold) for fold in range(N_FOLDS)]
     by_fold = [vote(part) for part in parts]
     weights = np.empty((len(VOTERS), len(folds), by_fold[0].sets.n_sets), dtype=np.float32)

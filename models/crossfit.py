@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.sets.candidates import CandidateSets, concatenate
@@ -160,13 +161,13 @@ def cross_fit(
             marginals[inside] = calibrator.transform(logits[inside])
     vote = None
     if voters is not None:
-        vote = voters.fit_folds(Evidence(X, logits, marginals), Y, folds)
+        vote = voters.fit_folds(Evidence(SparseRows.of(X), logits, marginals), Y, folds)
         if stack is not None:
             marginals = _refine(stack, marginals, vote, Y, folds)
 
     def gather(part: NDArray[np.int64]) -> Evidence:
         votes = None if vote is None else vote(part)
-        return Evidence(X[part], logits[part], marginals[part], votes)
+        return Evidence(SparseRows.of(X[part]), logits[part], marginals[part], votes)
 
     held_out: list[HeldOut] = []
     for fold in np.unique(folds):

@@ -14,11 +14,11 @@ from scipy.sparse import csr_array
 
 from setwise.models.calibration.calibration_rows import CalibrationRows
 from setwise.models.calibration.calibrators import SetCalibrator
-from setwise.models.compiled_pass import CompiledPass, Parts
+from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer
-from setwise.models.labels.binary_relevance import BinaryRelevance, score_rows
+from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
-from setwise.models.labels.scaling import as_rows, weight_rows
+from setwise.models.labels.scaling import as_rows
 from setwise.models.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.decider import Decider
@@ -28,8 +28,8 @@ from setwise.models.sets.reranker import SetReranker
 from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
 
-# Votes are dense, so documents are described so many at a time.
-_ROWS_AT_ONCE = 1024
+# Votes are dense: with some thousand sets and voters, this many documents take a few megabytes.
+_ROWS_AT_ONCE = 256
 
 Kind = Literal["text", "vectors"]
 
@@ -58,14 +58,6 @@ class RankedSet(NamedTuple):
     labels: tuple[str, ...]
     confidence: float  # calibrated probability that the whole set is right
     score: float  # probability of the set under independent labels
-
-
-class _Block(NamedTuple):
-    """Some documents' sets, ranked."""
-
-    ranked: CandidateSets
-    confidence: NDArray[np.float64]
-    marginals: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,16 +198,18 @@ class SetPredictor:
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Score documents (n_documents, n_features) label by label."""
-        rows = self._checked(X)
-        logits = _score(self.base, rows)
-        evidence = Evidence(rows, logits, self.label_calibrator.transform(logits))
+        return self._evidence(self._checked(X))
+
+    def _evidence(self, rows: SparseRows) -> Evidence:
+        logits = self.base.score_rows(rows)
+        marginals = self.label_calibrator.transform(logits)
+        evidence = Evidence(rows, logits, marginals)
         if self.voters is None:
             return evidence
         votes = self.voters.vote(evidence)
-        if self.stack is None:
-            return replace(evidence, votes=votes)
-        refined = self.stack.refine(evidence.marginals, LabelVotes.of(votes))
-        return replace(evidence, marginals=refined, votes=votes)
+        if self.stack is not None:
+            marginals = self.stack.refine(marginals, LabelVotes.of(votes))
+        return Evidence(rows, logits, marginals, votes)
 
     def predict(self, X: ArrayLike | csr_array) -> SetPredictions:
         """Rank label sets for documents given as feature rows.
@@ -230,76 +224,41 @@ class SetPredictor:
         ValueError
             If the number of columns is wrong or a value is not finite.
         """
-        rows = self._checked(X)
-        if self.compiled is not None:
-            return self._predict_rows(rows.indptr, rows.indices, rows.data)
-        return self.predict_by_parts(rows)
+        return self._predict(self._checked(X))
 
-    def predict_by_parts(self, X: ArrayLike | csr_array) -> SetPredictions:
-        """Do what `predict` does, one part after another.
-
-        The way of models that the compiled pass does not cover, and its reference.
-        """
-        rows = self._checked(X)
+    def _predict(self, rows: SparseRows) -> SetPredictions:
+        n = rows.n_rows
+        if n <= _ROWS_AT_ONCE:
+            return self._rank(rows)
         blocks = [
-            self._rank(rows[start : start + _ROWS_AT_ONCE])
-            for start in range(0, max(rows.shape[0], 1), _ROWS_AT_ONCE)
+            self._rank(rows.slice(start, min(start + _ROWS_AT_ONCE, n)))
+            for start in range(0, n, _ROWS_AT_ONCE)
         ]
-        known = (rows.data != 0) & self.seen[rows.indices]
-        total = np.concatenate([[0], np.cumsum(known)])
         return SetPredictions(
             self.label_names,
-            concatenate([block.ranked for block in blocks]),
+            concatenate([block.candidates for block in blocks]),
             np.concatenate([block.confidence for block in blocks]),
             np.concatenate([block.marginals for block in blocks]),
-            (total[rows.indptr[1:]] - total[rows.indptr[:-1]]).astype(np.int32),
+            np.concatenate([block.known_features for block in blocks]),
         )
 
-    def _rank(self, rows: csr_array) -> _Block:
-        evidence = self.evidence(rows)
+    def _rank(self, rows: SparseRows) -> SetPredictions:
+        evidence = self._evidence(rows)
         ranked, confidence = self.reranker.rank(evidence, self.source.propose(evidence))
         if self.decider is not None:
             ranked, confidence = self.decider.announce(
                 evidence, self.source, self.reranker, ranked, confidence
             )
-        return _Block(ranked, confidence, evidence.marginals)
+        known = _count_seen(rows, self.seen)
+        return SetPredictions(self.label_names, ranked, confidence, evidence.marginals, known)
 
-    def _checked(self, X: ArrayLike | csr_array) -> csr_array:
+    def _checked(self, X: ArrayLike | csr_array) -> SparseRows:
         rows = as_rows(X)
         if rows.shape[1] != len(self.feature_names):
             raise ValueError(
                 f"X has {rows.shape[1]} features; this model knows {len(self.feature_names)}"
             )
-        return rows
-
-    @cached_property
-    def compiled(self) -> CompiledPass | None:
-        """The compiled pass, None where a part of this model is not covered by it."""
-        if self.decider is not None:
-            return None
-        return CompiledPass.of(
-            Parts(
-                self.base,
-                self.label_calibrator,
-                self.source,
-                self.reranker,
-                self.seen,
-                self.voters,
-                self.stack,
-            )
-        )
-
-    def _predict_rows(
-        self,
-        indptr: NDArray[np.int32],
-        indices: NDArray[np.int32],
-        values: NDArray[np.float32],
-    ) -> SetPredictions:
-        """Predict the rows of a csr_array that needs no check; it is made only if parts want it."""
-        if self.compiled is not None:
-            return SetPredictions(self.label_names, *self.compiled(indptr, indices, values))
-        shape = (len(indptr) - 1, len(self.feature_names))
-        return self.predict_by_parts(csr_array((values, indices, indptr), shape=shape))
+        return SparseRows.of(rows)
 
     def predict_texts(self, texts: Sequence[str]) -> SetPredictions:
         """Rank label sets for texts.
@@ -311,8 +270,7 @@ class SetPredictor:
         """
         if self.vectorizer is None:
             raise ValueError("this model was trained on vectors: send features, not text")
-        indptr, indices, values = self.vectorizer.rows(list(texts))
-        return self._predict_rows(indptr.astype(np.int32), indices, values)
+        return self._predict(self.vectorizer.rows(list(texts)))
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
         """Rank label sets for documents given as named numbers; absent names are zero.
@@ -343,12 +301,12 @@ class SetPredictor:
             unknown = [name for name in names if name not in self._column]
             raise UnknownFeatures(unknown) from None
         values = np.fromiter(numbers, np.float64, bounds[-1])
-        indptr = np.array(bounds, dtype=np.int32)
+        indptr = np.array(bounds, dtype=np.int64)
         wrong, values32 = _in_column_order(indptr, columns, values)
         if wrong >= 0:
             name, number = next(islice(zip(names, numbers, strict=True), wrong, None))
             raise ValueError(f"feature {name!r} is {number}; it must be a number within ±3.4e38")
-        return self._predict_rows(indptr, columns, values32)
+        return self._predict(SparseRows(indptr, columns, values32, len(self.feature_names)))
 
     @cached_property
     def _column(self) -> dict[str, int]:
@@ -374,26 +332,9 @@ class SetPredictor:
         return load(folder)
 
 
-def _score(base: BinaryRelevance, rows: csr_array) -> NDArray[np.float64]:
-    """Return the logits of checked rows.
-
-    As ``base.decision_function``, whose own checks take longer than everything else that is done
-    for one document.
-    """
-    weighting = base.weighting_
-    values = weight_rows(
-        rows.indptr, rows.indices, rows.data, weighting.scale_, weighting.unit_rows_
-    )
-    if not np.isfinite(values).all():
-        raise ValueError("X holds a value too large beside those of training: rescale it")
-    logits = np.empty((rows.shape[0], len(base.intercept_)))
-    score_rows(rows.indptr, rows.indices, values, base.weights_, logits)
-    return logits
-
-
 @njit(cache=True, nogil=True)
 def _in_column_order(
-    indptr: NDArray[np.int32], columns: NDArray[np.int32], values: NDArray[np.float64]
+    indptr: NDArray[np.int64], columns: NDArray[np.int32], values: NDArray[np.float64]
 ) -> tuple[int, NDArray[np.float32]]:  # pragma: no cover - compiled
     """Sort each row's columns in place; return their values in float32.
 
@@ -469,6 +410,18 @@ def likely_columns(
             end += 1
         indptr[i + 1] = end
     return indptr, columns[:end], values[:end]
+
+
+@njit(cache=True, nogil=True)
+def _count_seen(
+    rows: SparseRows, seen: NDArray[np.bool_]
+) -> NDArray[np.int32]:  # pragma: no cover - compiled
+    """Count the features of each row that occurred in training."""
+    known = np.zeros(len(rows.indptr) - 1, dtype=np.int32)
+    for i in range(len(known)):
+        for j in range(rows.indptr[i], rows.indptr[i + 1]):
+            known[i] += rows.values[j] != 0.0 and seen[rows.features[j]]
+    return known
 
 
 def seen_features(X: csr_array) -> NDArray[np.bool_]:

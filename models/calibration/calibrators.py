@@ -330,8 +330,9 @@ class BoostedSets(BaseEstimator):
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         margin = self._margin(table, n_trees)
         if self.objective == "squared":
-            return np.clip(margin, 0.0, 1.0)
-        return 1.0 / (1.0 + np.exp(-np.clip(margin, -30.0, 30.0)))  # exp stays finite
+            return np.minimum(np.maximum(margin, 0.0), 1.0)
+        # Within this, exp stays finite. These two functions cost less than np.clip.
+        return 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(margin, -30.0), 30.0)))
 
     def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         _require(self, "trees_")

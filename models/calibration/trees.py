@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.models.calibration.leaf_masks import LeafMasks, mask_leaves, sum_masked
 from setwise.models.sets.candidates import RaggedSets
 from setwise.models.sets.features import SetFeatureTable
 
@@ -39,13 +38,10 @@ class CompiledTrees:
     nodes : Nodes
     base_margin : float
         Sum before the first tree.
-    masks : LeafMasks or None
-        The same trees in the form that is evaluated fastest, if their leaves are few enough.
     """
 
     nodes: Nodes
     base_margin: float
-    masks: LeafMasks | None
 
     @classmethod
     def from_xgboost(cls, model: Mapping[str, Any], n_dense: int, n_labels: int) -> Self:
@@ -79,8 +75,7 @@ class CompiledTrees:
             margin = float(np.log(base_score / (1.0 - base_score)))
         else:
             raise ValueError(f"objective {objective!r} is not one this evaluator knows")
-        nodes = _join(parsed)
-        return cls(nodes, margin, mask_leaves(*nodes, (n_dense, n_labels)))
+        return cls(_join(parsed), margin)
 
     @property
     def n_trees(self) -> int:
@@ -89,9 +84,9 @@ class CompiledTrees:
 
     def margin(self, table: SetFeatureTable, n_trees: int | None = None) -> NDArray[np.float64]:
         """Sum the first ``n_trees`` trees (all by default) for each row; shape (n_sets,)."""
-        if self.masks is not None and n_trees is None:
-            return sum_masked(self.masks, self.base_margin, table.dense, table.sets)
-        nodes = self.nodes._replace(root=self.nodes.root[:n_trees])
+        nodes = self.nodes
+        if n_trees is not None:
+            nodes = nodes._replace(root=nodes.root[:n_trees])
         return sum_trees(nodes, self.base_margin, table.dense, table.sets, table.n_labels)
 
 

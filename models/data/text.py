@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from setwise.models.bits import lowest_bit, without_lowest_bit
 from setwise.models.data.characters import FOLD, encoded, words_of
+from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
 
 _DOCUMENTS_AT_ONCE = 1024  # bounds the token numbers held in memory
@@ -180,29 +181,27 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             If `texts` is one string, or holds anything else than strings.
         """
         check_is_fitted(self, "idf_")
-        indptr, indices, values = self.rows(texts)
+        rows = self.rows(texts)
+        indptr: NDArray[Any] = rows.indptr
         if indptr[-1] <= np.iinfo(np.int32).max:
             indptr = indptr.astype(np.int32)
-        vectors = csr_array((values, indices, indptr), shape=(len(indptr) - 1, len(self.idf_)))
+        shape = (rows.n_rows, rows.n_features)
+        vectors = csr_array((rows.values, rows.features, indptr), shape=shape)
         vectors.has_sorted_indices = True
         return vectors
 
-    def rows(
-        self, texts: Sequence[str]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-        """Return row bounds, columns and values of the array that `transform` makes.
-
-        For one text, making it takes longer than everything else.
-        """
+    def rows(self, texts: Sequence[str]) -> SparseRows:
+        """Return the vectors of texts as plain arrays; see `transform`."""
         _check_texts(texts)
         if len(texts) <= _DOCUMENTS_AT_ONCE:
-            return self._vectors(texts)
+            return SparseRows(*self._vectors(texts), len(self.idf_))
         parts = [self._vectors(chunk) for chunk in _chunks(texts)]
         counts = np.concatenate([np.diff(part[0]) for part in parts])
-        return (
+        return SparseRows(
             np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
             np.concatenate([part[1] for part in parts]),
             np.concatenate([part[2] for part in parts]),
+            len(self.idf_),
         )
 
     def _vectors(

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.linear import LinearFit, fit_elastic_net
 from setwise.models.labels.penalty import choose_penalty
 from setwise.models.labels.scaling import (
@@ -272,10 +273,11 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
             Log-odds in nats, always finite.
         """
         check_is_fitted(self)
-        rows = self.weighting_.transform(checked_rows(self, X, reset=False))
-        logits = np.empty((rows.shape[0], len(self.intercept_)))
-        score_rows(rows.indptr, rows.indices, rows.data, self.weights_, logits)
-        return logits
+        return self.score_rows(SparseRows.of(checked_rows(self, X, reset=False)))
+
+    def score_rows(self, rows: SparseRows) -> NDArray[np.float64]:
+        """Return what `decision_function` does, without checking the columns."""
+        return score_rows(self.weighting_.weigh(rows), self.weights_)
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         """Return the marginal probability of every label, shape (n_samples, n_labels)."""
@@ -393,13 +395,11 @@ def score_row(
 
 @njit(cache=True, nogil=True)
 def score_rows(
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
-    values: NDArray[np.float32],
-    weights: Weights,
-    logits: NDArray[np.float64],
-) -> None:
-    """Fill the logits (n, L) of weighted sparse rows."""
-    for i in range(indptr.shape[0] - 1):
-        span = slice(indptr[i], indptr[i + 1])
-        score_row(indices[span], values[span], weights, logits[i])
+    rows: SparseRows, weights: Weights
+) -> NDArray[np.float64]:  # pragma: no cover - compiled
+    """Return the logits (n, L) of weighted sparse rows."""
+    logits = np.empty((len(rows.indptr) - 1, len(weights.intercept)))
+    for i in range(len(logits)):
+        span = slice(rows.indptr[i], rows.indptr[i + 1])
+        score_row(rows.features[span], rows.values[span], weights, logits[i])
+    return logits

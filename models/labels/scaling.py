@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from setwise.models.data.rows import SparseRows
+
 Scheme = Literal["auto", "idf", "deviation", "none"]
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
@@ -105,10 +107,19 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False)
-        values = weight_rows(rows.indptr, rows.indices, rows.data, self.scale_, self.unit_rows_)
-        if not np.isfinite(values).all():
-            raise ValueError("X holds a value too large beside those of training: rescale it")
+        values = weight_rows(SparseRows.of(rows), self.scale_, self.unit_rows_)
         return sp.csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
+
+    def weigh(self, rows: SparseRows) -> SparseRows:
+        """Return weighted rows; as `transform`, without checking the columns.
+
+        Raises
+        ------
+        ValueError
+            If a weighted value is too large for float32.
+        """
+        values = weight_rows(rows, self.scale_, self.unit_rows_)
+        return SparseRows(rows.indptr, rows.features, values, rows.n_features)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -218,19 +229,26 @@ def _inverse_deviation(
 
 @njit(cache=True, nogil=True)
 def weight_rows(
-    indptr: NDArray[np.int32],
-    indices: NDArray[np.int32],
-    values: NDArray[np.float32],
-    scale: NDArray[np.float64],
-    unit_rows: bool,
-) -> NDArray[np.float32]:
-    """Return the weighted values of sparse rows; rows of zeros stay so."""
+    rows: SparseRows, scale: NDArray[np.float64], unit_rows: bool
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the weighted values of sparse rows; rows of zeros stay so.
+
+    Raises
+    ------
+    ValueError
+        If a weighted value is too large for float32.
+    """
+    indptr, features, values = rows.indptr, rows.features, rows.values
     weighted = np.empty(values.shape[0], np.float32)
+    finite = True
     for i in range(indptr.shape[0] - 1):
         squares = 0.0
         for k in range(indptr[i], indptr[i + 1]):
-            squares += (values[k] * scale[indices[k]]) ** 2
+            squares += (values[k] * scale[features[k]]) ** 2
         factor = 1.0 / np.sqrt(squares) if unit_rows and squares > 0.0 else 1.0
         for k in range(indptr[i], indptr[i + 1]):
-            weighted[k] = values[k] * scale[indices[k]] * factor
+            weighted[k] = values[k] * scale[features[k]] * factor
+            finite &= np.isfinite(weighted[k])
+    if not finite:
+        raise ValueError("X holds a value too large beside those of training: rescale it")
     return weighted

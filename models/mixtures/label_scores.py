@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
+from setwise.models.labels.scaling import as_rows
 from setwise.models.mixtures.mixture_support import distinct_sets
 from setwise.models.storage.state import check_labels, checked_array, part_of
 from setwise.models.voters.neighbours import NeighbourVotes
@@ -150,7 +152,7 @@ class LabelScores(BaseEstimator):
         for first in range(0, X.shape[0], _VOTES_AT_ONCE):
             rows = X[first : first + _VOTES_AT_ONCE]
             logits = self.classifiers_.decision_function(rows)
-            parts.append(self._scores(logits, self.neighbours_.vote(rows)))
+            parts.append(self._scores(logits, self.neighbours_.vote(SparseRows.of(as_rows(rows)))))
         return self._standardise(np.concatenate(parts))
 
     def _scores(

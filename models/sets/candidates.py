@@ -189,8 +189,8 @@ def concatenate(parts: Sequence[CandidateSets]) -> CandidateSets:
     if len({part.n_labels for part in parts}) > 1:
         raise ValueError("batches with different numbers of labels do not concatenate")
     return CandidateSets(
-        _join_indptr([part.doc_indptr for part in parts]),
-        _join_indptr([part.set_indptr for part in parts]),
+        join_indptr([part.doc_indptr for part in parts]),
+        join_indptr([part.set_indptr for part in parts]),
         np.concatenate([part.labels for part in parts]),
         np.concatenate([part.log_score for part in parts]),
         np.concatenate([part.source for part in parts]),
@@ -219,19 +219,13 @@ def merge(first: CandidateSets, second: CandidateSets) -> CandidateSets:
         (first.sets, second.sets),
         (first.source, second.source),
     )
-    stacked = concatenate([first, second])
-    united = stacked.take(keep, doc_indptr)
-    return CandidateSets(
-        united.doc_indptr,
-        united.set_indptr,
-        united.labels,
-        united.log_score,
-        source,
-        first.n_labels,
-    )
+    sets = gather_both(first.sets, second.sets, keep)
+    log_score = np.concatenate([first.log_score, second.log_score])[keep]
+    return CandidateSets(doc_indptr, *sets, log_score, source, first.n_labels)
 
 
-def _join_indptr(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def join_indptr(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return the bounds of rows whose parts stand behind each other."""
     steps = [np.diff(part) for part in parts]
     return np.concatenate([[0], np.cumsum(np.concatenate(steps))]).astype(np.int64)
 

@@ -19,6 +19,8 @@ class LabelSetCounts:
         The distinct sets, in order of first appearance.
     counts : float64 ndarray of shape (n_sets,)
         Total weight of each set.
+    total : float
+        Total weight of all counted documents.
     slots : int64 ndarray
         Hash table of the sets for compiled code.
     """
@@ -30,6 +32,7 @@ class LabelSetCounts:
             np.asarray(set_indptr, dtype=np.int64), np.asarray(labels, dtype=np.int32)
         )
         self.counts = np.asarray(counts, dtype=np.float64)
+        self.total = float(self.counts.sum())
         self.slots = _index(self.sets)
 
     @classmethod
@@ -42,11 +45,6 @@ class LabelSetCounts:
 
     def __len__(self) -> int:
         return len(self.counts)
-
-    @property
-    def total(self) -> float:
-        """Total weight of all counted documents."""
-        return float(self.counts.sum())
 
     def lookup(self, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return each candidate's count, 0 for a set never seen; shape (n_sets,)."""

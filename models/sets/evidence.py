@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.candidates import CandidateSets
 from setwise.models.voters.votes import SetVotes
 
@@ -18,8 +20,8 @@ class Evidence:
 
     Attributes
     ----------
-    X : csr_array of shape (n_documents, n_features), float32
-        The features that binary relevance saw.
+    rows : SparseRows
+        Features of the documents.
     logits : float64 or float32 ndarray of shape (n_documents, n_labels)
         Raw scores of binary relevance; cross-fitting keeps them in single precision.
     marginals : float64 ndarray of shape (n_documents, n_labels)
@@ -28,10 +30,15 @@ class Evidence:
         What the label sets of training documents say, where a model asks them.
     """
 
-    X: csr_array
+    rows: SparseRows
     logits: NDArray[np.floating]
     marginals: NDArray[np.float64]
     votes: SetVotes | None = None
+
+    @cached_property
+    def X(self) -> csr_array:  # noqa: N802 -- the name of a matrix of features everywhere
+        """The features as a matrix (n_documents, n_features), float32."""
+        return self.rows.to_matrix()
 
 
 class CandidateSource(Protocol):

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather
+from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, join_indptr
 from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores
@@ -44,9 +44,8 @@ class SetFeatureTable:
         Finite.
     set_indptr, labels : ndarray
         The sets themselves, as in `CandidateSets`.
-    document : int64 ndarray of shape (n_sets,)
-        Tells the documents apart that the sets are candidates of. Rows of one document stand
-        together.
+    doc_indptr : int64 ndarray of shape (n_documents + 1,)
+        Bounds of each document's rows.
     n_labels : int
     """
 
@@ -55,7 +54,7 @@ class SetFeatureTable:
     dense: NDArray[np.float32]
     set_indptr: NDArray[np.int64]
     labels: NDArray[np.int32]
-    document: NDArray[np.int64]
+    doc_indptr: NDArray[np.int64]
     n_labels: int
 
     def __len__(self) -> int:
@@ -72,10 +71,9 @@ class SetFeatureTable:
         return RaggedSets(self.set_indptr, self.labels)
 
     @property
-    def doc_indptr(self) -> NDArray[np.int64]:
-        """Bounds of each document's rows, shape (n_documents + 1,)."""
-        first = np.flatnonzero(np.diff(self.document)) + 1
-        return np.concatenate([[0], first, [len(self)]]) if len(self) else np.zeros(1, np.int64)
+    def document(self) -> NDArray[np.int64]:
+        """Document of each row, shape (n_sets,)."""
+        return np.repeat(np.arange(len(self.doc_indptr) - 1), np.diff(self.doc_indptr))
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return one dense column.
@@ -90,16 +88,17 @@ class SetFeatureTable:
         return self.dense[:, self.names.index(name)].astype(np.float64)
 
     def take(self, rows: NDArray[np.integer]) -> Self:
-        """Return the table of these rows."""
+        """Return the table of these rows; those of one document must stand together."""
         chosen = np.asarray(rows, dtype=np.int64)
         set_indptr, labels = gather(self.sets, chosen)
+        first = np.flatnonzero(np.diff(self.document[chosen], prepend=-1))
         return type(self)(
             self.names,
             self.monotone,
             self.dense[chosen],
             set_indptr,
             labels,
-            self.document[chosen],
+            np.append(first, len(chosen)),
             self.n_labels,
         )
 
@@ -117,16 +116,13 @@ def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
     """Put tables with the same columns, of different documents, below each other."""
     if len({(part.names, part.n_labels) for part in parts}) != 1:
         raise ValueError("feature tables concatenate only when their columns agree")
-    sizes = np.concatenate([part.sizes for part in parts])
-    documents = [np.cumsum(np.diff(part.document, prepend=-1) != 0) for part in parts]
-    before = np.cumsum([0, *(own.max(initial=0) for own in documents)])
     return SetFeatureTable(
         parts[0].names,
         parts[0].monotone,
         np.concatenate([part.dense for part in parts]),
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        join_indptr([part.set_indptr for part in parts]),
         np.concatenate([part.labels for part in parts]),
-        np.concatenate([own + first for own, first in zip(documents, before, strict=False)]),
+        join_indptr([part.doc_indptr for part in parts]),
         parts[0].n_labels,
     )
 
@@ -168,11 +164,7 @@ class ScoreFeatures:
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # the score travels with the candidate
         """Return probability, log-probability in nats, and number of labels of each set."""
-        out = np.empty((len(candidates), 3), dtype=np.float32)
-        np.exp(candidates.log_score, out=out[:, 0], casting="same_kind")
-        out[:, 1] = candidates.log_score
-        out[:, 2] = candidates.sizes
-        return out
+        return _describe_scores(candidates.log_score, candidates.set_indptr)
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return an empty state."""
@@ -230,8 +222,7 @@ class PriorFeatures:
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # sets alone count
         """Return the log prior of each set, at least 0."""
-        share = self.counts_.lookup(candidates) / max(self.counts_.total, 1.0)
-        return np.log1p(10_000 * share).astype(np.float32)[:, None]
+        return _describe_priors(self.counts_.lookup(candidates), max(self.counts_.total, 1.0))
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the distinct sets and their counts."""
@@ -279,6 +270,8 @@ class SetFeatures(BaseEstimator):
     ----------
     groups_ : list of FeatureGroup
         Fitted groups.
+    names : tuple of str
+        Names of the dense columns.
     n_labels_ : int
 
     References
@@ -301,28 +294,27 @@ class SetFeatures(BaseEstimator):
         unknown = [name for name in self.groups if name not in GROUPS]
         if unknown:
             raise ValueError(f"unknown feature group {unknown[0]!r}; there are {', '.join(GROUPS)}")
-        self.groups_ = [GROUPS[name]().fit(X, Y) for name in self.groups]
-        self.n_labels_ = int(Y.shape[1])
+        self._keep([GROUPS[name]().fit(X, Y) for name in self.groups], int(Y.shape[1]))
         return self
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the dense columns."""
-        return tuple(name for group in self.groups_ for name in group.names)
+    def _keep(self, groups: list[FeatureGroup], n_labels: int) -> None:
+        self.groups_ = groups
+        self.n_labels_ = n_labels
+        self.names = tuple(name for group in groups for name in group.names)
+        self._monotone = tuple(sign for group in groups for sign in group.monotone)
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
         """Describe every candidate of the documents behind ``evidence``."""
         if not hasattr(self, "groups_"):
             raise NotFittedError("SetFeatures must be fitted before it transforms")
-        monotone = tuple(sign for group in self.groups_ for sign in group.monotone)
         columns = [group.transform(evidence, candidates) for group in self.groups_]
         return SetFeatureTable(
             self.names,
-            monotone,
-            np.concatenate(columns, axis=1, dtype=np.float32),
+            self._monotone,
+            np.concatenate(columns, axis=1),
             candidates.set_indptr,
             candidates.labels,
-            candidates.document,
+            candidates.doc_indptr,
             self.n_labels_,
         )
 
@@ -341,12 +333,36 @@ class SetFeatures(BaseEstimator):
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
         """Rebuild the fitted features."""
         features = cls(tuple(settings["order"]))
-        features.n_labels_ = int(settings["n_labels"])
-        features.groups_ = []
-        for name in features.groups:
-            own = part_of(arrays, f"{name}.")
-            features.groups_.append(GROUPS[name].from_state(own, settings["groups"][name]))
+        groups = [
+            GROUPS[name].from_state(part_of(arrays, f"{name}."), settings["groups"][name])
+            for name in features.groups
+        ]
+        features._keep(groups, int(settings["n_labels"]))
         return features
+
+
+@njit(cache=True, nogil=True)
+def _describe_scores(
+    log_score: NDArray[np.float64], set_indptr: NDArray[np.int64]
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the columns of `ScoreFeatures`."""
+    out = np.empty((len(log_score), 3), dtype=np.float32)
+    for s in range(len(log_score)):
+        out[s, 0] = np.exp(log_score[s])
+        out[s, 1] = log_score[s]
+        out[s, 2] = set_indptr[s + 1] - set_indptr[s]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _describe_priors(
+    counts: NDArray[np.float64], total: float
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the column of `PriorFeatures`."""
+    out = np.empty((len(counts), 1), dtype=np.float32)
+    for s in range(len(counts)):
+        out[s, 0] = np.log1p(10_000 * (counts[s] / total))
+    return out
 
 
 @njit(cache=True, nogil=True)

@@ -68,14 +68,10 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
     set_indptr, labels, log_score, bad_row = search_rows(P, k, n_flips, allow_empty)
     if bad_row >= 0:
         raise ValueError(f"row {bad_row} of P holds a value outside [0, 1]")
-    return CandidateSets(
-        np.arange(n + 1, dtype=np.int64) * k,
-        set_indptr,
-        labels,
-        log_score,
-        np.full(n * k, SOURCE_MARGINALS, dtype=np.uint8),
-        n_labels,
-    )
+    source = np.empty(n * k, dtype=np.uint8)
+    source.fill(SOURCE_MARGINALS)
+    bounds = np.arange(0, n * k + 1, k, dtype=np.int64)
+    return CandidateSets(bounds, set_indptr, labels, log_score, source, n_labels)
 
 
 def search_size(n_labels: int, k: int, *, allow_empty: bool) -> tuple[int, int]:

@@ -1,16 +1,23 @@
 """Where candidate label sets come from."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.sets.candidates import SOURCE_VOTES, CandidateSets, RaggedSets, gather, merge
+from setwise.models.sets.candidates import (
+    SOURCE_VOTES,
+    CandidateSets,
+    RaggedSets,
+    gather,
+    gather_both,
+    merge_rows,
+)
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores, k_best_sets
 from setwise.models.voters.votes import SeenSets, find_leaders
@@ -107,27 +114,24 @@ class VotedCandidates(BaseEstimator):
             raise NotFittedError("VotedCandidates must be fitted before it proposes")
         if evidence.votes is None:
             raise ValueError("candidates of voters need votes")
-        united = k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
-        for weights in evidence.votes.weights:
-            united = merge(united, self._leading(evidence.votes.sets, weights))
-        return replace(united, log_score=self.score(evidence, united))
+        likely = k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
+        doc_indptr, set_indptr, labels, source = _add_voted(
+            likely.doc_indptr,
+            likely.sets,
+            likely.source,
+            evidence.votes.sets,
+            evidence.votes.weights,
+            self.k_voted,
+            self.pool,
+        )
+        log_score = independent_scores(
+            evidence.marginals, doc_indptr, RaggedSets(set_indptr, labels)
+        )
+        return CandidateSets(doc_indptr, set_indptr, labels, log_score, source, likely.n_labels)
 
     def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability of sets under independent labels, in nats."""
         return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
-
-    def _leading(self, seen: SeenSets, weights: NDArray[np.float32]) -> CandidateSets:
-        doc_indptr, leaders = find_leaders(seen, weights, self.k_voted, self.pool)
-        known = RaggedSets(seen.indptr, seen.labels)
-        set_indptr, labels = gather(known, leaders.astype(np.int64))
-        return CandidateSets(
-            doc_indptr,
-            set_indptr,
-            labels,
-            np.zeros(len(leaders)),
-            np.full(len(leaders), SOURCE_VOTES, dtype=np.uint8),
-            seen.n_labels,
-        )
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the settings; there are no arrays."""
@@ -139,3 +143,32 @@ class VotedCandidates(BaseEstimator):
         source = cls(int(settings["k"]), int(settings["k_voted"]), int(settings["pool"]))
         source.allow_empty_ = bool(settings["allow_empty"])
         return source
+
+
+@njit(cache=True, nogil=True)
+def _add_voted(  # noqa: PLR0917 - compiled code is called by position
+    doc_indptr: NDArray[np.int64],
+    sets: RaggedSets,
+    source: NDArray[np.uint8],
+    seen: SeenSets,
+    votes: NDArray[np.float32],
+    k_voted: int,
+    pool: int,
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]
+]:  # pragma: no cover - compiled
+    """Add the sets that voters favour; return document bounds, set bounds, labels and flags.
+
+    ``votes`` are the weights of the seen sets, of shape (n_voters, n_documents, n_sets).
+    """
+    known = RaggedSets(seen.indptr, seen.labels)
+    for v in range(len(votes)):
+        own_indptr, leaders = find_leaders(seen, votes[v], k_voted, pool)
+        set_indptr, labels = gather(known, leaders.astype(np.int64))
+        own = RaggedSets(set_indptr, labels)
+        flags = np.full(len(leaders), SOURCE_VOTES, dtype=np.uint8)
+        keep, doc_indptr, source = merge_rows(
+            (doc_indptr, own_indptr), (sets, own), (source, flags)
+        )
+        sets = gather_both(sets, own, keep)
+    return doc_indptr, sets.indptr, sets.labels, source

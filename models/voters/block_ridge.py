@@ -8,7 +8,7 @@ what the fit without the rows :math:`B` says of these rows costs one small solve
 .. math:: \hat T_B = T_B - H_{BB}^{-1} A_B,
 
 the block form of the leave-one-out identity. Cross-fitting therefore needs one inverse in all, not
-one fit a fold. With more rows than one matrix can hold, `LandmarkRidge` regresses on a sample of
+one fit a fold. With more rows than one matrix can hold, `FeatureRidge` regresses on a sample of
 rows (Nyström) and refits each fold from sums.
 
 Everything runs on one BLAS thread: sums over several would depend on their number.

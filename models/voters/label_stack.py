@@ -108,7 +108,8 @@ class LabelStack(BaseEstimator):
         logits = log_odds(np.ascontiguousarray(marginals))
         likely = min(self.n_likely, n_labels)
         voted = min(self.n_voted, n_labels)
-        rows, labels, dense = describe_pairs(logits, votes.weights, likely, voted)
+        doc_indptr, labels, dense = describe_pairs(logits, votes.weights, likely, voted)
+        rows = np.repeat(np.arange(len(marginals)), np.diff(doc_indptr))
         names = [f"{voter}_{kind}" for voter in votes.voters for kind in _PER_VOTER]
         table = SetFeatureTable(
             (*_OWN, *names),
@@ -116,7 +117,7 @@ class LabelStack(BaseEstimator):
             dense,
             np.arange(len(labels) + 1, dtype=np.int64),
             labels,
-            rows,
+            doc_indptr,
             n_labels,
         )
         return rows, table
@@ -172,11 +173,14 @@ def describe_pairs(
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]
 ]:  # pragma: no cover - compiled
-    """Choose and describe the pairs; labels of one document by likelihood, then by voter."""
+    """Choose and describe each document's labels, by likelihood and then by voter.
+
+    Return the documents' bounds, the labels, and the columns.
+    """
     n, n_labels = logits.shape
     n_voters = len(votes)
     most = min(n_likely + n_voters * n_voted, n_labels)
-    rows = np.empty(n * most, dtype=np.int64)
+    doc_indptr = np.zeros(n + 1, dtype=np.int64)
     labels = np.empty(n * most, dtype=np.int32)
     dense = np.empty((n * most, 5 + 3 * n_voters), dtype=np.float32)
     place = np.empty((1 + n_voters, max(n_likely, n_voted)), dtype=np.int64)
@@ -200,9 +204,9 @@ def describe_pairs(
                 rank[g, label] = slot
                 if not chosen[label]:
                     chosen[label] = True
-                    rows[end] = i
                     labels[end] = label
                     end += 1
+        doc_indptr[i + 1] = end
         first = own[place[0, 0]]
         second = own[place[0, min(1, n_likely - 1)]]
         for pair in range(start, end):
@@ -217,4 +221,4 @@ def describe_pairs(
                 dense[pair, 5 + 3 * v] = votes[v, i, label]
                 dense[pair, 6 + 3 * v] = votes[v, i, label] - votes[v, i, place[v + 1, 0]]
                 dense[pair, 7 + 3 * v] = rank[v + 1, label]
-    return rows[:end].copy(), labels[:end].copy(), dense[:end].copy()
+    return doc_indptr, labels[:end].copy(), dense[:end].copy()

@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.storage.state import checked_array
 from setwise.models.voters.block_ridge import HoldOut
 from setwise.models.voters.similarity import (
     TILE,
     Postings,
-    SparseRows,
     UnitRows,
     fill_similarities,
     index_rows,
@@ -110,13 +110,14 @@ class NeighbourVotes(BaseEstimator):
             n_sets,
         )
         self.neighbourhood_ = near
-        return lambda part: _search(rows[part], near, folds[kept], int(folds[part[0]]))
+        apart = near._replace(folds=folds[kept])
+        return lambda part: vote_rows(SparseRows.of(rows[part]), apart, int(folds[part[0]]))
 
-    def vote(self, X: csr_array) -> NDArray[np.float32]:
-        """Return the weights of all sets for each row of X, shape (n_documents, n_sets)."""
+    def vote(self, rows: SparseRows) -> NDArray[np.float32]:
+        """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
         if not hasattr(self, "neighbourhood_"):
             raise NotFittedError("NeighbourVotes must be fitted before it votes")
-        return _search(self.space_.transform(X), self.neighbourhood_, _NO_FOLDS, -1)
+        return vote_rows(self.space_.transform_rows(rows), self.neighbourhood_, -1)
 
     @property
     def n_sets(self) -> int:
@@ -170,12 +171,6 @@ class NearestVotes(NeighbourVotes):
         self, n_neighbours: int = 3, *, max_documents: int = 16_384, random_state: int = 0
     ) -> None:
         super().__init__(n_neighbours, max_documents=max_documents, random_state=random_state)
-
-
-def _search(
-    rows: csr_array, near: Neighbourhood, folds: NDArray[np.int64], fold: int
-) -> NDArray[np.float32]:
-    return vote_rows(SparseRows.of(rows), near._replace(folds=folds), fold)
 
 
 @njit(cache=True, nogil=True)

@@ -26,12 +26,12 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.storage.state import checked_array
 from setwise.models.voters.block_ridge import ExactRidge, FeatureRidge, HoldOut, Rows
 from setwise.models.voters.rounded import RoundedMatrix, multiply
 from setwise.models.voters.similarity import (
     Postings,
-    SparseRows,
     UnitRows,
     index_rows,
     restore_postings,
@@ -105,7 +105,7 @@ class LinearVotes(BaseEstimator):
         self.columns_ = _most_frequent(every, room if n <= MAX_EXACT else min(room, MAX_LANDMARKS))
         rows = every[:, np.flatnonzero(self.columns_ >= 0)]
         if n <= MAX_EXACT:
-            kernel = similarities(index_rows(rows), n, rows)
+            kernel = similarities(index_rows(rows), n, SparseRows.of(rows))
             exact = ExactRidge(kernel, self.penalty, set_of, n_sets)
             self.weights_ = np.ascontiguousarray(rows.T @ exact.coef)
             return exact.hold_out
@@ -115,12 +115,11 @@ class LinearVotes(BaseEstimator):
         self.weights_ = ridge.coef
         return ridge.hold_out
 
-    def vote(self, X: csr_array) -> NDArray[np.float32]:
-        """Return the weights of all sets for each row of X, shape (n_documents, n_sets)."""
+    def vote(self, rows: SparseRows) -> NDArray[np.float32]:
+        """Return the weights of all sets for each document, shape (n_documents, n_sets)."""
         if not hasattr(self, "weights_"):
             raise NotFittedError("LinearVotes must be fitted before it votes")
-        rows = SparseRows.of(self.space_.transform(X))
-        return vote_linear(rows, self.columns_, self.weights_)
+        return vote_linear(self.space_.transform_rows(rows), self.columns_, self.weights_)
 
     @property
     def n_sets(self) -> int:
@@ -217,7 +216,8 @@ class SmoothVotes(BaseEstimator):
             As for `LinearVotes.fit_folds`.
         """
         self.space_ = UnitRows().fit(X)
-        rows, beliefs = self.space_.transform(X), _belief_rows(marginals)
+        rows = self.space_.transform(X)
+        beliefs = belief_rows(np.ascontiguousarray(marginals)).to_matrix()
         n = rows.shape[0]
         exact = n <= MAX_EXACT and n * n_sets <= MAX_WEIGHTS
         m = n if exact else min(n, MAX_LANDMARKS, MAX_WEIGHTS // max(n_sets, 1))
@@ -226,25 +226,30 @@ class SmoothVotes(BaseEstimator):
         self.probabilities_ = index_rows(beliefs[marks])
         self.n_landmarks_ = m
         if exact:
-            whole = ExactRidge(self._kernel(rows, beliefs), self.penalty, set_of, n_sets)
+            kernel = self._kernel(SparseRows.of(rows), SparseRows.of(beliefs))
+            whole = ExactRidge(kernel, self.penalty, set_of, n_sets)
             self.weights_ = RoundedMatrix.of(whole.coef)
             return whole.hold_out
-        among = self._kernel(rows[marks], beliefs[marks]).astype(np.float64)
+
+        def kernel_of(part: Rows) -> NDArray[np.float32]:
+            return self._kernel(SparseRows.of(rows[part]), SparseRows.of(beliefs[part]))
+
+        among = kernel_of(marks).astype(np.float64)
         among[np.diag_indices_from(among)] += _JITTER
         with threadpool_limits(1, user_api="blas"):
             root = scipy.linalg.cholesky(among, lower=True).astype(np.float32)
 
             def whitened(part: Rows) -> NDArray[np.float32]:
                 """Return features whose dot products are the kernel, as the landmarks see it."""
-                kernel = self._kernel(rows[part], beliefs[part])
-                return np.asarray(scipy.linalg.solve_triangular(root, kernel.T, lower=True).T)
+                half = scipy.linalg.solve_triangular(root, kernel_of(part).T, lower=True)
+                return np.asarray(half.T)
 
             ridge = FeatureRidge(whitened, self.penalty, set_of, n_sets, folds)
             weights = scipy.linalg.solve_triangular(root, ridge.coef, lower=True, trans="T")
             self.weights_ = RoundedMatrix.of(np.asarray(weights, dtype=np.float32))
         return ridge.hold_out
 
-    def _kernel(self, rows: csr_array, beliefs: csr_array) -> NDArray[np.float32]:
+    def _kernel(self, rows: SparseRows, beliefs: SparseRows) -> NDArray[np.float32]:
         """Return kernel values with the landmarks, shape (n_rows, n_landmarks)."""
         kernel = similarities(self.documents_, self.n_landmarks_, rows)
         blend(
@@ -255,17 +260,19 @@ class SmoothVotes(BaseEstimator):
         )
         return kernel
 
-    def vote(self, X: csr_array, marginals: NDArray[np.float64]) -> NDArray[np.float32]:
+    def vote(self, rows: SparseRows, marginals: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the weights of all sets for each document, shape (n_documents, n_sets).
 
         Parameters
         ----------
-        X : csr_array of shape (n_documents, n_features)
+        rows : SparseRows
+            The documents.
         marginals : float64 ndarray of shape (n_documents, n_labels)
+            Contiguous.
         """
         if not hasattr(self, "weights_"):
             raise NotFittedError("SmoothVotes must be fitted before it votes")
-        kernel = self._kernel(self.space_.transform(X), _belief_rows(marginals))
+        kernel = self._kernel(self.space_.transform_rows(rows), belief_rows(marginals))
         return multiply(kernel, self.weights_)
 
     @property
@@ -305,10 +312,6 @@ class SmoothVotes(BaseEstimator):
         return voter
 
 
-def _belief_rows(marginals: NDArray[np.float64]) -> csr_array:
-    return belief_rows(np.ascontiguousarray(marginals)).to_matrix(marginals.shape[1])
-
-
 def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
     """Return the number of each of the ``room`` most frequent columns, -1 for the others.
 
@@ -338,7 +341,7 @@ def belief_rows(marginals: NDArray[np.float64]) -> SparseRows:  # pragma: no cov
                 labels[end] = label
                 roots[end] = np.sqrt(marginals[i, label])
                 end += 1
-    return SparseRows(indptr, labels, unit_values(indptr, roots))
+    return SparseRows(indptr, labels, unit_values(indptr, roots), n_labels)
 
 
 @njit(cache=True, nogil=True)

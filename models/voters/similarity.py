@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise.models.labels.scaling import FeatureWeighting, as_rows
+from setwise.models.data.rows import SparseRows
+from setwise.models.labels.scaling import FeatureWeighting, as_rows, checked_rows
 from setwise.models.storage.state import check_ragged, checked_array
 
 # Centring fills a matrix. Where fewer entries than this are non-zero, it stays sparse instead.
@@ -35,6 +36,8 @@ class UnitRows(BaseEstimator):
     weighting_ : FeatureWeighting
     centre_ : float64 ndarray of shape (n_features,)
         Subtracted from the weighted features; all zero for terms.
+    centred_ : bool
+        Whether any of them is not zero.
 
     Examples
     --------
@@ -44,6 +47,7 @@ class UnitRows(BaseEstimator):
 
     weighting_: FeatureWeighting
     centre_: NDArray[np.float64]
+    centred_: bool
 
     def fit(self, X: csr_array) -> Self:
         """Learn weights and centre from the rows of X (n_documents, n_features)."""
@@ -53,6 +57,7 @@ class UnitRows(BaseEstimator):
         dense = rows.nnz > _DENSE_SHARE * rows.shape[0] * rows.shape[1]
         if self.weighting_.scheme_ == "deviation" and dense:
             self.centre_ = np.asarray(self.weighting_.transform(rows).mean(axis=0), dtype=float)
+        self.centred_ = bool(self.centre_.any())
         return self
 
     def transform(self, X: csr_array) -> csr_array:
@@ -62,10 +67,16 @@ class UnitRows(BaseEstimator):
         """
         if not hasattr(self, "centre_"):
             raise NotFittedError("UnitRows must be fitted before it transforms")
-        rows = self.weighting_.transform(X)
-        if self.centre_.any():
-            rows = centre_rows(SparseRows.of(rows), self.centre_).to_matrix(rows.shape[1])
-        return unit_rows(rows)
+        rows = checked_rows(self.weighting_, X, reset=False)
+        return self.transform_rows(SparseRows.of(rows)).to_matrix()
+
+    def transform_rows(self, rows: SparseRows) -> SparseRows:
+        """Return what `transform` does, without checking the columns."""
+        weighted = self.weighting_.weigh(rows)
+        if self.centred_:
+            weighted = centre_rows(weighted, self.centre_)
+        values = unit_values(weighted.indptr, weighted.values)
+        return SparseRows(weighted.indptr, weighted.features, values, weighted.n_features)
 
     def fit_transform(self, X: csr_array) -> csr_array:
         """Fit, and transform the same rows."""
@@ -84,35 +95,8 @@ class UnitRows(BaseEstimator):
         space.centre_ = np.asarray(arrays["centre"], dtype=np.float64)
         if space.centre_.shape != space.weighting_.scale_.shape:
             raise ValueError("a centre and factors of different numbers of features do not fit")
+        space.centred_ = bool(space.centre_.any())
         return space
-
-
-def unit_rows(rows: csr_array) -> csr_array:
-    """Return the rows of a float32 matrix scaled to unit length; rows of zeros stay so."""
-    values = unit_values(rows.indptr, rows.data)
-    return csr_array((values, rows.indices, rows.indptr), shape=rows.shape)
-
-
-class SparseRows(NamedTuple):
-    """Rows of a sparse matrix, as compiled code takes them."""
-
-    indptr: NDArray[np.int64]  # (n + 1,)
-    features: NDArray[np.int32]
-    values: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, rows: csr_array) -> Self:
-        """Return the rows of a matrix with sorted indices."""
-        return cls(
-            rows.indptr.astype(np.int64),
-            rows.indices.astype(np.int32),
-            rows.data.astype(np.float32),
-        )
-
-    def to_matrix(self, n_features: int) -> csr_array:
-        """Return the rows as a csr_array (n, n_features) with int32 indices."""
-        shape = (len(self.indptr) - 1, n_features)
-        return csr_array((self.values, self.features, self.indptr.astype(np.int32)), shape=shape)
 
 
 class Postings(NamedTuple):
@@ -184,10 +168,10 @@ def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) ->
     return Postings.of(indptr, rows, values, n)
 
 
-def similarities(postings: Postings, n: int, rows: csr_array) -> NDArray[np.float32]:
+def similarities(postings: Postings, n: int, rows: SparseRows) -> NDArray[np.float32]:
     """Return the dot product of every row with each of the ``n`` indexed documents, dense."""
-    out = np.empty((rows.shape[0], n), dtype=np.float32)
-    fill_all_similarities(postings, SparseRows.of(rows), out)
+    out = np.empty((rows.n_rows, n), dtype=np.float32)
+    fill_all_similarities(postings, rows, out)
     return out
 
 
@@ -266,7 +250,7 @@ def centre_rows(
                 values[end] = value
                 end += 1
         indptr[i + 1] = end
-    return SparseRows(indptr, features[:end].copy(), values[:end].copy())
+    return SparseRows(indptr, features[:end].copy(), values[:end].copy(), d)
 
 
 @njit(cache=True, nogil=True)

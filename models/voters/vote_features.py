@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from setwise.models.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.sets.evidence import Evidence
-from setwise.models.voters.votes import tally
+from setwise.models.voters.votes import SeenSets, tally
 
 
 class _Unfitted:
@@ -45,11 +45,9 @@ class MarginFeatures(_Unfitted):
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
         """Return the four columns, in nats and labels."""
-        out = np.empty((len(candidates), 4), dtype=np.float32)
-        fill_margins(
-            evidence.marginals, candidates.doc_indptr, candidates.sets, candidates.log_score, out
+        return _describe_margins(
+            evidence.marginals, candidates.doc_indptr, candidates.sets, candidates.log_score
         )
-        return out
 
 
 class _VoteFeatures(_Unfitted):
@@ -78,11 +76,8 @@ class _VoteFeatures(_Unfitted):
         """
         if evidence.votes is None:
             raise ValueError(f"features of the voter {self.voter!r} need votes")
-        out = np.empty((len(candidates), 5), dtype=np.float32)
         weights = evidence.votes.of(self.voter)
-        out[:, :3] = tally(candidates.doc_indptr, candidates.sets, evidence.votes.sets, weights)
-        fill_gaps(candidates.doc_indptr, out)
-        return out
+        return _describe_votes(candidates.doc_indptr, candidates.sets, evidence.votes.sets, weights)
 
 
 class NeighbourFeatures(_VoteFeatures):
@@ -110,14 +105,14 @@ class SmoothFeatures(_VoteFeatures):
 
 
 @njit(cache=True, nogil=True)
-def fill_margins(
+def _describe_margins(
     P: NDArray[np.float64],
     doc_indptr: NDArray[np.int64],
     sets: RaggedSets,
     log_score: NDArray[np.float64],
-    out: NDArray[np.float32],
-) -> None:  # pragma: no cover - compiled
-    """Fill the columns of `MarginFeatures`."""
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the columns of `MarginFeatures`."""
+    out = np.empty((len(log_score), 4), dtype=np.float32)
     n_labels = P.shape[1]
     inside = np.zeros(n_labels, dtype=np.bool_)
     place = np.empty(n_labels, dtype=np.int64)
@@ -139,6 +134,7 @@ def fill_margins(
             out[s, 1] = _log_odds(P[i][members].min()) if len(members) else 0.0
             out[s, 2] = _log_odds(P[i, likely[outside]]) if outside < len(likely) else 0.0
             out[s, 3] = len(members) - expected
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -148,10 +144,15 @@ def _log_odds(p: float) -> float:  # pragma: no cover - compiled
 
 
 @njit(cache=True, nogil=True)
-def fill_gaps(
-    doc_indptr: NDArray[np.int64], out: NDArray[np.float32]
-) -> None:  # pragma: no cover - compiled
-    """Fill columns 3 and 4 with what columns 0 and 2 lack to the document's best."""
+def _describe_votes(
+    doc_indptr: NDArray[np.int64],
+    sets: RaggedSets,
+    seen: SeenSets,
+    weights: NDArray[np.float32],
+) -> NDArray[np.float32]:  # pragma: no cover - compiled
+    """Return the tallies, and what the first and the last lack to the document's best."""
+    out = np.empty((len(sets.indptr) - 1, 5), dtype=np.float32)
+    out[:, :3] = tally(doc_indptr, sets, seen, weights)
     for i in range(len(doc_indptr) - 1):
         first, last = doc_indptr[i], doc_indptr[i + 1]
         equal, squared = np.float32(-np.inf), np.float32(-np.inf)
@@ -161,3 +162,4 @@ def fill_gaps(
         for s in range(first, last):
             out[s, 3] = out[s, 0] - equal
             out[s, 4] = out[s, 2] - squared
+    return out

@@ -111,13 +111,14 @@ class SetVoters(BaseEstimator):
         """Return the votes on new documents."""
         if not hasattr(self, "voters_"):
             raise NotFittedError("SetVoters must be fitted before they vote")
-        weights = [
-            voter.vote(evidence.X, evidence.marginals)
-            if isinstance(voter, SmoothVotes)
-            else voter.vote(evidence.X)
-            for voter in self.voters_
-        ]
-        return SetVotes(self.sets_, self.names, np.stack(weights))
+        n = len(evidence.marginals)
+        weights = np.empty((len(self.voters_), n, self.sets_.n_sets), dtype=np.float32)
+        for own, voter in zip(weights, self.voters_, strict=True):
+            if isinstance(voter, SmoothVotes):
+                own[:] = voter.vote(evidence.rows, evidence.marginals)
+            else:
+                own[:] = voter.vote(evidence.rows)
+        return SetVotes(self.sets_, self.names, weights)
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays, prefixed by voter, and JSON settings for `from_state`."""

@@ -21,7 +21,7 @@ def make_table(seed, n=2000, n_labels=12):
         np.column_stack([np.exp(log_score), log_score, size, prior]).astype(np.float32),
         sets.indptr.astype(np.int64),
         sets.indices.astype(np.int32),
-        np.arange(n, dtype=np.int64),
+        np.arange(n + 1, dtype=np.int64),
         n_labels,
     )
     exclusive = members[:, : n_labels // 4].sum(axis=1) > 1  # labels that never go together

@@ -73,7 +73,7 @@ def test_integer_weights_equal_repeated_rows(calibrator):
         # with few values, where every value is a cut.
         table = coarse(table)
     weighted = fitted(calibrator, table, correct, sample_weight=weight)
-    copies = dataclasses.replace(table.take(rows), document=np.arange(len(rows)))
+    copies = dataclasses.replace(table.take(rows), doc_indptr=np.arange(len(rows) + 1))
     repeated = fitted(calibrator, copies, correct[rows])
     np.testing.assert_allclose(weighted.predict(table), repeated.predict(table), atol=1e-5)
 

@@ -27,7 +27,7 @@ def bounds_of(sizes):
 def competing(seed, n_documents=800, n_candidates=4):
     """Return a table of documents with one right candidate at most, and what is right."""
     table, _, _ = make_table(seed, n=n_documents * n_candidates)
-    table = dataclasses.replace(table, document=np.arange(len(table)) // n_candidates)
+    table = dataclasses.replace(table, doc_indptr=np.arange(0, len(table) + 1, n_candidates))
     margin = (2.0 + table.column("log_score")).reshape(-1, n_candidates)
     chance = np.exp(margin) / (1.0 + np.exp(margin).sum(axis=1, keepdims=True))
     edges = np.cumsum(chance, axis=1)
@@ -111,7 +111,7 @@ def test_confidences_of_a_document_sum_to_less_than_one_and_are_near_the_chance(
 def test_a_document_of_one_candidate_gets_the_sigmoid_of_its_margin():
     table, right, _ = competing(0)
     model = SoftmaxSets().fit(table, right)
-    apart = dataclasses.replace(table, document=np.arange(len(table)))
+    apart = dataclasses.replace(table, doc_indptr=np.arange(len(table) + 1))
     np.testing.assert_allclose(model.predict(apart), expit(model.trees_.margin(table)))
 
 

@@ -154,7 +154,7 @@ def test_answers_that_all_agree_give_finite_confidences(calibrator):
 
 def test_the_candidates_of_a_document_share_a_fold():
     table, _, _ = make_table(0, 300)
-    table = dataclasses.replace(table, document=np.arange(300) // 3)
+    table = dataclasses.replace(table, doc_indptr=np.arange(0, 301, 3))
     folds = document_folds(table, 5, np.random.default_rng(0))
     assert (folds.reshape(100, 3) == folds[::3, None]).all()
     assert np.bincount(folds).tolist() == [60] * 5

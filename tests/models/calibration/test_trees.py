@@ -86,7 +86,7 @@ def test_a_label_split_that_sends_both_ways_to_one_side_is_followed():
         np.array([[1.0]], np.float32),
         np.array([0, 0]),
         np.empty(0, np.int32),
-        np.zeros(1, np.int64),
+        np.array([0, 1]),
         1,
     )
     assert trees.margin(one_column).tolist() == [10.0]

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.mixtures.label_scores import LabelScores
 
@@ -46,7 +47,7 @@ def test_scores_are_log_odds_and_logarithms_of_votes_standardised() -> None:
     raw = scores.transform(new).toarray() * scores.deviation_ + scores.centre_
     logits = BinaryRelevance(alpha=1e-2).fit(X, Y).decision_function(new)
     np.testing.assert_allclose(raw[:, :3], np.clip(logits, -7.0, 7.0), atol=1e-4)
-    votes = scores.neighbours_.vote(new) @ scores.sets_.toarray()
+    votes = scores.neighbours_.vote(SparseRows.of(new)) @ scores.sets_.toarray()
     np.testing.assert_allclose(raw[:, 3:], np.log(votes + 0.02), atol=1e-4)
 
 

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
 from setwise.models.mixtures.mixture_mode import SOURCE_MIXTURE, set_log_probabilities
@@ -28,7 +29,7 @@ def evidence():
     data = vectors(seed=1)
     rng = np.random.default_rng(0)
     marginals = rng.uniform(0.01, 0.99, size=data.Y.shape)
-    return Evidence(data.X, np.log(marginals / (1 - marginals)), marginals)
+    return Evidence(SparseRows.of(data.X), np.log(marginals / (1 - marginals)), marginals)
 
 
 def test_candidates_are_the_best_of_the_joint_in_order(mixture, evidence):

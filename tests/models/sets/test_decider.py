@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.candidates import SOURCE_MARGINALS, SOURCE_RULE, RaggedSets
 from setwise.models.sets.decider import (
     SetDecider,
@@ -35,7 +36,7 @@ P = np.array([[0.6, 0.45, 0.4], [0.1, 0.95, 0.2]])
 
 def evidence_of(marginals, votes=None):
     X = csr_array((len(marginals), 2), dtype=np.float32)
-    return Evidence(X, np.zeros_like(marginals), marginals, votes)
+    return Evidence(SparseRows.of(X), np.zeros_like(marginals), marginals, votes)
 
 
 def source(k):

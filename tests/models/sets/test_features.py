@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.features import GROUPS, PriorFeatures, SetFeatures, concatenate_tables
 from setwise.models.sets.search import k_best_sets
@@ -21,7 +22,9 @@ X = csr_array(np.eye(4, dtype=np.float32))
 def described(P, k=4, features=None):
     P = np.asarray(P)
     candidates = k_best_sets(P, k, allow_empty=True)
-    evidence = Evidence(csr_array((len(P), 4), dtype=np.float32), np.zeros_like(P), P)
+    evidence = Evidence(
+        SparseRows.of(csr_array((len(P), 4), dtype=np.float32)), np.zeros_like(P), P
+    )
     return candidates, (features or SetFeatures().fit(X, Y)).transform(evidence, candidates)
 
 
@@ -51,7 +54,7 @@ def test_explicit_columns_hold_dense_zeros_and_label_indicators():
 
 def test_prior_of_a_set_does_not_depend_on_how_often_the_data_are_repeated():
     candidates, _ = described([[0.8, 0.3, 0.1]])
-    evidence = Evidence(X, np.zeros((1, 3)), np.zeros((1, 3)))
+    evidence = Evidence(SparseRows.of(X), np.zeros((1, 3)), np.zeros((1, 3)))
     once = PriorFeatures().fit(X, Y).transform(evidence, candidates)
     thrice = PriorFeatures().fit(X, csr_array(np.tile(Y.toarray(), (3, 1))))
     assert (once == thrice.transform(evidence, candidates)).all()
@@ -106,7 +109,9 @@ def test_an_unknown_group_is_named():
 
 def test_transforming_before_fitting_is_refused():
     with pytest.raises(NotFittedError):
-        SetFeatures().transform(Evidence(X, np.zeros((1, 3)), np.zeros((1, 3))), None)
+        SetFeatures().transform(
+            Evidence(SparseRows.of(X), np.zeros((1, 3)), np.zeros((1, 3))), None
+        )
 
 
 def test_state_rebuilds_equal_features():
@@ -128,7 +133,7 @@ def test_every_group_gives_the_columns_it_names(name):
     seen, _ = find_seen_sets(Y, 10)
     weights = np.array([[[0.5, 0.25, 0.0]]], dtype=np.float32)
     votes = SetVotes(seen, tuple(VOTERS), np.repeat(weights, len(VOTERS), axis=0))
-    evidence = Evidence(X[:1], np.zeros((1, 3)), np.full((1, 3), 0.5), votes)
+    evidence = Evidence(SparseRows.of(X[:1]), np.zeros((1, 3)), np.full((1, 3), 0.5), votes)
     columns = group.transform(evidence, candidates)
     assert columns.shape == (len(candidates), len(group.names))
     assert columns.dtype == np.float32

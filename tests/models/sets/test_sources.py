@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.sources import MarginalCandidates
 
@@ -12,7 +13,7 @@ X = csr_array(np.eye(2, dtype=np.float32))
 
 
 def evidence(P):
-    return Evidence(X[:1], np.zeros((1, 2)), np.array([P]))
+    return Evidence(SparseRows.of(X[:1]), np.zeros((1, 2)), np.array([P]))
 
 
 @pytest.mark.parametrize(("rows", "allowed"), [([[1, 0], [0, 1]], False), ([[1, 0], [0, 0]], True)])

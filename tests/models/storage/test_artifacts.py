@@ -92,8 +92,6 @@ def test_calibrators_of_noisy_answers_predict_bit_for_bit_as_before(
     predictor.save(tmp_path / "model")
     X = vectors(seed=1).X
     assert_equal_predictions(SetPredictor.load(tmp_path / "model").predict(X), predictor.predict(X))
-    by_parts = predictor.predict_by_parts(X)
-    np.testing.assert_allclose(predictor.predict(X).confidence, by_parts.confidence, atol=1e-12)
 
 
 def test_texts_predict_bit_for_bit_as_before(of_texts, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.voters.neighbours import NearestVotes, NeighbourVotes
 
 N_SETS = 6
@@ -34,7 +35,7 @@ def test_the_nearest_documents_vote_for_their_sets(seed):
     cosines = (rows @ rows.T).toarray()
     everyone = np.ones(len(folds), dtype=bool)
     wanted = [brute_force(cosines[i], set_of, everyone, 7) for i in range(len(folds))]
-    np.testing.assert_allclose(voter.vote(X), wanted, atol=1e-5)
+    np.testing.assert_allclose(voter.vote(SparseRows.of(X)), wanted, atol=1e-5)
 
 
 def test_held_out_documents_hear_only_the_other_folds():
@@ -53,14 +54,17 @@ def test_the_nearest_are_three_neighbours():
     nearest, three = NearestVotes(), NeighbourVotes(3)
     for voter in (nearest, three):
         voter.fit_folds(X, set_of, N_SETS, folds)
-    np.testing.assert_array_equal(nearest.vote(X), three.vote(X))
+    np.testing.assert_array_equal(nearest.vote(SparseRows.of(X)), three.vote(SparseRows.of(X)))
 
 
 def test_a_document_without_known_features_gets_no_votes():
     X, set_of, folds = corpus()
     voter = NeighbourVotes()
     voter.fit_folds(X, set_of, N_SETS, folds)
-    assert voter.vote(csr_array((2, X.shape[1]), dtype=np.float32)).tolist() == [[0.0] * N_SETS] * 2
+    assert (
+        voter.vote(SparseRows.of(csr_array((2, X.shape[1]), dtype=np.float32))).tolist()
+        == [[0.0] * N_SETS] * 2
+    )
 
 
 def test_the_number_of_indexed_documents_is_bounded():
@@ -77,7 +81,8 @@ def test_a_restored_voter_votes_alike():
     voter.fit_folds(X, set_of, N_SETS, folds)
     arrays, settings = voter.get_state()
     np.testing.assert_array_equal(
-        NeighbourVotes.from_state(arrays, settings).vote(X), voter.vote(X)
+        NeighbourVotes.from_state(arrays, settings).vote(SparseRows.of(X)),
+        voter.vote(SparseRows.of(X)),
     )
     with pytest.raises(ValueError, match="names a label set that is not there"):
         NeighbourVotes.from_state(arrays, {**settings, "n_sets": 2})
@@ -86,6 +91,6 @@ def test_a_restored_voter_votes_alike():
 def test_a_voter_needs_fitting_and_sound_parameters():
     X, set_of, folds = corpus()
     with pytest.raises(NotFittedError):
-        NeighbourVotes().vote(X)
+        NeighbourVotes().vote(SparseRows.of(X))
     with pytest.raises(ValueError, match="at least 1"):
         NeighbourVotes(0).fit_folds(X, set_of, N_SETS, folds)

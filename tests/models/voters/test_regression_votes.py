@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.voters import regression_votes
 from setwise.models.voters.regression_votes import LinearVotes, SmoothVotes
 
@@ -39,7 +40,9 @@ def test_linear_votes_are_ridge_regression_on_unit_rows(monkeypatch, limit):
     hold_out = voter.fit_folds(X, set_of, N_SETS, folds)
     rows = voter.space_.transform(X).toarray().astype(float)
     kernel, every = rows @ rows.T, np.arange(len(folds))
-    np.testing.assert_allclose(voter.vote(X), ridge(kernel, set_of, every, every, 0.7), atol=1e-4)
+    np.testing.assert_allclose(
+        voter.vote(SparseRows.of(X)), ridge(kernel, set_of, every, every, 0.7), atol=1e-4
+    )
     inside, outside = np.flatnonzero(folds == 1), np.flatnonzero(folds != 1)
     np.testing.assert_allclose(
         hold_out(inside), ridge(kernel, set_of, outside, inside, 0.7), atol=1e-4
@@ -52,7 +55,7 @@ def test_smooth_votes_are_ridge_regression_in_both_spaces():
     hold_out = voter.fit_folds(X, marginals, set_of, N_SETS, folds)
     kernel, every = smooth_kernel(voter, X, marginals), np.arange(len(folds))
     np.testing.assert_allclose(
-        voter.vote(X, marginals), ridge(kernel, set_of, every, every, 0.5), atol=1e-4
+        voter.vote(SparseRows.of(X), marginals), ridge(kernel, set_of, every, every, 0.5), atol=1e-4
     )
     inside, outside = np.flatnonzero(folds == 1), np.flatnonzero(folds != 1)
     np.testing.assert_allclose(
@@ -66,7 +69,11 @@ def test_with_every_document_a_landmark_nothing_is_lost(monkeypatch):
     hold_exact = exact.fit_folds(X, marginals, set_of, N_SETS, folds)
     monkeypatch.setattr(regression_votes, "MAX_EXACT", 10)
     hold_sampled = sampled.fit_folds(X, marginals, set_of, N_SETS, folds)
-    np.testing.assert_allclose(sampled.vote(X, marginals), exact.vote(X, marginals), atol=2e-3)
+    np.testing.assert_allclose(
+        sampled.vote(SparseRows.of(X), marginals),
+        exact.vote(SparseRows.of(X), marginals),
+        atol=2e-3,
+    )
     inside = np.flatnonzero(folds == 3)
     np.testing.assert_allclose(hold_sampled(inside), hold_exact(inside), atol=2e-3)
 
@@ -78,8 +85,8 @@ def test_landmarks_and_columns_keep_the_bound_on_weights(monkeypatch):
     linear.fit_folds(X, set_of, N_SETS, folds)
     smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
     assert linear.weights_.shape == smooth.weights_.values.shape == (12, N_SETS)
-    assert np.isfinite(linear.vote(X)).all()
-    assert np.isfinite(smooth.vote(X, marginals)).all()
+    assert np.isfinite(linear.vote(SparseRows.of(X))).all()
+    assert np.isfinite(smooth.vote(SparseRows.of(X), marginals)).all()
 
 
 def test_votes_on_a_document_do_not_depend_on_its_batch():
@@ -87,10 +94,14 @@ def test_votes_on_a_document_do_not_depend_on_its_batch():
     linear, smooth = LinearVotes(), SmoothVotes()
     linear.fit_folds(X, set_of, N_SETS, folds)
     smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
-    together = smooth.vote(X, marginals)
+    together = smooth.vote(SparseRows.of(X), marginals)
     for i in (0, 7, 79):
-        np.testing.assert_array_equal(linear.vote(X[[i]])[0], linear.vote(X)[i])
-        np.testing.assert_array_equal(smooth.vote(X[[i]], marginals[[i]])[0], together[i])
+        np.testing.assert_array_equal(
+            linear.vote(SparseRows.of(X[[i]]))[0], linear.vote(SparseRows.of(X))[i]
+        )
+        np.testing.assert_array_equal(
+            smooth.vote(SparseRows.of(X[[i]]), marginals[[i]])[0], together[i]
+        )
 
 
 def test_restored_voters_vote_alike():
@@ -99,14 +110,16 @@ def test_restored_voters_vote_alike():
     linear.fit_folds(X, set_of, N_SETS, folds)
     smooth.fit_folds(X, marginals, set_of, N_SETS, folds)
     again = LinearVotes.from_state(*linear.get_state())
-    np.testing.assert_array_equal(again.vote(X), linear.vote(X))
+    np.testing.assert_array_equal(again.vote(SparseRows.of(X)), linear.vote(SparseRows.of(X)))
     again = SmoothVotes.from_state(*smooth.get_state())
-    np.testing.assert_array_equal(again.vote(X, marginals), smooth.vote(X, marginals))
+    np.testing.assert_array_equal(
+        again.vote(SparseRows.of(X), marginals), smooth.vote(SparseRows.of(X), marginals)
+    )
 
 
 def test_voters_need_fitting_first():
     X, marginals, _, _ = corpus()
     with pytest.raises(NotFittedError):
-        LinearVotes().vote(X)
+        LinearVotes().vote(SparseRows.of(X))
     with pytest.raises(NotFittedError):
-        SmoothVotes().vote(X, marginals)
+        SmoothVotes().vote(SparseRows.of(X), marginals)

@@ -6,6 +6,7 @@ from scipy.sparse import csr_array, hstack, random_array
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import cosine_similarity
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.voters.similarity import UnitRows, index_rows, restore_postings, similarities
 
 
@@ -19,7 +20,7 @@ def test_dot_products_of_unit_rows_are_cosines_of_weighted_documents():
     space = UnitRows().fit(X)
     rows = space.transform(X)
     wanted = cosine_similarity(space.weighting_.transform(X))
-    found = similarities(index_rows(rows), rows.shape[0], rows)
+    found = similarities(index_rows(rows), rows.shape[0], SparseRows.of(rows))
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
@@ -30,7 +31,7 @@ def test_frequent_features_in_whole_columns_count_like_rare_ones(n_features):
     rows = csr_array(hstack([frequent, rare], format="csr"))
     postings = index_rows(rows)
     assert len(postings.columns) >= n_features
-    found = similarities(postings, rows.shape[0], rows)
+    found = similarities(postings, rows.shape[0], SparseRows.of(rows))
     np.testing.assert_allclose(found, (rows @ rows.T).toarray(), rtol=1e-5, atol=1e-7)
     restored = restore_postings(postings.get_state("p_"), "p_", rows.shape[0])
     np.testing.assert_array_equal(restored.columns, postings.columns)
@@ -40,7 +41,7 @@ def test_a_document_without_a_feature_is_similar_to_none():
     X = documents()
     X.data[X.indptr[3] : X.indptr[4]] = 0.0
     rows = UnitRows().fit_transform(X)
-    assert similarities(index_rows(rows), rows.shape[0], rows)[3].max() == 0.0
+    assert similarities(index_rows(rows), rows.shape[0], SparseRows.of(rows))[3].max() == 0.0
 
 
 def test_dense_measurements_are_centred():

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores, k_best_sets
 from setwise.models.voters.vote_features import LinearFeatures, MarginFeatures
@@ -21,7 +22,7 @@ def log_odds(p):
 def test_margins_of_every_candidate(seed, n_labels, k):
     P = np.random.default_rng(seed).uniform(0.01, 0.99, (3, n_labels))
     candidates = k_best_sets(P, k, allow_empty=True)
-    evidence = Evidence(csr_array((3, 1), dtype=np.float32), log_odds(P), P)
+    evidence = Evidence(SparseRows.of(csr_array((3, 1), dtype=np.float32)), log_odds(P), P)
     columns = MarginFeatures().transform(evidence, candidates)
     for s, i in enumerate(candidates.document):
         members = candidates.labels_of(s)
@@ -43,7 +44,7 @@ def test_gaps_are_zero_at_the_best_candidate_of_each_document():
     seen, _ = find_seen_sets(csr_array((rng.random((30, 4)) < 0.4).astype(np.uint8)), 50)
     weights = rng.normal(size=(1, 20, seen.n_sets)).astype(np.float32)
     votes = SetVotes(seen, ("linear",), weights)
-    evidence = Evidence(csr_array((20, 1), dtype=np.float32), P, P, votes)
+    evidence = Evidence(SparseRows.of(csr_array((20, 1), dtype=np.float32)), P, P, votes)
     columns = LinearFeatures().transform(evidence, candidates)
     for i in range(20):
         rows = candidates.document == i
@@ -55,7 +56,7 @@ def test_gaps_are_zero_at_the_best_candidate_of_each_document():
 
 def test_votes_are_required():
     P = np.array([[0.5]])
-    evidence = Evidence(csr_array((1, 1), dtype=np.float32), P, P)
+    evidence = Evidence(SparseRows.of(csr_array((1, 1), dtype=np.float32)), P, P)
     with pytest.raises(ValueError, match="need votes"):
         LinearFeatures().transform(evidence, k_best_sets(P, 1, allow_empty=True))
 

@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import NotFittedError
 
+from setwise.models.data.rows import SparseRows
 from setwise.models.sets.evidence import Evidence
 from setwise.models.voters.voters import VOTERS, SetVoters
 
@@ -14,7 +15,11 @@ def corpus(n=60, n_labels=5, seed=0):
     X = csr_array(random_array((n, 25), density=0.3, rng=rng, dtype=np.float32))
     Y = csr_array((rng.random((n, n_labels)) < 0.3).astype(np.uint8))
     marginals = rng.uniform(0.01, 0.99, (n, n_labels))
-    return Evidence(X, np.log(marginals / (1 - marginals)), marginals), Y, np.arange(n) % 4
+    return (
+        Evidence(SparseRows.of(X), np.log(marginals / (1 - marginals)), marginals),
+        Y,
+        np.arange(n) % 4,
+    )
 
 
 def test_a_set_that_only_the_fold_holds_gets_no_weight_at_all():
