@@ -195,7 +195,7 @@ def _prepared(settings: Settings, artifact: Path, predictions: int) -> dict[str,
     application = wiring.build(settings)
     migrate.upgrade(application.engine)
     verbs = application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
     started = perf_counter()
     fill(application, predictions, seed=3)
     print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)

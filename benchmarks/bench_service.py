@@ -219,7 +219,7 @@ def _setwise(
     application = wiring.build(settings)
     migrate.upgrade(application.engine)
     verbs = application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
     _, key = verbs.create_key(SYSTEM, "bench", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
     verbs.change_policy(SYSTEM, change, None)

@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 from setwise.service.services.jobs import Jobs
+from setwise.service.services.models import Models
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from tests.fake_files import FakeFiles
+from tests.fakes import FakeClock, FakeIds, FakeLoader, FakeStore
 
 
 def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:
@@ -14,3 +16,10 @@ def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> J
     options.setdefault("files", FakeFiles())
     options.setdefault("keep_files", timedelta(days=7))
     return Jobs(begin, now, ids, **options)
+
+
+def models(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Models:
+    """Return the service of models, over a loader and a store in memory unless given."""
+    options.setdefault("loader", FakeLoader())
+    options.setdefault("store", FakeStore(FakeClock(), FakeIds(0x7300_0000_0000)))
+    return Models(begin, now, ids, lease_clock=now, **options)

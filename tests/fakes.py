@@ -19,7 +19,6 @@ from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import Reset, Trip
 from setwise.service.domain.callers import ApiKey
 from setwise.service.domain.certification import Certification
-from setwise.service.domain.comparison import Comparison, Shadow, Tally
 from setwise.service.domain.errors import (
     DuplicateModel,
     JobUnfinished,
@@ -29,7 +28,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.jobs import Job, JobFilter, JobState
-from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.paging import Item, Page
 from setwise.service.domain.policy import RoutingPolicy, first_policy

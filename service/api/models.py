@@ -1,4 +1,4 @@
-"""Models as versions: add, verify, roll back, shadow, compare."""
+"""Routes of models: register, activate, roll back, shadow, compare."""
 
 import tempfile
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
@@ -14,8 +14,8 @@ from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.problems import HttpFault
-from setwise.service.api.schemas import AnswerBody, Example, Model, Paged, Probability, RequestBody
-from setwise.service.domain import comparison
+from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
+from setwise.service.domain import models
 from setwise.service.domain.errors import (
     DuplicateModel,
     InvalidRequest,
@@ -49,8 +49,53 @@ _DIFFERENCE: Example = {
 }
 
 
+class Model(AnswerBody):
+    """A registered model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "id": _ID,
+                    "version": "3f9c0b7a1d2e",
+                    "active": True,
+                    "summary": {"method": "br-rerank", "n_labels": 64},
+                    "created_at": "2026-11-21T09:00:00Z",
+                }
+            ]
+        }
+    )
+
+    id: str
+    version: str = Field(description="Digest of its content; predictions carry it.")
+    active: bool = Field(description="This model serves.")
+    summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, model: models.ModelVersion) -> Self:
+        """Describe a registered model."""
+        return cls.model_validate(
+            {
+                "id": model.id,
+                "version": model.version,
+                "active": model.active,
+                "summary": dict(model.summary),
+                "created_at": model.created_at,
+            }
+        )
+
+
+class ModelPage(AnswerBody):
+    """Every registered model, newest first."""
+
+    items: list[Model]
+    next_cursor: None = None
+    limit: int
+
+
 class Side(AnswerBody):
-    """What one of the two models said."""
+    """The answer of one of the two models."""
 
     labels: list[str]
     confidence: Probability
@@ -58,19 +103,19 @@ class Side(AnswerBody):
 
 
 class Difference(AnswerBody):
-    """A document that the candidate would have answered otherwise."""
+    """A document that the candidate would have answered differently."""
 
     prediction_id: str
     document_id: str | None
     serving: Side
     candidate: Side
-    reason: Reason = Field(description="Why the candidate's set would have gone its way.")
+    reason: Reason = Field(description="Reason of the candidate's decision.")
     same_labels: bool
     same_decision: bool
     created_at: datetime
 
     @classmethod
-    def of(cls, made: comparison.Comparison, prediction: Prediction) -> Self:
+    def of(cls, made: models.Comparison, prediction: Prediction) -> Self:
         """Describe a difference."""
         scored = prediction.scored
         return cls(
@@ -92,7 +137,7 @@ class Difference(AnswerBody):
 
 
 class Comparison(AnswerBody):
-    """How a candidate compares with what was predicted, and one page of the differences."""
+    """How a candidate compares with the stored predictions, and one page of differences."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -120,12 +165,12 @@ class Comparison(AnswerBody):
     shadowing_since: datetime | None = Field(
         description="Set while the candidate scores live traffic."
     )
-    compared: int = Field(ge=0, description="Documents that both have scored.")
+    compared: int = Field(ge=0, description="Documents that both models scored.")
     same_labels: int = Field(ge=0)
-    auto_both: int = Field(ge=0, description="Sent, and the candidate's set would be too.")
-    auto_serving: int = Field(ge=0, description="Sent, and the candidate's would wait.")
-    auto_candidate: int = Field(ge=0, description="Waited, and the candidate's would be sent.")
-    review_both: int = Field(ge=0)
+    auto_both: int = Field(ge=0, description="Sent by both.")
+    auto_serving: int = Field(ge=0, description="Sent, but not by the candidate.")
+    auto_candidate: int = Field(ge=0, description="Sent by the candidate only.")
+    review_both: int = Field(ge=0, description="Sent by neither.")
     items: list[Difference] = Field(description="Newest first.")
     next_cursor: str | None
     limit: int
@@ -148,7 +193,7 @@ class ComparisonQuery(Paged):
     """Which differences to list."""
 
     differ: Literal["any", "decision"] = Field(
-        "any", description="`decision`: only what would have gone another way."
+        "any", description="`decision`: only differences in the decision."
     )
 
 
@@ -157,11 +202,11 @@ class CompareRequest(RequestBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"documents": 1000}]})
 
-    documents: int = Field(1_000, description="The most recent ones, up to 100000.")
+    documents: int = Field(1_000, description="Number of most recent documents, up to 100000.")
 
 
 class Verified(AnswerBody):
-    """A model that is sound."""
+    """A sound model."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"id": _ID, "version": "3f9c0b7a1d2e", "sound": True}]}
@@ -187,12 +232,12 @@ class Shadowing(AnswerBody):
     ARCHIVES,
     status_code=201,
     response_model=Model,
-    response_description="The model, registered; it does not serve yet.",
+    response_description="The registered model; it does not serve yet.",
     responses=documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, InvalidRequest, DuplicateModel),
     openapi_extra={
         "requestBody": {
             "required": True,
-            "description": "An artifact folder that `setwise train` wrote, as a ZIP file.",
+            "description": "A ZIP file of an artifact folder written by `setwise train`.",
             "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}},
         }
     },
@@ -202,13 +247,13 @@ async def add_model(
 ) -> Response:
     """Verify an artifact and register a copy of it.
 
-    Every file is checked against its checksum, and nothing in it is executed.
+    Every file is checked against its checksum. Nothing in the artifact is executed.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != ZIP:
         raise HttpFault(UNSUPPORTED_MEDIA_TYPE, f"Send a ZIP file as {ZIP}.")
     verbs, limit, size = edge.verbs, edge.max_upload_bytes, 0
-    verbs.add_model.allow(caller)
+    verbs.models.allow_adding(caller)
     with tempfile.TemporaryFile() as file:
         async for chunk in request.stream():
             size += len(chunk)
@@ -216,8 +261,32 @@ async def add_model(
                 raise UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        model = await run_in_threadpool(verbs.add_model, caller, file, request_id=request_id)
+        model = await run_in_threadpool(verbs.models.add, caller, file, request_id=request_id)
     return answer(Model.of(model), status=201)
+
+
+@router.get("", response_model=ModelPage)
+def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
+    """List the registered models, newest first, all in one page."""
+    found = [Model.of(model) for model in verbs.models.page(caller)]
+    return answer(ModelPage(items=found, limit=len(found)))
+
+
+@router.post(
+    "/{model_id}/activate",
+    response_model=Model,
+    responses=documented(*_ONE_MODEL, ModelDamaged),
+)
+def activate_model(
+    caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Replace the model that serves.
+
+    The model is loaded first. It serves in this process when the response arrives and in the other
+    processes within seconds; no request is dropped. If it does not load, the present model keeps
+    serving.
+    """
+    return answer(Model.of(verbs.models.activate(caller, model_id, request_id=request_id)))
 
 
 @router.post(
@@ -226,11 +295,11 @@ async def add_model(
     responses=documented(NothingToRollBack, ModelDamaged),
 )
 def roll_back_model(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """Let the model serve again that served before the present one.
+    """Activate the model that served before the present one.
 
-    Repeated, it returns to where the first roll-back began.
+    A second roll-back undoes the first.
     """
-    return answer(Model.of(verbs.roll_back_model(caller, request_id=request_id)))
+    return answer(Model.of(verbs.models.roll_back(caller, request_id=request_id)))
 
 
 @router.post(
@@ -239,8 +308,8 @@ def roll_back_model(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> 
     responses=documented(*_ONE_MODEL, ModelDamaged),
 )
 def verify_model(caller: CallerOf, model_id: str, verbs: VerbsOf) -> Response:
-    """Load a registered model anew, checksums included, and let it predict once."""
-    model = verbs.verify_model(caller, model_id)
+    """Load a registered model, check its checksums, and run one prediction."""
+    model = verbs.models.verify(caller, model_id)
     return answer(Verified(id=model.id, version=model.version, sound=True))
 
 
@@ -254,22 +323,22 @@ def begin_shadow(
 ) -> Response:
     """Let a model score live traffic without deciding anything.
 
-    It scores what has been answered already, when there is time, and never delays a request; under
-    load it leaves documents out. See `…/comparison` for what it would have said.
+    It scores documents after they have been answered, so it never delays a request; under load it
+    skips documents. `…/comparison` shows what it would have decided.
     """
-    shadow = verbs.begin_shadow(caller, model_id, request_id=request_id)
+    shadow = verbs.models.begin_shadow(caller, model_id, request_id=request_id)
     return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
 
 
 @router.delete(
     "/{model_id}/shadow",
     status_code=204,
-    response_description="It shadows no longer; what it said is kept.",
+    response_description="The shadow has ended; its comparisons are kept.",
     responses=documented(*_ONE_MODEL, ShadowNotFound),
 )
 def end_shadow(caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """Let a model score live traffic no longer."""
-    verbs.end_shadow(caller, model_id, request_id=request_id)
+    """Stop a model from scoring live traffic."""
+    verbs.models.end_shadow(caller, model_id, request_id=request_id)
     return Response(status_code=204)
 
 
@@ -277,9 +346,9 @@ def end_shadow(caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: Requ
 def get_comparison(
     caller: CallerOf, model_id: str, wanted: Annotated[ComparisonQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """Read how a model compares with what was predicted: from its shadowing and from jobs."""
+    """Read how a model compares with the stored predictions, from shadowing and from jobs."""
     scope = f"comparison?{model_id}&{wanted.differ}"
-    report = edge.verbs.get_comparison(
+    report = edge.verbs.models.comparison(
         caller,
         model_id,
         routes_only=wanted.differ == "decision",
@@ -300,6 +369,6 @@ def get_comparison(
 def compare_model(
     caller: CallerOf, model_id: str, body: CompareRequest, *, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Have a model score recent documents again in the background, as far as they are kept."""
-    job = verbs.submit_compare(caller, model_id, body.documents, request_id=request_id)
+    """Queue a job that lets a model score recent documents whose content is still stored."""
+    job = verbs.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -1,4 +1,4 @@
-"""The routing policy and the models."""
+"""Routes of the routing policy."""
 
 from typing import Annotated
 
@@ -7,8 +7,8 @@ from fastapi import APIRouter, Header, Response
 from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
 from setwise.service.api.openapi import documented
-from setwise.service.api.schemas import Model, ModelPage, Policy, PolicyRequest
-from setwise.service.domain.errors import ModelDamaged, ModelNotFound, StaleVersion
+from setwise.service.api.schemas import Policy, PolicyRequest
+from setwise.service.domain.errors import StaleVersion
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 
@@ -44,26 +44,3 @@ def change_policy(
         caller, body.as_change(), version_in(if_match), request_id=request_id
     )
     return answer(Policy.of(policy), etag=policy.version)
-
-
-@router.get("/models", response_model=ModelPage)
-def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
-    """List the registered models, newest first, all in one page."""
-    models = [Model.of(model) for model in verbs.list_models(caller)]
-    return answer(ModelPage(items=models, limit=len(models)))
-
-
-@router.post(
-    "/models/{model_id}/activate",
-    response_model=Model,
-    responses=documented(ModelNotFound, ModelDamaged),
-)
-def activate_model(
-    caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
-) -> Response:
-    """Let a model serve in place of the present one.
-
-    It is loaded first and serves in this process when the answer comes; the others follow within
-    seconds, and no request is dropped. Should it fail to load, the present one goes on serving.
-    """
-    return answer(Model.of(verbs.activate_model(caller, model_id, request_id=request_id)))

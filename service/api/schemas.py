@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, NotRequired, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict  # as pydantic needs it before Python 3.12
 
-from setwise.service.domain import models as versions
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
 from setwise.service.domain.audits import AuditMode, AuditPlan
@@ -574,49 +573,6 @@ class Policy(AnswerBody):
             confidence_floor=policy.confidence_floor,
             rules=[Rule.model_validate(rule.declared()) for rule in policy.rules],
         )
-
-
-class Model(AnswerBody):
-    """A registered model."""
-
-    model_config = ConfigDict(
-        json_schema_extra=_with(
-            {
-                "id": _ID,
-                "version": "3f9c0b7a1d2e",
-                "active": True,
-                "summary": {"method": "br-rerank", "n_labels": 64},
-                "created_at": "2026-11-21T09:00:00Z",
-            }
-        )
-    )
-
-    id: str
-    version: str = Field(description="Digest of its content; predictions carry it.")
-    active: bool = Field(description="This is the one that serves.")
-    summary: dict[str, JsonValue] = Field(description="Method, size and validation metrics.")
-    created_at: datetime
-
-    @classmethod
-    def of(cls, model: versions.ModelVersion) -> Self:
-        """Describe a registered model."""
-        return cls.model_validate(
-            {
-                "id": model.id,
-                "version": model.version,
-                "active": model.active,
-                "summary": dict(model.summary),
-                "created_at": model.created_at,
-            }
-        )
-
-
-class ModelPage(AnswerBody):
-    """Every registered model, newest first."""
-
-    items: list[Model]
-    next_cursor: None = None
-    limit: int
 
 
 def examples() -> dict[str, object]:

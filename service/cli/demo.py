@@ -225,14 +225,14 @@ def _serve_model(verbs: "Verbs", folder: Path) -> None:
     from setwise.service.domain.errors import DuplicateModel
 
     try:
-        model = verbs.add_model(SYSTEM, str(folder))
+        model = verbs.models.add(SYSTEM, str(folder))
     except DuplicateModel:  # from an earlier run
-        known = verbs.list_models(SYSTEM)
+        known = verbs.models.page(SYSTEM)
         if any(other.active for other in known):
             return
         version = SetPredictor.load(folder).version
         model = next(other for other in known if other.version == version)
-    verbs.activate_model(SYSTEM, model.id)
+    verbs.models.activate(SYSTEM, model.id)
 
 
 # The history

@@ -1,24 +1,27 @@
-"""Registered model artifacts and the one that serves."""
+"""Registered models, the one that serves, and candidates compared with it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.predictions import Decision, Prediction, Reason, ScoredSet
+
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """An artifact in the registry.
+    """A registered artifact.
 
     Attributes
     ----------
     version : str
-        Content digest of the artifact; predictions carry it.
+        Digest of the artifact's content; predictions carry it.
     location : str
-        Where the artifact lies, relative to the artifact store.
+        Path of the artifact, relative to the artifact store.
     summary : mapping
         Method, number of labels and validation metrics, from the artifact's manifest.
     active : bool
-        This is the version that serves.
+        The model serves.
     """
 
     id: str
@@ -27,3 +30,89 @@ class ModelVersion:
     summary: Mapping[str, object]
     active: bool
     created_at: datetime
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A candidate's answer beside the stored prediction.
+
+    Attributes
+    ----------
+    model_id : str
+        The candidate.
+    labels, confidence, decision, reason
+        The candidate's answer, routed by the policy that routed the prediction.
+    same_labels, same_decision : bool
+        Whether the stored prediction says the same.
+    """
+
+    id: str
+    model_id: str
+    prediction_id: str
+    labels: tuple[str, ...]
+    confidence: float
+    decision: Decision
+    reason: Reason
+    same_labels: bool
+    same_decision: bool
+    created_at: datetime
+
+
+def compared(
+    prediction: Prediction,
+    scored: ScoredSet,
+    policy: RoutingPolicy,
+    *,
+    model_id: str,
+    comparison_id: str,
+    now: datetime,
+) -> Comparison:
+    """Compare a candidate's score with a prediction that ``policy`` decided."""
+    decision, reason = policy.decide(scored, prediction.document.metadata)
+    # A document that an audit holds back would have been sent.
+    sent = Decision.AUTO if prediction.reason is Reason.AUDIT else prediction.decision
+    return Comparison(
+        id=comparison_id,
+        model_id=model_id,
+        prediction_id=prediction.id,
+        labels=scored.labels,
+        confidence=scored.confidence,
+        decision=decision,
+        reason=reason,
+        same_labels=set(scored.labels) == set(prediction.scored.labels),
+        same_decision=decision is sent,
+        created_at=now,
+    )
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A period in which a candidate scores live traffic without deciding."""
+
+    id: str
+    model_id: str
+    started_at: datetime
+    started_by: str
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of a candidate's comparisons.
+
+    Attributes
+    ----------
+    compared : int
+        Documents that both models scored.
+    same_labels : int
+        Those with the same label set.
+    auto_both, auto_serving, auto_candidate, review_both : int
+        Documents that both models would send, only one would, or neither would.
+    """
+
+    compared: int = 0
+    same_labels: int = 0
+    auto_both: int = 0
+    auto_serving: int = 0
+    auto_candidate: int = 0
+    review_both: int = 0

@@ -105,7 +105,7 @@ def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
     # As the service itself: whoever works here may know how much work there is, and its rule.
     counts = verbs.summary(SYSTEM)
     policy = verbs.get_policy(SYSTEM)
-    models = verbs.list_models(SYSTEM)
+    models = verbs.models.page(SYSTEM)
     return {
         "counts": counts,
         "ways": _ways(counts),

@@ -81,7 +81,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         CALIBRATION: Task(recalibrate, long=True),
         SCORING: Task(verbs.score_file, long=True),
         EXPORT: Task(verbs.run_export, long=True),
-        COMPARE: Task(verbs.compare_recent, long=True),
+        COMPARE: Task(verbs.models.compare_recent, long=True),
     }
 
 

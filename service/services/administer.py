@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import BinaryIO
 
 from setwise.service.domain.callers import (
     PREFIX_LENGTH,
@@ -20,15 +19,12 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     KeyExpired,
     KeyNotFound,
-    ModelNotFound,
     StaleVersion,
     Unauthenticated,
 )
-from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts import refuse_last_admin
-from setwise.service.services.ports import ArtifactStore, ModelLoader
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.clock import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
@@ -134,111 +130,6 @@ def certified(
                 policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
             )
     return policy
-
-
-@dataclass(frozen=True)
-class AddModel(Recorded):
-    """Register a verified artifact; it does not serve before it is activated."""
-
-    store: ArtifactStore
-
-    def allow(self, caller: Caller) -> None:
-        """Raise `Forbidden` before an upload is taken in that would be refused."""
-        caller.require(Permission.ADMINISTER)
-
-    def __call__(
-        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
-    ) -> ModelVersion:
-        """Return the registered model.
-
-        Parameters
-        ----------
-        source : str or file
-            An artifact folder, or one packed as a ZIP file.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``source`` is no sound artifact.
-        DuplicateModel
-            If the same content is registered already.
-        """
-        caller.require(Permission.ADMINISTER)
-        if isinstance(source, str):
-            added = self.store.add(source)
-        else:
-            added = self.store.add_archive(source)
-        model = replace(added, active=False)
-        with self.begin() as transaction:
-            transaction.models.add(model)
-            self._note(
-                transaction, caller, "model.added", model.id, request_id, version=model.version
-            )
-            transaction.commit()
-        return model
-
-
-@dataclass(frozen=True)
-class ListModels:
-    """List registered models, newest first."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> list[ModelVersion]:
-        """Return them; one at most is active."""
-        caller.require(Permission.INSPECT)
-        with self.begin(read_only=True) as transaction:
-            return transaction.models.all()
-
-
-@dataclass(frozen=True)
-class ActivateModel(Recorded):
-    """Let a registered model serve in place of the present one."""
-
-    loader: ModelLoader
-
-    def __call__(
-        self, caller: Caller, model_id: str, *, request_id: str | None = None
-    ) -> ModelVersion:
-        """Return the model, active and serving in this process; others follow within seconds.
-
-        Raises
-        ------
-        ModelNotFound
-            If there is no such model.
-        ModelDamaged
-            If it cannot be loaded here; nothing has changed then.
-        """
-        caller.require(Permission.ADMINISTER)
-        with self.begin(read_only=True) as transaction:
-            model = transaction.models.get(model_id)
-        if model is None:
-            raise ModelNotFound(f"No registered model has the id {model_id!r}.")
-        self.loader.load(model)
-        activated = self._activate(caller, model_id, request_id)
-        self.loader.follow()
-        return activated
-
-    def _activate(self, caller: Caller, model_id: str, request_id: str | None) -> ModelVersion:
-        with self.begin() as transaction:
-            model = transaction.models.get(model_id)
-            if model is None:
-                raise ModelNotFound(f"No registered model has the id {model_id!r}.")
-            if model.active:
-                return model
-            before = transaction.models.active()
-            transaction.models.activate(model.id, self.now(), self.new_id())
-            self._note(
-                transaction,
-                caller,
-                "model.activated",
-                model.id,
-                request_id,
-                version=model.version,
-                replaced=before.id if before else None,
-            )
-            transaction.commit()
-        return replace(model, active=True)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
-"""Try a model before it serves: check it, let it shadow the present one, compare the two."""
+"""Register models, choose the one that serves, and compare it with candidates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import BinaryIO, cast
 
 from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.comparison import Comparison, Shadow, Tally, compared
 from setwise.service.domain.errors import (
     FieldFault,
     InvalidRequest,
@@ -16,16 +15,14 @@ from setwise.service.domain.errors import (
     ShadowTaken,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
-from setwise.service.services.administer import ActivateModel
-from setwise.service.services.ports import ModelLoader, Predictor
+from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor
 from setwise.service.services.recording import Recorded
 from setwise.service.services.score import Progress
 from setwise.service.stores.clock import Clock
-from setwise.service.stores.identity import NewId
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.transaction import Transaction
 
 COMPARE = "compare"
 """The kind of job."""
@@ -35,36 +32,137 @@ BLOCK = 200
 
 
 @dataclass(frozen=True)
-class VerifyModel:
-    """Load a registered model beside the one that serves, and let it predict once."""
+class ComparisonReport:
+    """How a candidate compares with the stored predictions.
 
-    begin: Transactions
+    Attributes
+    ----------
+    shadow : Shadow or None
+        Set while the candidate scores live traffic.
+    differing : Page
+        Documents that the candidate would have answered differently, newest first.
+    """
+
+    model: ModelVersion
+    shadow: Shadow | None
+    tally: Tally
+    differing: Page[tuple[Comparison, Prediction]]
+
+
+@dataclass(frozen=True)
+class Models(Recorded):
+    """Registered models, the one that serves, and candidates beside it.
+
+    Attributes
+    ----------
+    lease_clock : callable
+        The clock that all servers share; jobs fall due by it.
+    """
+
     loader: ModelLoader
+    store: ArtifactStore
+    lease_clock: Clock
 
-    def __call__(self, caller: Caller, model_id: str) -> ModelVersion:
-        """Return the model if it is sound; raises `ModelNotFound` or `ModelDamaged`."""
+    def allow_adding(self, caller: Caller) -> None:
+        """Raise `Forbidden` if the caller may not add models, before the upload is read."""
+        caller.require(Permission.ADMINISTER)
+
+    def add(
+        self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Register a verified artifact; it does not serve until it is activated.
+
+        Parameters
+        ----------
+        source : str or file
+            An artifact folder, or a ZIP file of one.
+
+        Raises
+        ------
+        InvalidRequest
+            If ``source`` is not a sound artifact.
+        DuplicateModel
+            If the same content is already registered.
+        """
+        caller.require(Permission.ADMINISTER)
+        if isinstance(source, str):
+            added = self.store.add(source)
+        else:
+            added = self.store.add_archive(source)
+        model = replace(added, active=False)
+        with self.begin() as transaction:
+            transaction.models.add(model)
+            self._note(
+                transaction, caller, "model.added", model.id, request_id, version=model.version
+            )
+            transaction.commit()
+        return model
+
+    def page(self, caller: Caller) -> list[ModelVersion]:
+        """Return all registered models, newest first; at most one is active."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.models.all()
+
+    def verify(self, caller: Caller, model_id: str) -> ModelVersion:
+        """Load a model beside the one that serves, and run one prediction.
+
+        Raises
+        ------
+        ModelNotFound, ModelDamaged
+            If the model does not exist or does not load.
+        """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
             model = _known(transaction, model_id)
         self.loader.load(model)
         return model
 
+    def activate(
+        self, caller: Caller, model_id: str, *, request_id: str | None = None
+    ) -> ModelVersion:
+        """Replace the model that serves; other processes follow within seconds.
 
-@dataclass(frozen=True)
-class RollBackModel(Recorded):
-    """Let the model serve again that served before the present one."""
+        Raises
+        ------
+        ModelNotFound
+            If the model does not exist.
+        ModelDamaged
+            If it does not load here; nothing has changed then.
+        """
+        model = self.verify(caller, model_id)
+        activated = self._activate(caller, model.id, request_id)
+        self.loader.follow()
+        return activated
 
-    activate: ActivateModel
+    def _activate(self, caller: Caller, model_id: str, request_id: str | None) -> ModelVersion:
+        with self.begin() as transaction:
+            model = _known(transaction, model_id)
+            if model.active:
+                return model
+            before = transaction.models.active()
+            transaction.models.activate(model.id, self.now(), self.new_id())
+            self._note(
+                transaction,
+                caller,
+                "model.activated",
+                model.id,
+                request_id,
+                version=model.version,
+                replaced=before.id if before else None,
+            )
+            transaction.commit()
+        return replace(model, active=True)
 
-    def __call__(self, caller: Caller, *, request_id: str | None = None) -> ModelVersion:
-        """Return it, active; a second roll-back returns to where the first one began.
+    def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ModelVersion:
+        """Activate the model that served before; a second roll-back undoes the first.
 
         Raises
         ------
         NothingToRollBack
-            If no other model has served before.
+            If no other model has served.
         ModelDamaged
-            If it does not load any more; the present one goes on serving.
+            If that model no longer loads; the present one keeps serving.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -73,70 +171,134 @@ class RollBackModel(Recorded):
             raise NothingToRollBack("No other model has served before the present one.")
         return self.activate(caller, before.id, request_id=request_id)
 
-
-@dataclass(frozen=True)
-class BeginShadow(Recorded):
-    """Let a model score live traffic without deciding anything."""
-
-    loader: ModelLoader
-
-    def __call__(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> Shadow:
-        """Return the shadow; every process follows within seconds.
+    def begin_shadow(
+        self, caller: Caller, model_id: str, *, request_id: str | None = None
+    ) -> Shadow:
+        """Let a model score live traffic without deciding; every process follows.
 
         Raises
         ------
         ModelNotFound, ModelDamaged
-            If there is no such model or it does not load.
+            If the model does not exist or does not load.
         ShadowTaken
-            If it serves itself, or another model is shadowing.
+            If the model serves itself, or another model is shadowing.
         """
-        caller.require(Permission.ADMINISTER)
-        with self.begin(read_only=True) as transaction:
-            model = _known(transaction, model_id)
-        self.loader.load(model)
+        model = self.verify(caller, model_id)
         with self.begin() as transaction:
-            if _known(transaction, model_id).active:
-                raise ShadowTaken("This model serves already; it cannot be its own shadow.")
+            if _known(transaction, model.id).active:
+                raise ShadowTaken("This model already serves, so it cannot be its own shadow.")
             present = transaction.comparisons.shadow()
-            if present is not None and present.model_id == model_id:
+            if present is not None and present.model_id == model.id:
                 return present
-            shadow = Shadow(self.new_id(), model_id, self.now(), caller.id)
+            shadow = Shadow(self.new_id(), model.id, self.now(), caller.id)
             transaction.comparisons.begin_shadow(shadow)
-            self._note(transaction, caller, "model.shadow_begun", model_id, request_id)
+            self._note(transaction, caller, "model.shadow_begun", model.id, request_id)
             transaction.commit()
         self.loader.follow()
         return shadow
 
-
-@dataclass(frozen=True)
-class EndShadow(Recorded):
-    """Let a model score live traffic no longer; what it said is kept."""
-
-    loader: ModelLoader
-
-    def __call__(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> None:
-        """End it; raises `ShadowNotFound` where there is nothing to end."""
+    def end_shadow(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> None:
+        """Stop a shadow, keeping its comparisons; raises `ShadowNotFound`."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             if not transaction.comparisons.end_shadow(model_id, self.now()):
-                raise ShadowNotFound(f"Model {model_id!r} does not shadow the one that serves.")
+                raise ShadowNotFound(f"Model {model_id!r} is not shadowing.")
             self._note(transaction, caller, "model.shadow_ended", model_id, request_id)
             transaction.commit()
         self.loader.follow()
 
+    def comparison(
+        self,
+        caller: Caller,
+        model_id: str,
+        *,
+        routes_only: bool = False,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ComparisonReport:
+        """Return a candidate's counts and one page of its differences."""
+        caller.require(Permission.INSPECT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            model = _known(transaction, model_id)
+            shadow = transaction.comparisons.shadow()
+            return ComparisonReport(
+                model=model,
+                shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
+                tally=transaction.comparisons.tally(model.id),
+                differing=transaction.comparisons.differing(
+                    model.id, routes_only=routes_only, after=after, limit=limit
+                ),
+            )
 
-@dataclass(frozen=True)
-class RecordComparisons:
-    """Store what a candidate would have said of predictions, once for each."""
+    def submit_compare(
+        self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
+    ) -> Job:
+        """Queue a job that scores recent documents; returns an unfinished one if any."""
+        caller.require(Permission.ADMINISTER)
+        if not 1 <= documents <= MOST_COMPARED:
+            fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
+            raise InvalidRequest("That many documents cannot be compared.", [fault])
+        now = self.lease_clock()
+        with self.begin() as transaction:
+            model = _known(transaction, model_id)
+            job = Job(
+                id=self.new_id(),
+                kind=COMPARE,
+                key=f"{COMPARE}/{model.id}",
+                due_at=now,
+                created_at=now,
+                owner_id=caller.id,
+                payload={"model_id": model.id, "documents": documents},
+            )
+            if not transaction.jobs.enqueue(job):
+                present = transaction.jobs.unfinished(f"{COMPARE}/{model.id}")
+                if present is not None:
+                    return present
+                raise InvalidRequest("The previous job has just ended; try again.")
+            self._note(
+                transaction, caller, "job.requested", job.id, request_id, kind=COMPARE,
+                model_id=model.id, documents=documents,
+            )  # fmt: skip
+            transaction.commit()
+        return job
 
-    begin: Transactions
-    now: Clock
-    new_id: NewId
+    def compare_recent(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Run a comparison job, newest documents first; returns the candidate's counts.
 
-    def __call__(
+        Documents whose content has been purged are left out.
+        """
+        wanted = cast("int", job.payload["documents"])
+        with self.begin(read_only=True) as transaction:
+            model = _known(transaction, cast("str", job.payload["model_id"]))
+        candidate = self.loader.load(model)
+        state = dict(job.checkpoint or {"seen": 0, "scored": 0, "after": None})
+        while cast("int", state["seen"]) < wanted:
+            seen = cast("int", state["seen"])
+            progress(seen / wanted, f"{seen} of {wanted} documents")
+            page = self._recent(cast("str | None", state["after"]), min(BLOCK, wanted - seen))
+            kept = [one for one in page.items if _has_content(one)]
+            scored = _scored(candidate, kept)
+            self.record(model.id, [one for one, _ in scored], [score for _, score in scored])
+            state = {
+                "seen": seen + len(page.items),
+                "scored": cast("int", state["scored"]) + len(scored),
+                "after": page.next_after,
+            }
+            progress.checkpoint(state)
+            if page.next_after is None:
+                break
+        with self.begin(read_only=True) as transaction:
+            tally = transaction.comparisons.tally(model.id)
+        return {"documents": state["seen"], "scored": state["scored"], **vars(tally)}
+
+    def record(
         self, model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
     ) -> None:
-        """Store the comparisons, each routed by the policy that routed its prediction."""
+        """Store a candidate's comparisons, one for each prediction.
+
+        Each is routed by the policy that routed its prediction.
+        """
         with self.begin() as transaction:
             versions = {prediction.policy_version for prediction in predictions}
             policies = {version: transaction.policies.get(version) for version in versions}
@@ -155,128 +317,7 @@ class RecordComparisons:
             )
             transaction.commit()
 
-
-@dataclass(frozen=True)
-class ComparisonReport:
-    """What is known of a candidate.
-
-    Attributes
-    ----------
-    shadow : Shadow or None
-        Set while it scores live traffic.
-    differing : Page
-        Documents that it would have answered otherwise, newest first.
-    """
-
-    model: ModelVersion
-    shadow: Shadow | None
-    tally: Tally
-    differing: Page[tuple[Comparison, Prediction]]
-
-
-@dataclass(frozen=True)
-class GetComparison:
-    """Read how a candidate compares with what was predicted."""
-
-    begin: Transactions
-
-    def __call__(
-        self,
-        caller: Caller,
-        model_id: str,
-        *,
-        routes_only: bool = False,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> ComparisonReport:
-        """Return the counts and one page of the documents on which the two differ."""
-        caller.require(Permission.INSPECT)
-        check_page(after, limit)
-        with self.begin(read_only=True) as transaction:
-            model = _known(transaction, model_id)
-            shadow = transaction.comparisons.shadow()
-            return ComparisonReport(
-                model=model,
-                shadow=shadow if shadow is not None and shadow.model_id == model.id else None,
-                tally=transaction.comparisons.tally(model.id),
-                differing=transaction.comparisons.differing(
-                    model.id, routes_only=routes_only, after=after, limit=limit
-                ),
-            )
-
-
-@dataclass(frozen=True)
-class SubmitCompare(Recorded):
-    """Have a model score recent documents again in the background."""
-
-    def __call__(
-        self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
-    ) -> Job:
-        """Return the job; the one of the same model that is not finished, if there is one."""
-        caller.require(Permission.ADMINISTER)
-        if not 1 <= documents <= MOST_COMPARED:
-            fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
-            raise InvalidRequest("That many documents cannot be compared.", [fault])
-        now = self.now()
-        with self.begin() as transaction:
-            model = _known(transaction, model_id)
-            job = Job(
-                id=self.new_id(),
-                kind=COMPARE,
-                key=f"{COMPARE}/{model.id}",
-                due_at=now,
-                created_at=now,
-                owner_id=caller.id,
-                payload={"model_id": model.id, "documents": documents},
-            )
-            if not transaction.jobs.enqueue(job):
-                present = transaction.jobs.unfinished(f"{COMPARE}/{model.id}")
-                if present is not None:
-                    return present
-                raise InvalidRequest("The job before ended just now; ask again.")
-            self._note(
-                transaction, caller, "job.requested", job.id, request_id, kind=COMPARE,
-                model_id=model.id, documents=documents,
-            )  # fmt: skip
-            transaction.commit()
-        return job
-
-
-@dataclass(frozen=True)
-class CompareRecent:
-    """Run a comparison job: newest documents first, as far as their content is still kept."""
-
-    begin: Transactions
-    loader: ModelLoader
-    record: RecordComparisons
-
-    def __call__(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Score and record; returns the counts of all that is known of the candidate."""
-        wanted = cast("int", job.payload["documents"])
-        with self.begin(read_only=True) as transaction:
-            model = _known(transaction, cast("str", job.payload["model_id"]))
-        candidate = self.loader.load(model)
-        state = dict(job.checkpoint or {"seen": 0, "scored": 0, "after": None})
-        while cast("int", state["seen"]) < wanted:
-            seen = cast("int", state["seen"])
-            progress(seen / wanted, f"{seen} of {wanted} documents")
-            page = self._page(cast("str | None", state["after"]), min(BLOCK, wanted - seen))
-            kept = [one for one in page.items if _has_content(one)]
-            scored = _scored(candidate, kept)
-            self.record(model.id, [one for one, _ in scored], [score for _, score in scored])
-            state = {
-                "seen": seen + len(page.items),
-                "scored": cast("int", state["scored"]) + len(scored),
-                "after": page.next_after,
-            }
-            progress.checkpoint(state)
-            if page.next_after is None:
-                break
-        with self.begin(read_only=True) as transaction:
-            tally = transaction.comparisons.tally(model.id)
-        return {"documents": state["seen"], "scored": state["scored"], **vars(tally)}
-
-    def _page(self, after: str | None, limit: int) -> Page[Prediction]:
+    def _recent(self, after: str | None, limit: int) -> Page[Prediction]:
         with self.begin(read_only=True) as transaction:
             return transaction.predictions.page(PredictionFilter(), after=after, limit=limit)
 
@@ -284,7 +325,7 @@ class CompareRecent:
 def _scored(
     candidate: Predictor, predictions: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
-    """Score together; where the candidate cannot read one document, score one by one."""
+    """Score together; if the candidate cannot read one document, score one by one."""
     if not predictions:
         return []
     try:

@@ -14,14 +14,11 @@ from setwise.service.services.accounts import (
     SignOut,
 )
 from setwise.service.services.administer import (
-    ActivateModel,
-    AddModel,
     Authenticate,
     ChangePolicy,
     CreateKey,
     GetPolicy,
     ListKeys,
-    ListModels,
     RevokeKey,
 )
 from setwise.service.services.annotators import (
@@ -57,15 +54,7 @@ from setwise.service.services.export import Export, RunExport, SubmitExport
 from setwise.service.services.forecast import PreviewPolicy, ReportAutomation
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.labels import SearchLabels
-from setwise.service.services.models import (
-    BeginShadow,
-    CompareRecent,
-    EndShadow,
-    GetComparison,
-    RollBackModel,
-    SubmitCompare,
-    VerifyModel,
-)
+from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import (
     GetPrediction,
@@ -163,16 +152,7 @@ class Verbs:
     list_calibrations: ListCalibrations
     activate_calibration: ActivateCalibration
     roll_back_calibration: RollBackCalibration
-    add_model: AddModel
-    list_models: ListModels
-    activate_model: ActivateModel
-    roll_back_model: RollBackModel
-    verify_model: VerifyModel
-    begin_shadow: BeginShadow
-    end_shadow: EndShadow
-    get_comparison: GetComparison
-    submit_compare: SubmitCompare
-    compare_recent: CompareRecent
+    models: Models
     create_key: CreateKey
     list_keys: ListKeys
     revoke_key: RevokeKey

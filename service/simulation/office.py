@@ -141,8 +141,8 @@ def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
         try:
             migrate.upgrade(built.engine)
             if stream.artifact is not None:
-                model = built.verbs.add_model(SYSTEM, str(stream.artifact))
-                built.verbs.activate_model(SYSTEM, model.id)
+                model = built.verbs.models.add(SYSTEM, str(stream.artifact))
+                built.verbs.models.activate(SYSTEM, model.id)
             yield _staffed(built.verbs, clock, plan)
         finally:
             built.close()

@@ -1,14 +1,26 @@
-"""Registered artifacts, and which of them serves."""
+"""Registered models, shadows, and comparisons with candidates."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, Select, insert, select
+from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.errors import DuplicateModel
+from setwise.service.domain.errors import DuplicateModel, ShadowTaken
 from setwise.service.domain.identity import is_id
-from setwise.service.domain.models import ModelVersion
-from setwise.service.stores.tables import model_activations, models
+from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally
+from setwise.service.domain.paging import Page
+from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.stores.predictions import to_prediction
+from setwise.service.stores.tables import (
+    SHADOWING,
+    model_activations,
+    model_comparisons,
+    model_shadows,
+    models,
+    predictions,
+)
 
 _ACTIVE = (
     select(model_activations.c.model_id)
@@ -19,18 +31,18 @@ _ACTIVE = (
 
 
 class ModelStore:
-    """Registered artifacts."""
+    """Registered artifacts, and which of them serves."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, model: ModelVersion) -> None:
-        """Record one; raises `DuplicateModel` for content that is registered already."""
+        """Store a model; raises `DuplicateModel` if its content is registered."""
         known = self._connection.execute(
             select(models.c.id).where(models.c.version == model.version)
         ).scalar_one_or_none()
         if known is not None:
-            raise DuplicateModel(f"The artifact is registered already, as model {known}.")
+            raise DuplicateModel(f"The artifact is already registered as model {known}.")
         try:
             self._connection.execute(
                 insert(models),
@@ -43,8 +55,8 @@ class ModelStore:
                 },
             )
         except IntegrityError as error:
-            if "version" in str(error.orig):  # added by somebody else since we looked
-                raise DuplicateModel("The artifact is registered already.") from error
+            if "version" in str(error.orig):  # added by a concurrent transaction
+                raise DuplicateModel("The artifact is already registered.") from error
             raise
 
     def get(self, model_id: str) -> ModelVersion | None:
@@ -56,7 +68,7 @@ class ModelStore:
         return self._one(_query().where(models.c.id == _ACTIVE))
 
     def previous(self) -> ModelVersion | None:
-        """Return the model that was active before the present one became so."""
+        """Return the model that was active before the present one."""
         column = model_activations.c
         before = (
             select(column.model_id)
@@ -83,6 +95,100 @@ class ModelStore:
         return None if row is None else _to_model(row)
 
 
+class ComparisonStore:
+    """Shadows, and comparisons of candidates with stored predictions."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def begin_shadow(self, shadow: Shadow) -> None:
+        """Store a shadow; raises `ShadowTaken` if there is one already."""
+        try:
+            self._connection.execute(insert(model_shadows), vars(shadow))
+        except IntegrityError as error:
+            raise ShadowTaken("Another model is shadowing; end its shadow first.") from error
+
+    def shadow(self) -> Shadow | None:
+        """Return the present shadow."""
+        columns = [column for column in model_shadows.columns if column.name != "place"]
+        row = self._connection.execute(select(*columns).where(SHADOWING)).mappings()
+        found = row.one_or_none()
+        return None if found is None else Shadow(**found)
+
+    def end_shadow(self, model_id: str, now: datetime) -> bool:
+        """End the model's shadow; False if it is not shadowing."""
+        if not is_id(model_id):
+            return False
+        column = model_shadows.c
+        ended = self._connection.execute(
+            update(model_shadows).where(SHADOWING, column.model_id == model_id).values(ended_at=now)
+        )
+        return ended.rowcount == 1
+
+    def add_all(self, comparisons: Sequence[Comparison]) -> None:
+        """Store comparisons, keeping those that exist."""
+        if not comparisons:
+            return
+        dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
+        self._connection.execute(
+            dialect.insert(model_comparisons).on_conflict_do_nothing(),
+            [
+                {
+                    **vars(one),
+                    "labels": list(one.labels),
+                    "decision": one.decision.value,
+                    "reason": one.reason.value,
+                }
+                for one in comparisons
+            ],
+        )
+
+    def tally(self, model_id: str) -> Tally:
+        column = model_comparisons.c
+        kinds = (column.decision, column.same_decision, column.same_labels)
+        rows = self._connection.execute(
+            select(*kinds, func.count()).where(column.model_id == model_id).group_by(*kinds)
+        ).all()
+
+        def total(**wanted: object) -> int:
+            return sum(
+                row[3]
+                for row in rows
+                if all(getattr(row, name) == value for name, value in wanted.items())
+            )
+
+        auto, review = Decision.AUTO.value, Decision.REVIEW.value
+        return Tally(
+            compared=total(),
+            same_labels=total(same_labels=True),
+            auto_both=total(decision=auto, same_decision=True),
+            auto_serving=total(decision=review, same_decision=False),
+            auto_candidate=total(decision=auto, same_decision=False),
+            review_both=total(decision=review, same_decision=True),
+        )
+
+    def differing(
+        self, model_id: str, *, routes_only: bool, after: str | None, limit: int
+    ) -> Page[tuple[Comparison, Prediction]]:
+        """Return a page of differences, newest first."""
+        column = model_comparisons.c
+        differs = (
+            ~column.same_decision if routes_only else ~(column.same_decision & column.same_labels)
+        )
+        query = (
+            select(model_comparisons, predictions)
+            .join(predictions, predictions.c.id == column.prediction_id)
+            .where(column.model_id == model_id, differs)
+            .order_by(column.id.desc())
+            .limit(limit + 1)
+        )
+        if after is not None:
+            query = query.where(column.id < after)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple((_to_comparison(row), to_prediction(row)) for row in rows[:limit])
+        return Page(items, items[-1][0].id if len(rows) > limit else None)
+
+
 def _query() -> Select[tuple[object, ...]]:
     return select(models, (models.c.id == _ACTIVE).label("active"))
 
@@ -95,4 +201,16 @@ def _to_model(row: RowMapping) -> ModelVersion:
         summary=row["summary"],
         active=bool(row["active"]),  # NULL before the first activation
         created_at=row["created_at"],
+    )
+
+
+def _to_comparison(row: RowMapping) -> Comparison:
+    values = {column.name: row[column] for column in model_comparisons.columns}
+    return Comparison(
+        **{
+            **values,
+            "labels": tuple(values["labels"]),
+            "decision": Decision(values["decision"]),
+            "reason": Reason(values["reason"]),
+        }
     )

@@ -17,14 +17,13 @@ from setwise.service.stores.audit_trail import AuditTrailStore
 from setwise.service.stores.backlog import BacklogStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
-from setwise.service.stores.comparisons import ComparisonStore
 from setwise.service.stores.database import BRIEF, READ_ONLY
 from setwise.service.stores.deliveries import DeliveryStore
 from setwise.service.stores.endpoints import EndpointStore
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.keys import KeyStore
-from setwise.service.stores.models import ModelStore
+from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outbox import OutboxStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore

@@ -40,9 +40,6 @@ from setwise.service.services import (
     certification as certify,
 )
 from setwise.service.services import (
-    models as candidates,
-)
-from setwise.service.services import (
     predictions as predict,
 )
 from setwise.service.services import (
@@ -53,6 +50,7 @@ from setwise.service.services import (
 )
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.jobs import Jobs
+from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.ports import (
     ArtifactStore,
@@ -117,13 +115,11 @@ def verbs(
     # Deliveries fall due by the clock that leases are measured with.
     addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
     signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
-    activate = administer.ActivateModel(loader=loader, **office)
     switching: dict[str, Any] = {  # Any: as above
         "loader": loader,
         "calibrators": calibrator_loader,
         **office,
     }
-    record = candidates.RecordComparisons(begin, clock, ids)
     exporting = export.Export(**office)
     lottery = Lottery(derived(pepper, "audits"))
     certifying = certify.Certify(lottery=lottery, **office)
@@ -210,16 +206,7 @@ def verbs(
         list_calibrations=calibrations.ListCalibrations(begin),
         activate_calibration=calibrations.ActivateCalibration(**switching),
         roll_back_calibration=calibrations.RollBackCalibration(**switching),
-        add_model=administer.AddModel(store=store, **office),
-        list_models=administer.ListModels(begin),
-        activate_model=activate,
-        roll_back_model=candidates.RollBackModel(activate=activate, **office),
-        verify_model=candidates.VerifyModel(begin, loader),
-        begin_shadow=candidates.BeginShadow(loader=loader, **office),
-        end_shadow=candidates.EndShadow(loader=loader, **office),
-        get_comparison=candidates.GetComparison(begin),
-        submit_compare=candidates.SubmitCompare(**desk),
-        compare_recent=candidates.CompareRecent(begin, loader, record),
+        models=Models(loader=loader, store=store, lease_clock=lease_clock, **office),
         create_key=administer.CreateKey(
             digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office
         ),

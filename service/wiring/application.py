@@ -1,7 +1,7 @@
 """The finished service: its verbs, its edge, and what works in the background."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
 from setwise.service.api.dependencies import Edge
+from setwise.service.domain.predictions import Prediction, ScoredSet
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from setwise.service.runtime.courier import Courier, DeliveryVerbs
 from setwise.service.runtime.files import FolderOrObjectFiles
@@ -19,7 +20,6 @@ from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import Worker
 from setwise.service.services import deliver
-from setwise.service.services import models as candidates
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
@@ -137,7 +137,13 @@ def build(
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)
     registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
-    shadow = ShadowScorer(registry.shadow, candidates.RecordComparisons(begin, utc_now, new_id))
+
+    def record(
+        model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
+    ) -> None:
+        finished.models.record(model_id, predictions, scores)
+
+    shadow = ShadowScorer(registry.shadow, record)
     files: FolderOrObjectFiles | SealedFiles = FolderOrObjectFiles(settings.files_url)
     cipher = find_cipher(settings)
     if cipher is not None:

@@ -40,9 +40,9 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
     application = wiring.build(_settings(folder))
     migrate.upgrade(application.engine)
     verbs = application.verbs
-    served = verbs.add_model(SYSTEM, str(artifacts.text))
-    verbs.add_model(SYSTEM, str(artifacts.other_text))
-    verbs.activate_model(SYSTEM, served.id)
+    served = verbs.models.add(SYSTEM, str(artifacts.text))
+    verbs.models.add(SYSTEM, str(artifacts.other_text))
+    verbs.models.activate(SYSTEM, served.id)
     for login, name in PEOPLE.items():
         verbs.create_person(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
     verbs.change_policy(

@@ -74,7 +74,7 @@ def details(site: Site) -> dict[str, str]:
     while not (verbs.jobs.page(SYSTEM).items and verbs.list_deliveries(SYSTEM).items):
         assert time.monotonic() < deadline, "the service that has just started has nothing to do"
         time.sleep(0.05)
-    candidate = next(one for one in verbs.list_models(SYSTEM) if not one.active)
+    candidate = next(one for one in verbs.models.page(SYSTEM) if not one.active)
     webhook = verbs.list_webhooks(SYSTEM)[0].id
     return {
         "model": f"/board/models/{candidate.id}",
@@ -174,7 +174,7 @@ def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> No
 
 
 def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Site) -> None:
-    before, candidate = sorted(site.verbs.list_models(SYSTEM), key=lambda one: not one.active)
+    before, candidate = sorted(site.verbs.models.page(SYSTEM), key=lambda one: not one.active)
     page = sign_in("admin", f"/board/models/{candidate.id}")
     page.get_by_role("button", name="Verify").click()
     expect(page.get_by_role("status")).to_contain_text("loads and predicts")
@@ -190,12 +190,12 @@ def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Si
     expect(page.get_by_text("Of 100 documents that both have scored")).to_be_visible()
     page.get_by_role("button", name="Activate").click()
     expect(page.get_by_role("status")).to_contain_text("The model is active")
-    active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
+    active = next(one for one in site.verbs.models.page(SYSTEM) if one.active)
     assert active.id == candidate.id
     page.get_by_role("link", name="Roll back").click()
     page.get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("status")).to_contain_text("is active again")
-    active = next(one for one in site.verbs.list_models(SYSTEM) if one.active)
+    active = next(one for one in site.verbs.models.page(SYSTEM) if one.active)
     assert active.id == before.id
 
 

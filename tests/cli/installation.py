@@ -20,7 +20,7 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
     try:
         migrate.upgrade(application.engine)
         verbs = application.verbs
-        verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
         verbs.add_webhook(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
         _, secret = verbs.create_key(SYSTEM, "root", Role.ADMIN)
         _, client = verbs.create_key(SYSTEM, "client", Role.CLIENT)

@@ -85,7 +85,7 @@ def test_a_model_is_registered_once(
 ) -> None:
     assert run("add", str(artifacts.text)) == 0
     assert run("add", str(artifacts.text)) == 2
-    assert "registered already" in capsys.readouterr().err
+    assert "already registered" in capsys.readouterr().err
     assert len(listed(capsys)) == 1
 
 

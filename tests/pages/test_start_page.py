@@ -19,22 +19,19 @@ from setwise.service.domain.predictions import Document, Reason
 from setwise.service.pages.start import WHY, pages
 from setwise.service.services.accounts import SignedIn
 from setwise.service.services.administer import (
-    ActivateModel,
-    AddModel,
     ChangePolicy,
     GetPolicy,
-    ListModels,
 )
 from setwise.service.services.predictions import Predict
 from setwise.service.services.report import Summary
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.sign_in.sessions import SessionCookies
+from tests import building
 from tests.fakes import (
     LOTTERY,
     FakeClock,
     FakeDatabase,
     FakeIds,
-    FakeLoader,
     FakePredictors,
     FakeStore,
 )
@@ -53,7 +50,9 @@ class Service:
         self.verbs = SimpleNamespace(
             summary=Summary(self.begin),
             get_policy=GetPolicy(self.begin),
-            list_models=ListModels(self.begin),
+            models=building.models(
+                self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
+            ),
         )
         app = FastAPI()
         app.include_router(pages(self.verbs, self.cookies(), now=self.now))
@@ -74,10 +73,9 @@ class Service:
         ChangePolicy(self.begin, self.now, self.new_id)(SYSTEM, change, None)
 
     def add_model(self, *, activate: bool = True) -> None:
-        store = FakeStore(self.now, self.new_id)
-        model = AddModel(self.begin, self.now, self.new_id, store)(SYSTEM, "folder")
+        model = self.verbs.models.add(SYSTEM, "folder")
         if activate:
-            ActivateModel(self.begin, self.now, self.new_id, FakeLoader())(SYSTEM, model.id)
+            self.verbs.models.activate(SYSTEM, model.id)
 
     def predict(self, *texts: str) -> None:
         predict = Predict(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)

@@ -18,7 +18,6 @@ from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
 from setwise.models.storage.recalibrations import KeptRecalibration
 from setwise.models.training import Method, Preset, TrainingOptions, train
-from setwise.service.domain.comparison import Shadow
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     InvalidRequest,
@@ -26,7 +25,7 @@ from setwise.service.domain.errors import (
     ModelUnavailable,
     StorageUnavailable,
 )
-from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.models import ModelVersion, Shadow
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.runtime.answers import MOST_MARGINALS

@@ -1,4 +1,4 @@
-"""Policy, models, keys."""
+"""Policy and keys."""
 
 import secrets
 from collections.abc import Callable
@@ -9,28 +9,23 @@ import pytest
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
 from setwise.service.domain.errors import (
-    DuplicateModel,
     Forbidden,
     InvalidRequest,
     KeyNotFound,
     LastAdmin,
-    ModelNotFound,
     StaleVersion,
     Unauthenticated,
 )
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, ThresholdMode
 from setwise.service.services.administer import (
-    ActivateModel,
-    AddModel,
     Authenticate,
     ChangePolicy,
     CreateKey,
     GetPolicy,
     ListKeys,
-    ListModels,
     RevokeKey,
 )
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeLoader, FakeStore
+from tests.fakes import FakeClock, FakeDatabase, FakeIds
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
@@ -47,9 +42,6 @@ class Office:
         digest = KeyDigest(b"pepper")
         self.get_policy = GetPolicy(self.database)
         self.change_policy = ChangePolicy(*parts)
-        self.add_model = AddModel(*parts, FakeStore(self.now, self.new_id))
-        self.activate = ActivateModel(*parts, FakeLoader())
-        self.list_models = ListModels(self.database)
         self.create_key = CreateKey(*parts, digest, lambda: secrets.token_urlsafe(32))
         self.revoke = RevokeKey(*parts)
         self.list_keys = ListKeys(self.database)
@@ -92,35 +84,6 @@ def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> Non
     assert [f.pointer for f in refusal.value.faults] == ["/threshold/value", "/overlap_rate"]
     assert office.get_policy(ADMIN).version == FIRST_POLICY_VERSION
     assert office.actions() == []
-
-
-def test_one_model_at_a_time_is_active(office: Office) -> None:
-    first, second = office.add_model(ADMIN, "one"), office.add_model(ADMIN, "two")
-    assert [model.active for model in office.list_models(ADMIN)] == [False, False]
-    assert office.activate(ADMIN, first.id).active
-    assert office.activate(ADMIN, second.id).active
-    assert office.list_models(ADMIN) == [replace(second, active=True), first]
-    assert office.activate(ADMIN, first.id).active  # and back again
-    assert [model.active for model in office.list_models(ADMIN)] == [False, True]
-
-
-def test_activating_the_active_model_is_no_event(office: Office) -> None:
-    model = office.add_model(ADMIN, "one")
-    office.activate(ADMIN, model.id)
-    office.activate(ADMIN, model.id)
-    assert office.actions() == ["model.added", "model.activated"]
-
-
-def test_the_same_artifact_is_registered_once(office: Office) -> None:
-    office.add_model(ADMIN, "one")
-    with pytest.raises(DuplicateModel):
-        office.add_model(ADMIN, "one")
-    assert len(office.list_models(ADMIN)) == 1
-
-
-def test_a_model_that_is_not_registered_cannot_be_activated(office: Office) -> None:
-    with pytest.raises(ModelNotFound, match=MISSING):
-        office.activate(ADMIN, MISSING)
 
 
 @pytest.mark.parametrize("role", Role)
@@ -183,9 +146,6 @@ def test_a_key_needs_a_name_that_can_be_kept(office: Office, name: str) -> None:
 CALLS: dict[str, Callable[[Office, Caller, str], object]] = {
     "get policy": lambda office, who, _: office.get_policy(who),
     "change policy": lambda office, who, _: office.change_policy(who, change(), None),
-    "add model": lambda office, who, _: office.add_model(who, "two"),
-    "activate model": lambda office, who, it: office.activate(who, it),
-    "list models": lambda office, who, _: office.list_models(who),
     "create key": lambda office, who, _: office.create_key(who, "mine", Role.ADMIN),
     "list keys": lambda office, who, _: office.list_keys(who),
     "revoke key": lambda office, who, it: office.revoke(who, it),

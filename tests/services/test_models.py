@@ -1,12 +1,11 @@
-"""Candidates on the fake and on both databases."""
+"""Models and their candidates on every database."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
-from setwise.service.domain.comparison import Tally
 from setwise.service.domain.errors import (
+    DuplicateModel,
     Forbidden,
     InvalidRequest,
     ModelDamaged,
@@ -16,21 +15,12 @@ from setwise.service.domain.errors import (
     ShadowTaken,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.models import ModelVersion, Tally
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from setwise.service.services.administer import ActivateModel, ChangePolicy
-from setwise.service.services.models import (
-    BeginShadow,
-    CompareRecent,
-    EndShadow,
-    GetComparison,
-    RecordComparisons,
-    RollBackModel,
-    SubmitCompare,
-    VerifyModel,
-)
+from setwise.service.services.administer import ChangePolicy
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
 from tests.samples import ADMIN, CLIENT, LEAD, add_predictions, change, model, prediction
 from tests.services.test_score import Died, Worker
@@ -46,17 +36,8 @@ class Office:
 
     def __post_init__(self) -> None:
         self.clock, self.loader = FakeClock(), FakeLoader()
-        given: dict[str, Any] = {"begin": self.begin, "now": self.clock, "new_id": new_id}
-        self.activate = ActivateModel(loader=self.loader, **given)
-        self.roll_back = RollBackModel(activate=self.activate, **given)
-        self.begin_shadow = BeginShadow(loader=self.loader, **given)
-        self.end_shadow = EndShadow(loader=self.loader, **given)
-        self.verify = VerifyModel(self.begin, self.loader)
-        self.record = RecordComparisons(**given)
-        self.comparison = GetComparison(self.begin)
-        self.submit = SubmitCompare(**given)
-        self.compare = CompareRecent(self.begin, self.loader, self.record)
-        self.change_policy = ChangePolicy(**given)
+        self.models = building.models(self.begin, self.clock, loader=self.loader)
+        self.change_policy = ChangePolicy(self.begin, self.clock, new_id)
 
     def add(self, *versions: str) -> list[ModelVersion]:
         models = [model(version) for version in versions]
@@ -70,6 +51,11 @@ class Office:
         with self.begin(read_only=True) as transaction:
             found = transaction.models.active()
         return found.version if found else None
+
+    def actions(self) -> list[str]:
+        with self.begin(read_only=True) as transaction:
+            found = transaction.audit_trail.page(after=None, limit=100).items
+        return [event.action for event in reversed(found)]
 
     def predict(self, *texts: str, decision: Decision = Decision.REVIEW) -> list[Prediction]:
         """Store predictions with confidence 0.4, decided by the policy in force."""
@@ -94,48 +80,72 @@ def office(begin: Transactions) -> Office:
     return Office(begin)
 
 
+def test_one_model_at_a_time_is_active(office: Office) -> None:
+    first, second = (office.models.add(ADMIN, source) for source in ("one", "two"))
+    assert [model.active for model in office.models.page(ADMIN)] == [False, False]
+    assert office.models.activate(ADMIN, first.id).active
+    assert office.models.activate(ADMIN, second.id).active
+    assert office.models.page(ADMIN) == [replace(second, active=True), first]
+    assert office.models.activate(ADMIN, first.id).active  # and back again
+    assert [model.active for model in office.models.page(ADMIN)] == [False, True]
+
+
+def test_activating_the_active_model_is_no_event(office: Office) -> None:
+    model = office.models.add(ADMIN, "one")
+    office.models.activate(ADMIN, model.id)
+    office.models.activate(ADMIN, model.id)
+    assert office.actions() == ["model.added", "model.activated"]
+
+
+def test_the_same_artifact_is_registered_once(office: Office) -> None:
+    office.models.add(ADMIN, "one")
+    with pytest.raises(DuplicateModel):
+        office.models.add(ADMIN, "one")
+    assert len(office.models.page(ADMIN)) == 1
+
+
 def test_a_model_that_does_not_load_never_becomes_active(office: Office) -> None:
     good, bad = office.add("sha256:good", "sha256:bad")
     office.loader.damaged.add("sha256:bad")
-    office.activate(ADMIN, good.id)
+    office.models.activate(ADMIN, good.id)
     with pytest.raises(ModelDamaged):
-        office.activate(ADMIN, bad.id)
+        office.models.activate(ADMIN, bad.id)
     assert office.active() == "sha256:good"
     assert office.loader.followed == 1
-    assert office.verify(ADMIN, good.id).version == "sha256:good"
+    assert office.models.verify(ADMIN, good.id).version == "sha256:good"
     with pytest.raises(ModelDamaged):
-        office.verify(ADMIN, bad.id)
+        office.models.verify(ADMIN, bad.id)
 
 
 def test_a_roll_back_returns_to_the_model_before_and_back_again(office: Office) -> None:
     first, second, _ = office.add("sha256:1", "sha256:2", "sha256:3")
     with pytest.raises(NothingToRollBack):
-        office.roll_back(ADMIN)
-    office.activate(ADMIN, first.id)
+        office.models.roll_back(ADMIN)
+    office.models.activate(ADMIN, first.id)
     with pytest.raises(NothingToRollBack):
-        office.roll_back(ADMIN)
-    office.activate(ADMIN, second.id)
-    assert office.roll_back(ADMIN).version == "sha256:1"
+        office.models.roll_back(ADMIN)
+    office.models.activate(ADMIN, second.id)
+    assert office.models.roll_back(ADMIN).version == "sha256:1"
     assert office.active() == "sha256:1"
-    assert office.roll_back(ADMIN).version == "sha256:2"
+    assert office.models.roll_back(ADMIN).version == "sha256:2"
 
 
 def test_one_model_at_a_time_shadows_the_serving_one(office: Office) -> None:
     serving, candidate, other = office.add("sha256:1", "sha256:2", "sha256:3")
-    office.activate(ADMIN, serving.id)
-    shadow = office.begin_shadow(ADMIN, candidate.id, request_id="r-1")
-    assert office.begin_shadow(ADMIN, candidate.id) == shadow
-    assert office.comparison(ADMIN, candidate.id).shadow == shadow
-    assert office.comparison(ADMIN, serving.id).shadow is None
+    office.models.activate(ADMIN, serving.id)
+    shadow = office.models.begin_shadow(ADMIN, candidate.id, request_id="r-1")
+    assert office.models.begin_shadow(ADMIN, candidate.id) == shadow
+    assert office.models.comparison(ADMIN, candidate.id).shadow == shadow
+    assert office.models.comparison(ADMIN, serving.id).shadow is None
     for wrong in (other, serving):
         with pytest.raises(ShadowTaken):
-            office.begin_shadow(ADMIN, wrong.id)
+            office.models.begin_shadow(ADMIN, wrong.id)
     with pytest.raises(ShadowNotFound):
-        office.end_shadow(ADMIN, other.id)
-    office.end_shadow(ADMIN, candidate.id)
+        office.models.end_shadow(ADMIN, other.id)
+    office.models.end_shadow(ADMIN, candidate.id)
     with pytest.raises(ShadowNotFound):
-        office.end_shadow(ADMIN, candidate.id)
-    office.begin_shadow(ADMIN, other.id)
+        office.models.end_shadow(ADMIN, candidate.id)
+    office.models.begin_shadow(ADMIN, other.id)
 
 
 def scores(*confidences: float, labels: tuple[str, ...] = ("a", "b")) -> list[ScoredSet]:
@@ -147,18 +157,18 @@ def test_differences_are_counted_and_listed_newest_first(office: Office) -> None
     office.change_policy(ADMIN, change(threshold=0.8), None)
     sent = office.predict("one", "two", decision=Decision.AUTO)
     held = office.predict("three", "four")
-    office.record(candidate.id, sent, scores(0.9, 0.3))
-    office.record(candidate.id, held, [*scores(0.9), *scores(0.1, labels=("c",))])
-    office.record(candidate.id, held, scores(0.1, 0.1))  # what was compared stays as it was
-    report = office.comparison(ADMIN, candidate.id, limit=2)
+    office.models.record(candidate.id, sent, scores(0.9, 0.3))
+    office.models.record(candidate.id, held, [*scores(0.9), *scores(0.1, labels=("c",))])
+    office.models.record(candidate.id, held, scores(0.1, 0.1))  # what was compared stays as it was
+    report = office.models.comparison(ADMIN, candidate.id, limit=2)
     assert report.tally == Tally(
         compared=4, same_labels=3, auto_both=1, auto_serving=1, auto_candidate=1, review_both=1
     )
     listed = [(made.labels, of.document.id) for made, of in report.differing.items]
     assert listed == [(("c",), "four"), (("a", "b"), "three")]
-    rest = office.comparison(ADMIN, candidate.id, after=report.differing.next_after)
+    rest = office.models.comparison(ADMIN, candidate.id, after=report.differing.next_after)
     assert [of.document.id for _, of in rest.differing.items] == ["two"]
-    routes = office.comparison(ADMIN, candidate.id, routes_only=True)
+    routes = office.models.comparison(ADMIN, candidate.id, routes_only=True)
     assert [of.document.id for _, of in routes.differing.items] == ["three", "two"]
     assert {made.reason for made, _ in routes.differing.items} == set(Reason) & {
         Reason.ABOVE_THRESHOLD,
@@ -171,12 +181,12 @@ def test_a_candidate_is_routed_by_the_policy_that_routed_the_prediction(office: 
     office.change_policy(ADMIN, change(threshold=0.3), None)
     made = office.predict("one", decision=Decision.AUTO)
     office.change_policy(ADMIN, change(threshold=0.99), None)
-    office.record(candidate.id, made, scores(0.4))
-    assert office.comparison(ADMIN, candidate.id).tally.auto_both == 1
+    office.models.record(candidate.id, made, scores(0.4))
+    assert office.models.comparison(ADMIN, candidate.id).tally.auto_both == 1
 
 
 def started(office: Office, model_id: str, documents: int = 1_000) -> Job:
-    job = office.submit(ADMIN, model_id, documents)
+    job = office.models.submit_compare(ADMIN, model_id, documents)
     with office.begin(read_only=True) as transaction:
         stored = transaction.jobs.get(job.id)
     assert stored is not None
@@ -191,11 +201,11 @@ def test_a_job_compares_recent_documents_and_goes_on_where_it_was(
     office.change_policy(ADMIN, change(threshold=0.8), None)
     office.predict("0.1", "0.2", "0.9", "0.95", "0.3")
     job = started(office, candidate.id, documents=4)
-    assert office.submit(ADMIN, candidate.id, 4).id == job.id
+    assert office.models.submit_compare(ADMIN, candidate.id, 4).id == job.id
     dying = Worker(die_at=2)
     with pytest.raises(Died):
-        office.compare(job, dying)
-    result = office.compare(replace(job, checkpoint=dying.kept), Worker())
+        office.models.compare_recent(job, dying)
+    result = office.models.compare_recent(replace(job, checkpoint=dying.kept), Worker())
     assert (result["documents"], result["scored"], result["compared"]) == (4, 4, 4)
     assert (result["auto_candidate"], result["review_both"]) == (2, 2)
 
@@ -211,21 +221,29 @@ def test_documents_that_a_candidate_cannot_read_are_left_out(office: Office) -> 
             return super().score(documents)
 
     office.loader.predictor = Picky()
-    result = office.compare(started(office, candidate.id), Worker())
+    result = office.models.compare_recent(started(office, candidate.id), Worker())
     assert (result["documents"], result["scored"]) == (3, 2)
 
 
 def test_what_cannot_be_done_is_refused(office: Office) -> None:
     (candidate,) = office.add("sha256:2")
-    for verb in (office.activate, office.verify, office.begin_shadow, office.comparison):
+    for verb in (
+        office.models.activate,
+        office.models.verify,
+        office.models.begin_shadow,
+        office.models.comparison,
+    ):
         with pytest.raises(ModelNotFound):
             verb(ADMIN, MISSING)
         with pytest.raises(Forbidden):
             verb(CLIENT, candidate.id)
+    for refused in (office.models.page, office.models.allow_adding, office.models.roll_back):
+        with pytest.raises(Forbidden):
+            refused(LEAD)
     with pytest.raises(Forbidden):
-        office.roll_back(LEAD)
+        office.models.add(LEAD, "one")
     with pytest.raises(Forbidden):
-        office.submit(LEAD, candidate.id, 1)
+        office.models.submit_compare(LEAD, candidate.id, 1)
     for wrong in (0, 100_001):
         with pytest.raises(InvalidRequest):
-            office.submit(ADMIN, candidate.id, wrong)
+            office.models.submit_compare(ADMIN, candidate.id, wrong)

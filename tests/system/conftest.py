@@ -123,7 +123,7 @@ def installation(database_url: str, artifacts: Artifacts, tmp_path: Path) -> Ite
     settings = Settings(data_dir=tmp_path / "data", database_url=database_url)
     installed = Installation(settings, tmp_path, application=wiring.build(settings))
     verbs = installed.application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
     for role in Role:
         installed.key(role.value, role)
     yield installed

@@ -53,7 +53,7 @@ def taught(installation: Installation, tmp_path: Path) -> Installation:
     dataset = read_dataset(write_documents(tmp_path / "train.jsonl", 1_500, seed=1))
     train(dataset, options).save(tmp_path / "taught")
     verbs = installation.application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(tmp_path / "taught")).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(tmp_path / "taught")).id)
     return installation
 
 

@@ -65,7 +65,7 @@ def on_own_postgres(
         installed = Installation(settings, tmp_path, application=wiring.build(settings))
         migrate.upgrade(installed.application.engine)
         verbs = installed.application.verbs
-        verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
         installed.key("client", Role.CLIENT)
         yield installed, server
         for process in installed.servers:
@@ -109,7 +109,7 @@ def on_sqlite(sqlite_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator
     settings = Settings(data_dir=tmp_path / "data", database_url=sqlite_url)
     installed = Installation(settings, tmp_path, application=wiring.build(settings))
     verbs = installed.application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifacts.text)).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
     for role in (Role.CLIENT, Role.ADMIN):
         installed.key(role.value, role)
     yield installed

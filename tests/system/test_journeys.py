@@ -153,7 +153,7 @@ def test_another_model_takes_over_without_a_dropped_request(
     server = installation.serve()
     verbs = installation.application.verbs
     old = SetPredictor.load(artifacts.text).version
-    new = verbs.add_model(SYSTEM, str(artifacts.other_text))
+    new = verbs.models.add(SYSTEM, str(artifacts.other_text))
     sample = documents(200, seed=12)
     stop = threading.Event()
     answers: list[list[httpx.Response]] = [[] for _ in range(4)]
@@ -242,8 +242,8 @@ def test_two_servers_share_one_database(installation: Installation, artifacts: A
         )
         assert (done.status_code, done.json()["type"]) == (409, "/problems/lease-lost")
     verbs = installation.application.verbs
-    new = verbs.add_model(SYSTEM, str(artifacts.other_text))
-    verbs.activate_model(SYSTEM, new.id)
+    new = verbs.models.add(SYSTEM, str(artifacts.other_text))
+    verbs.models.activate(SYSTEM, new.id)
     (document,) = documents(1, seed=15)
     for server in (one, other):
         with server.client("client") as client:

@@ -45,7 +45,7 @@ def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
     installation: Installation, artifact: Path, predicted: Any, data_dir: Path
 ) -> None:
     verbs = installation.application.verbs
-    verbs.activate_model(SYSTEM, verbs.add_model(SYSTEM, str(artifact)).id)
+    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
     installation.fix_threshold(THRESHOLD)
     server = installation.serve()
     with gzip.open(data_dir / "reuters21578" / "test.jsonl.gz", "rt") as file:

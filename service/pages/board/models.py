@@ -6,9 +6,8 @@ from typing import Annotated
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from setwise.service.domain.comparison import Comparison, Tally
 from setwise.service.domain.errors import ModelNotFound
-from setwise.service.domain.models import ModelVersion
+from setwise.service.domain.models import Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
@@ -68,19 +67,19 @@ class Shadow(BaseModel):
 
 
 def _roll_back(call: Call, _: Nothing) -> None:
-    call.verbs.roll_back_model(call.caller, request_id=call.request_id)
+    call.verbs.models.roll_back(call.caller, request_id=call.request_id)
 
 
 def _activate(call: Call, _: Nothing) -> None:
-    call.verbs.activate_model(call.caller, call.id, request_id=call.request_id)
+    call.verbs.models.activate(call.caller, call.id, request_id=call.request_id)
 
 
 def _verify(call: Call, _: Nothing) -> None:
-    call.verbs.verify_model(call.caller, call.id)
+    call.verbs.models.verify(call.caller, call.id)
 
 
 def _compare(call: Call, form: Compared) -> str:
-    job = call.verbs.submit_compare(
+    job = call.verbs.models.submit_compare(
         call.caller, call.id, form.documents, request_id=call.request_id
     )
     return f"{JOBS}/{job.id}"
@@ -88,9 +87,9 @@ def _compare(call: Call, form: Compared) -> str:
 
 def _shadow(call: Call, form: Shadow) -> str:
     if form.end:
-        call.verbs.end_shadow(call.caller, call.id, request_id=call.request_id)
+        call.verbs.models.end_shadow(call.caller, call.id, request_id=call.request_id)
     else:
-        call.verbs.begin_shadow(call.caller, call.id, request_id=call.request_id)
+        call.verbs.models.begin_shadow(call.caller, call.id, request_id=call.request_id)
     return f"{MODELS}/{call.id}?done={'shadow-ended' if form.end else 'shadow-begun'}"
 
 
@@ -108,11 +107,11 @@ def _roll_back_question(_: Call) -> Question:
 
 
 def _activate_question(call: Call) -> Question:
-    models = call.verbs.list_models(call.caller)
+    models = call.verbs.models.page(call.caller)
     model = next((one for one in models if one.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
-    tally = call.verbs.get_comparison(call.caller, call.id, limit=1).tally
+    tally = call.verbs.models.comparison(call.caller, call.id, limit=1).tally
     active = next((one for one in models if one.active), None)
     return Question(
         f"Activate {short(model.version)}?",
@@ -207,7 +206,7 @@ _COLUMNS: Sequence[Column[ModelVersion]] = (
 
 
 def _models(call: Call) -> View:
-    models = call.verbs.list_models(call.caller)
+    models = call.verbs.models.page(call.caller)
     empty = Markup(
         "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
         "and register it with <code>setwise model add model --activate</code>."
@@ -223,7 +222,7 @@ def _models(call: Call) -> View:
 
 def _model(call: Call) -> View:
     routes_only = call.query.get("routes") == "yes"
-    report = call.verbs.get_comparison(
+    report = call.verbs.models.comparison(
         call.caller, call.id, routes_only=routes_only, after=call.after, limit=PAGE
     )
     model, here = report.model, f"{MODELS}/{report.model.id}"
@@ -337,7 +336,7 @@ def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> 
 
 
 def _state(call: Call) -> State:
-    models = call.verbs.list_models(call.caller)
+    models = call.verbs.models.page(call.caller)
     active = next((one for one in models if one.active), None)
     if active is None:
         return State("None is active, so nothing can be predicted.", wrong=True)
