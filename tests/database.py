@@ -27,8 +27,8 @@ from sqlalchemy import URL, Engine, make_url
 from setwise.service.stores import migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import FakeDatabase
 from tests.ports import held_port
+from tests.sqlite import Database, template
 
 START_PATIENCE_S = 120.0  # a machine may be busy
 
@@ -244,21 +244,11 @@ def postgres_template(postgres_server: PostgresServer) -> Iterator[str]:
     postgres_server.drop(url)
 
 
-@pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a migrated SQLite file, from which each test's is copied."""
-    path = tmp_path_factory.mktemp("template") / "template.db"
-    engine = create(f"sqlite:///{path}")
-    migrate.upgrade(engine)
-    engine.dispose()  # the last connection folds the write-ahead log into the file
-    return path
-
-
 @pytest.fixture
-def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+def sqlite_url(tmp_path: Path) -> str:
     """Return the URL of a migrated SQLite file of the test's own."""
     path = tmp_path / "setwise.db"
-    shutil.copyfile(sqlite_template, path)
+    shutil.copyfile(template(), path)
     return f"sqlite:///{path}"
 
 
@@ -319,7 +309,7 @@ def module_engine(
     with ExitStack() as stack:
         if request.param == "sqlite":
             path = tmp_path_factory.mktemp("module") / "setwise.db"
-            shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+            shutil.copyfile(template(), path)
             url = f"sqlite:///{path}"
         else:
             server = request.getfixturevalue("postgres_server")
@@ -331,14 +321,12 @@ def module_engine(
         yield engine
 
 
-@pytest.fixture(params=["fake", "sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def begin(request: pytest.FixtureRequest) -> Iterator[Transactions]:
-    """Open transactions on the fake and on both databases: what holds for one holds for all."""
-    if request.param == "fake":
-        yield FakeDatabase()
+    """Open transactions on both databases: what holds for one holds for the other."""
+    if request.param == "sqlite":
+        yield Database()
         return
-    engine = create(
-        request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    )
+    engine = create(request.getfixturevalue("postgres_url"))
     yield Transactions(engine)
     engine.dispose()

@@ -16,10 +16,17 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.pages.start import pages
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
-from tests.fake_calibrations import FakeCalibrators
 from tests.fake_files import FakeFiles
-from tests.fake_people import FakePasswords
-from tests.fakes import FakeClock, FakeDatabase, FakeIds, FakeLoader, FakePredictors, FakeStore
+from tests.fakes import (
+    FakeCalibrators,
+    FakeClock,
+    FakeIds,
+    FakeLoader,
+    FakePasswords,
+    FakePredictors,
+    FakeStore,
+)
+from tests.sqlite import Database
 
 PEPPER = b"pepper of the tests"
 PASSWORD = "correct horse battery"
@@ -32,7 +39,7 @@ class Service:
     app: FastAPI
     verbs: Verbs
     clock: FakeClock
-    database: FakeDatabase
+    database: Database
     predictors: FakePredictors
     faults: dict[str, str]
     files: FakeFiles
@@ -98,7 +105,7 @@ def service() -> Service:
 
 def build_service(settings: Settings) -> Service:
     """Return a service over fakes that has one key of each role."""
-    clock, ids, database = FakeClock(), FakeIds(), FakeDatabase()
+    clock, ids, database = FakeClock(), FakeIds(), Database()
     predictors = FakePredictors()
     faults: dict[str, str] = {}
     files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()

@@ -25,7 +25,7 @@ def test_an_outcome_is_stored_once_and_corrects_what_was_sent(service: Service) 
     assert (again.status_code, again.json()) == (200, first.json())
     listed = service.get(f"{path}/outcomes", by="lead").json()
     assert listed == {"items": [first.json()], "next_cursor": None, "limit": 1}
-    _, message = service.database.contents.outgoing.messages.values()
+    _, message = service.database.contents.messages.values()
     told = CorrectedMessage.model_validate(payload(message))
     assert (told.data.labels, told.data.previous_labels) == (["c"], made["labels"])
     assert service.get(path, by="client").json() == made

@@ -227,7 +227,7 @@ def test_what_is_told_is_what_the_document_says_and_holds_no_text(service: Servi
     body["document"] = {"text": "0.3"}
     waiting = service.post("/v1/predictions", by="client", json=body).json()
     done = _complete(service, ["a"])
-    first, second = service.database.contents.outgoing.messages.values()
+    first, second = service.database.contents.messages.values()
     told = AutoSentMessage.model_validate_json(json.dumps(payload(first)))
     assert told.data.prediction_id == sent["id"]
     assert told.data.model_dump(mode="json", include=set(sent)) == {

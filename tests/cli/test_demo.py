@@ -35,17 +35,17 @@ from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
 from setwise.service.services.report import Summary
 from setwise.service.services.reviews import ClaimReview, CompleteReview, ListReviews, ReleaseReview
-from tests.fake_people import FakePasswords
 from tests.fakes import (
     LOTTERY,
     START,
     FakeClock,
-    FakeDatabase,
     FakeIds,
+    FakePasswords,
     FakePredictor,
     FakePredictors,
     scored_set,
 )
+from tests.sqlite import Database
 
 PLAN = Plan(days=6, weekday=26, weekend=8, reviews=12, certified_on=(4,))
 INCOMING_NOTES = PLAN.documents(START)
@@ -67,7 +67,7 @@ class Service:
     """The verbs that the demo uses, on a database in memory."""
 
     def __init__(self) -> None:
-        begin, new_id = FakeDatabase(), FakeIds()
+        begin, new_id = Database(), FakeIds()
         now = self.clock = TravellingClock(FakeClock())
         predictors, digest = FakePredictors(HalfSure()), KeyDigest(b"pepper")
         random_parts = iter(f"{number:043}" for number in range(1000))

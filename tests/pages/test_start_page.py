@@ -27,15 +27,9 @@ from setwise.service.services.report import Summary
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.sign_in.sessions import SessionCookies
 from tests import building
-from tests.fakes import (
-    LOTTERY,
-    FakeClock,
-    FakeDatabase,
-    FakeIds,
-    FakePredictors,
-    FakeStore,
-)
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors, FakeStore
 from tests.samples import trip
+from tests.sqlite import Database
 
 CLIENT = Caller("client-1", "intake", Role.CLIENT)
 REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
@@ -45,7 +39,7 @@ class Service:
     """The verbs that fill the page, on a database in memory."""
 
     def __init__(self) -> None:
-        self.begin, self.now, self.new_id = FakeDatabase(), FakeClock(), FakeIds()
+        self.begin, self.now, self.new_id = Database(), FakeClock(), FakeIds()
         self.visitor = REVIEWER
         self.verbs = SimpleNamespace(
             summary=Summary(self.begin),

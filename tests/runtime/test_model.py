@@ -30,9 +30,10 @@ from setwise.service.domain.predictions import Document
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.runtime.answers import MOST_MARGINALS
 from setwise.service.runtime.model import RETRY_AFTER_S, LoadedPredictor, ModelRegistry
-from tests.fakes import START, FakeDatabase, FakeIds
+from tests.fakes import START, FakeIds
 from tests.models.corpora import texts
 from tests.samples import calibration
+from tests.sqlite import Database
 from tests.trained import Artifacts, documents
 
 
@@ -60,7 +61,7 @@ class World:
     """A registry over a fake database, with a clock that is moved by hand."""
 
     def __init__(self, artifacts: Artifacts, poll_s: float = 0.01) -> None:
-        self.database, self.ids, self.store = FakeDatabase(), FakeIds(), Store(artifacts)
+        self.database, self.ids, self.store = Database(), FakeIds(), Store(artifacts)
         self.now = 0.0
         self.silent = False
         self.registry = ModelRegistry(

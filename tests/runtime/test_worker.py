@@ -14,14 +14,15 @@ from setwise.service.runtime.worker import Interrupted, Report, Task, Worker
 from setwise.service.services.jobs import Jobs
 from setwise.service.stores.transaction import Transactions
 from tests.building import jobs
-from tests.fakes import FakeClock, FakeDatabase, FakeIds
+from tests.fakes import FakeClock, FakeIds
+from tests.sqlite import Database
 
 
 class World:
     """A job table in memory, and workers on it."""
 
     def __init__(self, lease: timedelta = timedelta(seconds=60)) -> None:
-        self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
+        self.database, self.clock, self.ids = Database(), FakeClock(), FakeIds()
         self.lease = lease
 
     def jobs(self, begin: Transactions | None = None) -> Jobs:

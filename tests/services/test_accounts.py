@@ -29,9 +29,9 @@ from setwise.service.services.accounts import (
     SignIn,
     SignOut,
 )
-from tests.fake_people import FakePasswords
-from tests.fakes import FakeClock, FakeDatabase, FakeIds
+from tests.fakes import FakeClock, FakeIds, FakePasswords
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, key
+from tests.sqlite import Database
 
 PASSWORD = "correct horse battery"
 HERE, THERE = "192.0.2.1", "198.51.100.9"
@@ -41,7 +41,7 @@ HERE, THERE = "192.0.2.1", "198.51.100.9"
 class House:
     """The verbs on people, on a database in memory."""
 
-    begin: FakeDatabase = field(default_factory=FakeDatabase)
+    begin: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
     passwords: FakePasswords = field(default_factory=FakePasswords)

@@ -25,15 +25,16 @@ from setwise.service.services.administer import (
     ListKeys,
     RevokeKey,
 )
-from tests.fakes import FakeClock, FakeDatabase, FakeIds
+from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
+from tests.sqlite import Database
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
 
 @dataclass
 class Office:
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
 

@@ -12,8 +12,9 @@ from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview, ReleaseReview, SkipReview
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, change
+from tests.sqlite import Database
 
 RIGHT, WRONG = ["a", "b"], ["c"]
 CHECK_ALL = AuditPlan(certification_rate=1.0)
@@ -24,7 +25,7 @@ SEND_ALL = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
 class Desk:
     """A model that answers RIGHT with the confidence that its text names, and people."""
 
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
 
@@ -55,7 +56,7 @@ class Desk:
 
     @property
     def told(self) -> list[tuple[str, list[str]]]:
-        messages: list[Message] = [*self.database.contents.outgoing.messages.values()]
+        messages: list[Message] = [*self.database.contents.messages.values()]
         return [(one.type.value, [*one.data["labels"]]) for one in messages]
 
 

@@ -24,7 +24,6 @@ from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.breaker import BreakerRule, GetBreaker
 from setwise.service.services.decide import DecideReview, SettleDecisions
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import FakeDatabase
 from tests.loop import HALF, Loop
 from tests.samples import (
     ADMIN,
@@ -39,6 +38,7 @@ from tests.samples import (
     prediction,
     task,
 )
+from tests.sqlite import Database
 
 QUICK = BreakerRule(run_length=200.0, freshness=Freshness(20, timedelta(days=2)))
 ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
@@ -181,7 +181,7 @@ def test_the_statistic_never_falls_as_unfinished_audits_turn_out_wrong(loop: Loo
 
 
 def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
-    database = FakeDatabase()
+    database = Database()
     with database() as transaction:
         for _ in range(700):
             sent = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)

@@ -24,8 +24,7 @@ from setwise.service.services.calibrations import (
     RollBackCalibration,
 )
 from setwise.service.stores.transaction import Transactions
-from tests.fake_calibrations import FakeCalibrators
-from tests.fakes import FakeClock, FakeIds, FakeLoader
+from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader
 from tests.samples import ADMIN, ANN, LEAD, calibration, certification, change, model
 
 OWN = "sha256:own"

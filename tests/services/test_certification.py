@@ -16,11 +16,12 @@ from setwise.service.services.certification import (
     ListCertifications,
     RequestCertification,
 )
+from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
-from tests.fake_certifications import FakeCertifications
-from tests.fakes import LOTTERY, FakeDatabase, FakePredictor, scored_set
+from tests.fakes import LOTTERY, FakePredictor, scored_set
 from tests.loop import HALF, Loop
 from tests.samples import ADMIN, ANN, BEN, LEAD, change
+from tests.sqlite import Database
 
 
 class Recalibrated(FakePredictor):
@@ -39,11 +40,11 @@ def loop(begin: Transactions) -> Loop:
 def test_predictions_are_not_read_before_an_attempt_is_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loop = Loop(FakeDatabase())
+    loop = Loop(Database())
     loop.plan()
     loop.predict(*["0.9"] * 16)
     loop.read()
-    monkeypatch.setattr(FakeCertifications, "unaudited", None)
+    monkeypatch.setattr(CertificationStore, "unaudited", None)
     assert loop.certify.if_due() is None
     with pytest.raises(TypeError):
         loop.certify(ADMIN.id)

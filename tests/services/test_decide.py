@@ -25,14 +25,15 @@ from setwise.service.services.reviews import (
     ExpireLeases,
     ReleaseReview,
 )
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ANN, BEN, CLIENT, add_predictions, task
+from tests.sqlite import Database
 
 
 @dataclass
 class Desk:
     window: timedelta = timedelta(seconds=20)
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
     predictors: FakePredictors = field(default_factory=FakePredictors)
@@ -66,7 +67,7 @@ class Desk:
         return list(self.database.contents.annotations.values())
 
     def messages(self) -> int:
-        return len(self.database.contents.outgoing.messages)
+        return len(self.database.contents.messages)
 
     def actions(self) -> list[str]:
         events = self.database.contents.events.values()

@@ -30,20 +30,22 @@ from setwise.service.services.deliver import (
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.services.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors, FakeUnitOfWork
+from setwise.service.stores.transaction import Transaction
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
+from tests.sqlite import Database
 
 
 @dataclass
 class Post:
     """A service in memory that has something to tell."""
 
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     clock: FakeClock = field(default_factory=FakeClock)
     ids: FakeIds = field(default_factory=FakeIds)
 
     @property
-    def parts(self) -> tuple[FakeDatabase, FakeClock, FakeIds]:
+    def parts(self) -> tuple[Database, FakeClock, FakeIds]:
         return self.database, self.clock, self.ids
 
     def predict(self, text: str, name: str | None = None, key: str | None = None) -> None:
@@ -65,7 +67,7 @@ class Post:
 
     @property
     def messages(self) -> list[Message]:
-        return list(self.database.contents.outgoing.messages.values())
+        return list(self.database.contents.messages.values())
 
     def actions(self) -> list[str]:
         return [event.action for event in self.database.contents.events.values()]
@@ -145,9 +147,9 @@ def test_many_messages_are_routed_whatever_the_size_of_a_transaction(
 
 
 def test_an_endpoint_that_comes_while_messages_are_routed_to_nobody_gets_them(post: Post) -> None:
-    class Raced(FakeDatabase):
-        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> FakeUnitOfWork:
-            if not read_only and not post.database.contents.outgoing.endpoints:
+    class Raced(Database):
+        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> Transaction:
+            if not read_only and not post.database.contents.endpoints:
                 post.add()
             return post.database(read_only=read_only)
 
@@ -159,8 +161,8 @@ def test_an_endpoint_that_comes_while_messages_are_routed_to_nobody_gets_them(po
 def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post: Post) -> None:
     """Or a busy service would route for ever and deliver nothing."""
 
-    class Busy(FakeDatabase):
-        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> FakeUnitOfWork:
+    class Busy(Database):
+        def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> Transaction:
             with post.database() as transaction:
                 transaction.outbox.add(message())
                 transaction.commit()
@@ -207,7 +209,7 @@ def test_an_endpoint_that_is_gone_is_disabled_and_its_message_waits(post: Post) 
     parcels = [parcel for parcel in post.claim() if parcel.endpoint.id == hook.id]
     recorded = post.record(*parcels, status=410)
     assert {delivery.state for delivery in recorded} == {DeliveryState.PENDING}
-    stored = post.database.contents.outgoing.endpoints
+    stored = post.database.contents.endpoints
     assert stored[hook.id].disabled_because == "it answered 410 Gone"
     assert stored[other.id].enabled
     assert post.actions().count("webhook.disabled") == 1
@@ -224,9 +226,9 @@ def test_an_endpoint_that_is_deleted_while_it_answers_leaves_only_a_log(post: Po
     DeleteWebhook(*post.parts)(ADMIN, hook.id)
     for status in (410, 200):
         assert post.record(parcel, status=status) == []
-    (delivery,) = post.database.contents.outgoing.deliveries.values()
+    (delivery,) = post.database.contents.deliveries.values()
     assert delivery.state is DeliveryState.CANCELLED
-    assert len(post.database.contents.outgoing.attempts) == 2
+    assert len(post.database.contents.attempts) == 2
 
 
 def test_an_endpoint_gets_its_share_and_leaves_room_to_others(post: Post) -> None:

@@ -9,7 +9,8 @@ import pytest
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.jobs import Job, JobState, RetryRule
 from tests.building import jobs
-from tests.fakes import FakeClock, FakeDatabase, FakeIds
+from tests.fakes import FakeClock, FakeIds
+from tests.sqlite import Database
 
 RULE = RetryRule(attempts=3, first_delay=timedelta(seconds=10), factor=2)
 KINDS = ["fit", "purge"]
@@ -17,7 +18,7 @@ KINDS = ["fit", "purge"]
 
 @dataclass
 class Yard:
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
 

@@ -14,8 +14,9 @@ from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.stores.transaction import Transaction
-from tests.fakes import START, FakeDatabase
+from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task
+from tests.sqlite import Database
 
 RIGHT, WRONG = ("a", "b"), ("c",)
 REREAD = 0.5
@@ -25,7 +26,7 @@ class Readers:
     """People who audit predictions of known truth, and leads who decide."""
 
     def __init__(self) -> None:
-        self.database = FakeDatabase()
+        self.database = Database()
         self.rng = np.random.default_rng(7)
         self.policy = change(
             audits=AuditPlan(certification_rate=0.5, gold_reread_rate=REREAD)

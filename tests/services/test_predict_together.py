@@ -1,11 +1,11 @@
 """Predicting many documents in one transaction: what one of them may cost the others."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.audits import AuditMode, AuditPlan, Draws, Lottery
 from setwise.service.domain.callers import Caller
@@ -24,19 +24,17 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.services.predictions import Predict
-from setwise.service.stores.predictions import NewPrediction
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import (
     LOTTERY,
     START,
     FakeClock,
-    FakeDatabase,
     FakeIds,
-    FakePredictions,
     FakePredictor,
     FakePredictors,
 )
 from tests.samples import ANN, CLIENT, OTHER_CLIENT, change
+from tests.sqlite import Database
 
 KEY = IdempotencyKey("order-1", "digest of the body")
 
@@ -97,15 +95,20 @@ def test_the_same_is_decided_and_follows_together_and_alone(
     plan: AuditPlan, asked: list[Submission]
 ) -> None:
     def stored(*calls: list[Submission]) -> list[object]:
-        database = FakeDatabase()
-        database.contents.policies.append(change(audits=plan).as_policy("v2", START, "lead"))
+        database = Database()
+        with database() as transaction:
+            first = transaction.policies.current().version
+            transaction.policies.add(
+                change(audits=plan).as_policy("v2", START, "lead"), replacing=first
+            )
+            transaction.commit()
         predict = verb(database)
         made = [one for call in calls for one in predict.together(call)]
         contents = database.contents
         assert made == list(contents.predictions.values())
         assert sorted(contents.predictions) == list(contents.predictions)
         tasks = [(task.prediction.id, task.kind) for task in contents.reviews.values()]
-        told = [message.data["prediction_id"] for message in contents.outgoing.messages.values()]
+        told = [message.data["prediction_id"] for message in contents.messages.values()]
         return [
             (
                 one._replace(id=""),
@@ -150,7 +153,7 @@ def test_a_document_that_the_model_refuses_fails_alone(begin: Transactions) -> N
 
 
 def test_all_are_stored_by_one_commit() -> None:
-    database = FakeDatabase()
+    database = Database()
     commits = 0
 
     def counting(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Transactions
@@ -165,7 +168,7 @@ def test_all_are_stored_by_one_commit() -> None:
 
 @pytest.mark.parametrize("broken", ["begin", "commit"])
 def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken: str) -> None:
-    database = FakeDatabase()
+    database = Database()
     tries = 0
 
     def silent(*, read_only: bool = False):  # type: ignore[no-untyped-def]  # a Transactions
@@ -188,19 +191,15 @@ def test_while_the_database_is_silent_all_fail_and_nothing_is_tried_twice(broken
 
 
 def test_a_row_that_cannot_be_stored_spoils_its_own_transaction_only() -> None:
-    database = FakeDatabase()
+    database = Database()
     predict = verb(database)
-    original = FakePredictions.add_all
-
-    def add_all(self: FakePredictions, new: Sequence[NewPrediction]) -> None:
-        if any(prediction.document.text == "poison" for prediction, _ in new):
-            raise RuntimeError("cannot be written")
-        original(self, new)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakePredictions, "add_all", add_all)
-        first, poisoned, last = predict.together([wish("0.9"), wish("poison"), wish("0.8")])
-    assert isinstance(poisoned, RuntimeError)
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER poison BEFORE INSERT ON predictions WHEN NEW.text = 'poison' "
+            "BEGIN SELECT RAISE(ABORT, 'cannot be written'); END"
+        )
+    first, poisoned, last = predict.together([wish("0.9"), wish("poison"), wish("0.8")])
+    assert isinstance(poisoned, IntegrityError)
     assert isinstance(first, Prediction)
     assert isinstance(last, Prediction)
     assert list(database.contents.predictions.values()) == [first, last]
@@ -263,12 +262,12 @@ def test_what_became_of_each_stands_in_its_place(begin: Transactions) -> None:
 
 
 def test_others_may_write_while_it_decides() -> None:
-    database = FakeDatabase()
+    database = Database()
     free: list[bool] = []
 
     class Watched(Lottery):
         def __call__(self, client_id: str, name: str) -> Draws:
-            free.append(not database.writer.locked())
+            free.append(not database._queue._writer.locked())
             return super().__call__(client_id, name)
 
     predict = replace(verb(database), lottery=Watched(b"key"))

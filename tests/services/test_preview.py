@@ -6,13 +6,14 @@ from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.preview import PreviewChange
-from tests.fakes import FakeClock, FakeDatabase
+from tests.fakes import FakeClock
 from tests.samples import ADMIN, ANN, add_predictions, certification, change, prediction
+from tests.sqlite import Database
 
 
 @pytest.fixture
-def database() -> FakeDatabase:
-    database = FakeDatabase()
+def database() -> Database:
+    database = Database()
     with database() as transaction:
         for confidence in (0.95, 0.85, 0.6, 0.3):
             add_predictions(transaction, prediction(confidence=confidence))
@@ -22,11 +23,11 @@ def database() -> FakeDatabase:
     return database
 
 
-def preview(database: FakeDatabase, **fields: object) -> object:
+def preview(database: Database, **fields: object) -> object:
     return PreviewChange(database, FakeClock())(ADMIN, change(**fields))
 
 
-def test_both_policies_are_held_against_the_same_documents(database: FakeDatabase) -> None:
+def test_both_policies_are_held_against_the_same_documents(database: Database) -> None:
     effect = preview(database, threshold=0.85)
     assert effect.now.threshold is None
     assert (effect.now.sent, effect.now.documents) == (0, 5)
@@ -35,12 +36,12 @@ def test_both_policies_are_held_against_the_same_documents(database: FakeDatabas
     assert effect.after.version == effect.before.version  # nothing is stored
 
 
-def test_a_floor_and_a_switch_count(database: FakeDatabase) -> None:
+def test_a_floor_and_a_switch_count(database: Database) -> None:
     assert preview(database, threshold=0.5, confidence_floor=0.92).then.sent == 1
     assert preview(database, threshold=0.5, auto_send=False).then.sent == 0
 
 
-def test_each_rule_says_how_many_documents_it_keeps(database: FakeDatabase) -> None:
+def test_each_rule_says_how_many_documents_it_keeps(database: Database) -> None:
     rules = [
         {"kind": "metadata", "field": "ward", "values": [3]},
         {"kind": "metadata", "field": "ward", "values": [4]},
@@ -51,7 +52,7 @@ def test_each_rule_says_how_many_documents_it_keeps(database: FakeDatabase) -> N
 
 
 def test_a_certified_policy_gets_the_certificate_that_it_would_get(
-    database: FakeDatabase,
+    database: Database,
 ) -> None:
     wanted = {"threshold_mode": ThresholdMode.CERTIFIED, "threshold": None, "risk": 0.1}
     bare = preview(database, **wanted)
@@ -65,7 +66,7 @@ def test_a_certified_policy_gets_the_certificate_that_it_would_get(
     assert proved.then.sent == 3
 
 
-def test_what_cannot_be_is_refused(database: FakeDatabase) -> None:
+def test_what_cannot_be_is_refused(database: Database) -> None:
     with pytest.raises(InvalidRequest) as refused:
         preview(database, threshold=1.5)
     assert [fault.pointer for fault in refused.value.faults] == ["/threshold/value"]

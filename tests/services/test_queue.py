@@ -5,13 +5,13 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, settings
 
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import FakeDatabase
 from tests.services.queue_machine import QueueMachine
+from tests.sqlite import Database
 
 
 class InMemory(QueueMachine):
     def open(self) -> tuple[Transactions, Callable[[], None]]:
-        return FakeDatabase(), lambda: None
+        return Database(), lambda: None
 
 
 TestQueue = InMemory.TestCase

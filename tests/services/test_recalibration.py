@@ -46,9 +46,9 @@ from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
 from setwise.service.services.reviews import ClaimReview, CompleteReview
 from setwise.service.stores.transaction import Transactions
-from tests.fake_calibrations import FakeCalibrators
 from tests.fakes import (
     LOTTERY,
+    FakeCalibrators,
     FakeClock,
     FakeIds,
     FakeLoader,

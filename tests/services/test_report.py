@@ -6,18 +6,19 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import Forbidden
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.services.report import Counts, Summary
-from tests.fakes import START, FakeDatabase
+from tests.fakes import START
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, add_predictions, leased, prediction, task
+from tests.sqlite import Database
 
 
 def test_an_empty_service_counts_nothing() -> None:
-    counts = Summary(FakeDatabase())(SYSTEM)
+    counts = Summary(Database())(SYSTEM)
     assert counts == Counts(0, 0, 0, 0, 0, dict.fromkeys(Reason, 0))
     assert counts.predictions == 0
 
 
 def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
-    database = FakeDatabase()
+    database = Database()
     sent = prediction(decision=Decision.AUTO, reason=Reason.ABOVE_THRESHOLD)
     unknown = prediction(reason=Reason.OUT_OF_DOMAIN)
     completed = leased().completed(ANN.id, 2)
@@ -47,7 +48,7 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
 
 
 def test_leads_and_administrators_see_the_counts() -> None:
-    summary = Summary(FakeDatabase())
+    summary = Summary(Database())
     summary(LEAD)
     summary(ADMIN)
     for caller in (CLIENT, ANN):

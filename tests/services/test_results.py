@@ -7,13 +7,14 @@ import pytest
 from setwise.service.domain.errors import JobNotFound, JobUnfinished, ResultNotFound
 from tests.building import jobs
 from tests.fake_files import FakeFiles
-from tests.fakes import START, FakeClock, FakeDatabase
+from tests.fakes import START, FakeClock
 from tests.samples import ADMIN, CLIENT, OTHER_CLIENT, job
+from tests.sqlite import Database
 
 DAY = timedelta(days=1)
 
 
-def store(database: FakeDatabase, files: FakeFiles, *parts: bytes, finished: bool = True):
+def store(database: Database, files: FakeFiles, *parts: bytes, finished: bool = True):
     made = job("scoring", owner_id=CLIENT.id)
     with database() as transaction:
         transaction.jobs.enqueue(made)
@@ -26,7 +27,7 @@ def store(database: FakeDatabase, files: FakeFiles, *parts: bytes, finished: boo
 
 
 def test_a_result_is_read_part_by_part_in_order() -> None:
-    database, files = FakeDatabase(), FakeFiles()
+    database, files = Database(), FakeFiles()
     made = store(database, files, b"a\n" * 50_000, b"b\n")
     for caller in (CLIENT, ADMIN):
         result = jobs(database, files=files).result(caller, made.id)
@@ -39,7 +40,7 @@ def test_a_result_is_read_part_by_part_in_order() -> None:
 
 
 def test_there_is_no_result_before_the_end_or_without_a_file() -> None:
-    database, files = FakeDatabase(), FakeFiles()
+    database, files = Database(), FakeFiles()
     with pytest.raises(JobUnfinished):
         jobs(database, files=files).result(CLIENT, store(database, files, b"a", finished=False).id)
     with pytest.raises(ResultNotFound):
@@ -47,7 +48,7 @@ def test_there_is_no_result_before_the_end_or_without_a_file() -> None:
 
 
 def test_files_go_when_their_time_is_over() -> None:
-    database, files, clock = FakeDatabase(), FakeFiles(), FakeClock()
+    database, files, clock = Database(), FakeFiles(), FakeClock()
     done, running = (store(database, files, b"a", finished=finished) for finished in (True, False))
     begun = f"{int(START.timestamp() * 1000):012x}"
     orphan = f"{begun[:8]}-{begun[8:]}-7000-8000-00000000dead"  # no job ever had this id

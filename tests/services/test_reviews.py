@@ -30,13 +30,14 @@ from setwise.service.services.reviews import (
     ReleaseReview,
     SkipReview,
 )
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, add_predictions, prediction, task
+from tests.sqlite import Database
 
 
 @dataclass
 class Desk:
-    database: FakeDatabase = field(default_factory=FakeDatabase)
+    database: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)
     new_id: FakeIds = field(default_factory=FakeIds)
     predictors: FakePredictors = field(default_factory=FakePredictors)

@@ -21,8 +21,9 @@ from setwise.service.services import score
 from setwise.service.services.predictions import Predict
 from setwise.service.services.score import ReceiveUpload, ScoreFile, SubmitScoring
 from tests.fake_files import FakeFiles
-from tests.fakes import LOTTERY, FakeClock, FakeDatabase, FakeIds, FakePredictors
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ANN, CLIENT, OTHER_CLIENT
+from tests.sqlite import Database
 
 
 class Died(Exception):
@@ -50,7 +51,7 @@ class Desk:
     """A database, files, and the verbs of scoring on them."""
 
     def __init__(self) -> None:
-        self.database, self.clock, self.ids = FakeDatabase(), FakeClock(), FakeIds()
+        self.database, self.clock, self.ids = Database(), FakeClock(), FakeIds()
         self.files, self.predictors = FakeFiles(), FakePredictors()
         self.predict = Predict(
             self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000

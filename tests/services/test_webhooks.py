@@ -19,22 +19,23 @@ from setwise.service.services.webhooks import (
     RotateSecret,
     TryWebhook,
 )
-from tests.fakes import FakeClock, FakeDatabase, FakeIds
+from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, LEAD
+from tests.sqlite import Database
 
 WANTED = EndpointChange("https://b.example/hooks", "billing")
 
 
 @pytest.fixture
-def parts() -> tuple[FakeDatabase, FakeClock, FakeIds]:
-    return FakeDatabase(), FakeClock(), FakeIds()
+def parts() -> tuple[Database, FakeClock, FakeIds]:
+    return Database(), FakeClock(), FakeIds()
 
 
 def secrets() -> str:
     return "whsec_c2VjcmV0"
 
 
-Parts = tuple[FakeDatabase, FakeClock, FakeIds]
+Parts = tuple[Database, FakeClock, FakeIds]
 
 
 def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> None:

@@ -135,7 +135,7 @@ RECALIBRATION = textwrap.dedent(
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.recalibration import Activate
     from tests.building import jobs
-    from tests.fake_calibrations import FakeCalibrators
+    from tests.fakes import FakeCalibrators
     from tests.services.test_recalibration import Loop
 
     class Slow(FakeCalibrators):
