@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -117,20 +118,29 @@ class Server:
         self.process.wait(PATIENCE_S)
 
 
+@contextmanager
+def installed(data_dir: Path, database_url: str, artifacts: Artifacts) -> Iterator[Installation]:
+    """Give an installation with an active model and a key of each role; end it afterwards."""
+    settings = Settings(data_dir=data_dir, database_url=database_url)
+    made = Installation(settings, data_dir.parent, application=wiring.build(settings))
+    try:
+        verbs = made.application.verbs
+        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
+        for role in Role:
+            made.key(role.value, role)
+        yield made
+    finally:
+        for server in made.servers:
+            if server.process.poll() is None:
+                server.kill()
+        made.application.close()
+
+
 @pytest.fixture
 def installation(database_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator[Installation]:
     """Return an installation with an active model and a key of each role."""
-    settings = Settings(data_dir=tmp_path / "data", database_url=database_url)
-    installed = Installation(settings, tmp_path, application=wiring.build(settings))
-    verbs = installed.application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
-    for role in Role:
-        installed.key(role.value, role)
-    yield installed
-    for server in installed.servers:
-        if server.process.poll() is None:
-            server.kill()
-    installed.application.close()
+    with installed(tmp_path / "data", database_url, artifacts) as made:
+        yield made
 
 
 def pages(client: httpx.Client, path: str) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,112 @@
+"""One server for all pages, and a folder for each with the files that its commands read."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system.conftest import SETWISE, Installation, Server, installed
+from tests.trained import Artifacts, documents, write_documents
+
+PATIENCE_S = 300.0
+PASSWORD = "a sentence that only Ann knows"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The server that the commands of every page call."""
+
+    installation: Installation
+    server: Server
+    artifacts: Artifacts
+
+    def environment(self) -> dict[str, str]:
+        """Return what a user has set: the folder of the data and a key of each role."""
+        kept = {
+            name: value
+            for name, value in self.installation.environment().items()
+            if name != "SETWISE_DATABASE_URL"  # the default, below the folder
+        }
+        keys = {f"{role.upper()}_KEY": secret for role, secret in self.installation.secrets.items()}
+        return kept | keys | {"PATH": f"{SETWISE.parent}:{os.environ['PATH']}"}
+
+    def prepare(self, folder: Path) -> None:
+        """Write the files that the pages name."""
+        for name, seed in (("train", 5), ("test", 6)):
+            lines = write_documents(folder / f"{name}.jsonl", 250, seed=seed).read_bytes()
+            (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines))
+            small = folder / "data-sets" / "small"
+            small.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / f"{name}.jsonl.gz", small)
+        new = [{"id": one["id"], "text": one["text"]} for one in documents(5, seed=7)]
+        (folder / "new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in new))
+        (folder / "stdin").write_text(f"{PASSWORD}\n")
+        if folder.name != "README":  # which trains it itself
+            shutil.copytree(self.artifacts.other_text, folder / "my-model")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, artifacts: Artifacts) -> Iterator[Site]:
+    """Start the server; some of its documents wait for a reviewer."""
+    folder = tmp_path_factory.mktemp("docs")
+    data_dir = folder / "data"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
+    own = {"SETWISE_DATA_DIR": str(data_dir)}
+    subprocess.run([SETWISE, "db", "upgrade"], env=kept | own, check=True, capture_output=True)
+    with installed(data_dir, f"sqlite:///{data_dir / 'setwise.db'}", artifacts) as installation:
+        server = installation.serve()
+        with server.client("client") as client:
+            sent = [{"id": one["id"], "text": one["text"]} for one in documents(40, seed=8)]
+            assert client.post("/v1/predictions/batch", json={"documents": sent}).status_code == 200
+        yield Site(installation, server, artifacts)
+
+
+class Shell:
+    """A shell that runs one block after the other, as a reader pastes them.
+
+    The first command that fails ends it. ``curl`` fails on the status of an error.
+    """
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._process = subprocess.Popen(
+            ["bash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=folder,
+            env=environment,
+        )
+        self._watch = threading.Timer(PATIENCE_S, self._process.kill)
+        self._watch.start()
+        self._send('set -euo pipefail; curl() { command curl --fail-with-body -S "$@"; }')
+
+    def run(self, commands: str) -> tuple[bool, str]:
+        """Run a block; return whether each command succeeded, and what was printed."""
+        (self._folder / "block.sh").write_text(commands)
+        self._send("source block.sh < stdin; echo; echo END OF BLOCK")
+        assert self._process.stdout is not None
+        said = []
+        for line in self._process.stdout:
+            if line == "END OF BLOCK\n":
+                return True, "".join(said)
+            said.append(line)
+        return False, "".join(said)
+
+    def close(self) -> None:
+        self._watch.cancel()
+        self._process.kill()
+        self._process.communicate()
+
+    def _send(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
