@@ -1,0 +1,83 @@
+"""Facts that the pages state, checked against the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from setwise.service.cli import app
+from setwise.service.domain.predictions import Reason
+from setwise.service.domain.webhooks import MessageType
+from setwise.service.settings import Settings
+from tests.docs.pages import PAGES, ROOT
+
+TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "benchmarks").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub makes it."""
+    plain = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return plain.replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in LINK.findall(page.read_text()):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+            assert anchor in map(_anchor, headings), link
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    links = LINK.findall((ROOT / "README.md").read_text())
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= set(links)
+
+
+def test_the_front_page_and_the_changelog_stay_short() -> None:
+    assert (ROOT / "README.md").read_text().count("\n") <= 150
+    assert (ROOT / "CHANGELOG.md").read_text().count("\n") <= 80
+
+
+def test_paths_in_the_text_exist() -> None:
+    for page in PAGES:
+        for path in re.findall(
+            r"`((?:models|service|tests|docker|migrations|benchmarks|docs)/[\w./-]*)`",
+            page.read_text(),
+        ):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_every_setting_is_listed_with_its_default() -> None:
+    table = (ROOT / "docs" / "operators.md").read_text().partition("## Settings")[2]
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \|.*\| ([^|]+) \|$", table, re.MULTILINE))
+    fields = Settings.model_fields
+    assert list(map(str.lower, rows)) == [*dict.fromkeys(map(str.lower, rows))]
+    assert {name.lower() for name in rows} == set(fields)
+    for name, shown in rows.items():
+        default = fields[name.lower()].default
+        if shown.startswith("`") and name != "DATA_DIR":
+            text = str(default).lower() if isinstance(default, bool) else f"{default}"
+            assert shown.strip("`") == text.removesuffix(".0"), name
+        elif name != "DATA_DIR":
+            assert default in {"", None}, f"{name} has the default {default}"
+
+
+@pytest.mark.parametrize("kind", [Reason, MessageType], ids=lambda kind: kind.__name__)
+def test_every_reason_and_event_is_explained_to_integrators(kind: type[Reason]) -> None:
+    page = (ROOT / "docs" / "integrators.md").read_text()
+    for member in kind:
+        assert f"\n| `{member.value}` |" in page, member
+
+
+def test_every_command_is_mentioned() -> None:
+    pages = "".join(page.read_text() for page in PAGES)
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name in commands:
+        assert f"setwise {name}" in pages, name
