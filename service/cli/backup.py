@@ -35,14 +35,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 
 @commands.command()
 def backup(
-    file: Annotated[Path, typer.Argument(help="Archive to write; must not exist.")],
+    file: Annotated[Path, typer.Argument(help="Archive to write; it must not exist.")],
     artifacts: Annotated[bool, typer.Option(help="Include the models' artifacts.")] = True,
     pepper: Annotated[
         bool, typer.Option(help="Include the secret behind API keys; guard the file well.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the database, and what belongs to it, to one file; servers may go on."""
+    """Write database and models to one file, while servers run."""
     settings, engine = _opened()
     if file.exists():
         raise CommandError(f"{file}: is there already; name a new file")
@@ -63,7 +63,7 @@ def restore(
         bool, typer.Option(help="Replace what the database holds; stop servers and workers first.")
     ] = False,
 ) -> None:
-    """Put a backup back, into an empty database of the same kind."""
+    """Restore a backup into an empty database."""
     from setwise.service.stores import backup as content
     from setwise.service.stores import migrate
 

@@ -88,29 +88,29 @@ def benchmark(
         Path, typer.Option(help="A data set folder, or a folder of such folders.", metavar="DIR")
     ],
     datasets: Annotated[
-        str | None, typer.Option(help="Folders to take, with commas; all by default.")
+        str | None, typer.Option(help="Data sets, separated by commas; all by default.")
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Methods to compare, with commas; all by default.")
+        str | None, typer.Option(help="Methods, separated by commas; all by default.")
     ] = None,
-    preset: Annotated[str, typer.Option(help="Presets, with commas: paper, fast, best.")] = "best",
+    preset: Annotated[
+        str, typer.Option(help="Presets, separated by commas: paper, fast, best.")
+    ] = "best",
     optimize: Annotated[
         str,
-        typer.Option(
-            help="What to be best at, with commas: set-accuracy, f1, hamming, micro-f1, macro-f1."
-        ),
+        typer.Option(help="Objectives, by commas: set-accuracy, f1, hamming, micro-f1, macro-f1."),
     ] = "set-accuracy",
     seeds: Annotated[int, typer.Option(help="Number of seeds, from 0.", min=1)] = 1,
     split: Annotated[
         Split,
-        typer.Option(help="The folder's own parts, or a tenth of all drawn anew for each seed."),
+        typer.Option(help="Test on the folder's own part, or on a random tenth for each seed."),
     ] = Split.GIVEN,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
     json_: Annotated[
-        Path | None, typer.Option("--json", help="The file to write, anew after each run.")
+        Path | None, typer.Option("--json", help="JSON file to write, updated after each run.")
     ] = None,
 ) -> None:
-    """Train and judge methods beside the published results."""
+    """Compare methods beside published results."""
     from setwise.models.sets.decisions import OBJECTIVES
     from setwise.models.training import METHODS, PRESETS, TrainingOptions
 

@@ -14,14 +14,16 @@ from setwise.service.cli.console import CommandError, progress, say
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-commands = typer.Typer(help="Migrate the database, or show its version.")
+commands = typer.Typer(help="Create, upgrade and check the database.")
 
-Revision = Annotated[str, typer.Argument(help="Revision to go to.", metavar="REVISION")]
+Revision = Annotated[
+    str, typer.Argument(help="Target revision; `base` for no tables.", metavar="REVISION")
+]
 
 
 @commands.command()
 def upgrade(revision: Revision = "head") -> None:
-    """Bring the tables up to a revision, by default the one that this release needs."""
+    """Upgrade the tables, by default to this release."""
     from setwise.service.settings import Settings
     from setwise.service.stores import migrate
 
@@ -32,7 +34,7 @@ def upgrade(revision: Revision = "head") -> None:
 
 @commands.command()
 def downgrade(revision: Revision) -> None:
-    """Take the tables back to a revision, `base` for none; what only newer tables hold is lost."""
+    """Downgrade the tables; data that only newer tables hold is lost."""
     from setwise.service.stores import migrate
 
     with _engine() as engine:
@@ -41,7 +43,7 @@ def downgrade(revision: Revision) -> None:
 
 @commands.command()
 def current() -> None:
-    """Show which revision the database has."""
+    """Print the revision of the database."""
     from setwise.service.stores import migrate
 
     with _engine() as engine:
@@ -50,7 +52,7 @@ def current() -> None:
 
 @commands.command()
 def check() -> None:
-    """Succeed only if the database has the revision that this release needs."""
+    """Fail unless the database fits this release."""
     from setwise.service.stores import migrate
     from setwise.service.wiring import unmigrated
 
@@ -63,7 +65,7 @@ def check() -> None:
 
 @commands.command()
 def reencrypt() -> None:
-    """Encrypt what the database holds under the first of SETWISE_ENCRYPTION_KEYS."""
+    """Encrypt everything under the first encryption key."""
     from setwise.service.stores import encryption
 
     with application() as built, progress("reencrypt") as report:

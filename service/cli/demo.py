@@ -45,7 +45,7 @@ LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
 
 @commands.command()
 def demo(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Folder for all data; default: `demo` in SETWISE_DATA_DIR."),

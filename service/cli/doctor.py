@@ -58,7 +58,7 @@ class Finding:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check settings, database, model, keys, clock and disk; ends with 1 if one is at fault."""
+    """Check the installation and say what to fix."""
     findings = list(examine())
     sound = all(finding.verdict is not Verdict.FAULT for finding in findings)
     if as_json:

@@ -21,7 +21,7 @@ _LEAST_SHARE = 0.05
 
 def explain(
     artifact: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="A folder written by train.")
+        Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
     ],
     *,
     document: Annotated[
@@ -32,12 +32,14 @@ def explain(
             "label set.",
         ),
     ] = None,
-    labels: Annotated[int, typer.Option(help="Labels named a component.", min=1)] = 5,
-    terms: Annotated[int, typer.Option(help="Features named a component, and a label.", min=0)] = 8,
+    labels: Annotated[int, typer.Option(help="Labels to print for each component.", min=1)] = 5,
+    terms: Annotated[
+        int, typer.Option(help="Features to print for each component and label.", min=0)
+    ] = 8,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Say in words what a model has learnt, or why it chose a label set."""
+    """Explain what a model has learnt, or why it chose a set."""
     if markdown and as_json:
         raise CommandError("--markdown and --json exclude each other; choose one")
     from setwise.models.evaluation.explanation import describe_model

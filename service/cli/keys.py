@@ -15,31 +15,31 @@ from setwise.service.domain.callers import Permission, Role
 if TYPE_CHECKING:
     from setwise.service.domain.callers import ApiKey
 
-commands = typer.Typer(help="Make API keys, list them, take them out of use.")
+commands = typer.Typer(help="Create, list and revoke API keys.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @commands.command()
 def create(
-    role: Annotated[Role, typer.Option(help="What the key is for.")],
-    name: Annotated[str, typer.Option(help="Whose it is; the audit trail names it.")],
+    role: Annotated[Role, typer.Option(help="Role of the key.")],
+    name: Annotated[str, typer.Option(help="Name that the audit trail shows.")],
     *,
     scope: Annotated[
         list[Permission] | None,
-        typer.Option(help="Allow only this of what the role may; can be repeated."),
+        typer.Option(help="Restrict the key to this scope; repeatable."),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option(help="When it stops working: 90d, 12h, 2027-01-31 or a full UTC time."),
+        typer.Option(help="Expiry: 90d, 12h, 2027-01-31 or a full UTC time."),
     ] = None,
     per_minute: Annotated[
         int | None,
-        typer.Option(min=0, help="Requests a minute to each process; 0 for any number."),
+        typer.Option(min=0, help="Requests per minute to each server process; 0 for any."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and show its secret, once."""
+    """Create a key and print it, once."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -90,7 +90,7 @@ def list_keys(as_json: AsJson = False) -> None:
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id that `setwise key list` shows.")],
 ) -> None:
-    """Take a key out of use for good; running servers notice within seconds."""
+    """Revoke a key for good; servers notice within seconds."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:

@@ -36,11 +36,11 @@ def train(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="A .jsonl or .svm file, or a dataset folder: its train part."
+            metavar="DATA", help="A .jsonl or .svm file, or a folder with a train file."
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="The artifact folder to write.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the model to.")],
     method: Annotated[
         str,
         typer.Option(
@@ -58,16 +58,18 @@ def train(
     optimize: Annotated[
         str,
         typer.Option(
-            help="What the sets are to be best at: set-accuracy, f1 (of each document), hamming, "
+            help="What the sets should be best at: set-accuracy, f1 (of each document), hamming, "
             "micro-f1 or macro-f1. Confidence is always that the whole set is right."
         ),
     ] = "set-accuracy",
-    seed: Annotated[int, typer.Option(help="Equal seeds give equal models.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed; equal seeds give equal models.", min=0)
+    ] = 0,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an older artifact.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing model.")] = False,
     json_: Json = False,
 ) -> None:
-    """Fit a model on labelled documents and write it to a folder."""
+    """Train a model on labelled documents."""
     _check_target(out, force=force)
     from setwise.models.data.datasets import check_trainable, read_dataset
     from setwise.models.storage.artifacts import save
@@ -156,18 +158,16 @@ def _check_target(out: Path, *, force: bool) -> None:
 @commands.command()
 def evaluate(
     artifact: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="A folder written by train.")
+        Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
     ],
     data: Annotated[
         Path,
-        typer.Argument(
-            metavar="DATA", help="A .jsonl or .svm file, or a dataset folder: its test part."
-        ),
+        typer.Argument(metavar="DATA", help="A .jsonl or .svm file, or a folder with a test file."),
     ],
     *,
     json_: Json = False,
 ) -> None:
-    """Judge a model on labelled documents that it has not seen."""
+    """Test a model on documents that it has not seen."""
     from setwise.models.data.datasets import read_dataset
     from setwise.models.evaluation.evaluation import evaluate
     from setwise.models.predictor import SetPredictor
@@ -221,17 +221,19 @@ def _number(value: float | None) -> str:
 @commands.command()
 def predict(
     artifact: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="A folder written by train.")
+        Path, typer.Argument(metavar="ARTIFACT", help="Folder that `setwise train` wrote.")
     ],
     documents: Annotated[
-        str, typer.Argument(metavar="INPUT", help="JSON Lines, gzipped or not; - for stdin.")
+        str, typer.Argument(metavar="INPUT", help="JSON Lines, plain or gzipped; - for stdin.")
     ],
     *,
-    out: Annotated[Path | None, typer.Option(help="The file to write; stdout by default.")] = None,
-    top: Annotated[int, typer.Option(help="Candidate sets to print a document.", min=1)] = 10,
+    out: Annotated[Path | None, typer.Option(help="File to write; stdout by default.")] = None,
+    top: Annotated[
+        int, typer.Option(help="Candidate sets to print for each document.", min=1)
+    ] = 10,
     jobs: Annotated[int | None, typer.Option(help="Cores to use; all by default.", min=1)] = None,
 ) -> None:
-    """Predict label sets for documents, JSON Lines in and out."""
+    """Predict label sets for a file of documents."""
     from joblib import cpu_count
 
     from setwise.models.data.lines import read_lines

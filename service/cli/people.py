@@ -14,7 +14,7 @@ from setwise.service.domain.callers import Role
 if TYPE_CHECKING:
     from setwise.service.domain.accounts import Person
 
-commands = typer.Typer(help="Let people sign in, change their role or password, shut them out.")
+commands = typer.Typer(help="Manage the people who sign in.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Who = Annotated[str, typer.Argument(help="Login name or id.", metavar="LOGIN")]
@@ -22,12 +22,12 @@ Who = Annotated[str, typer.Argument(help="Login name or id.", metavar="LOGIN")]
 
 @commands.command()
 def create(
-    login: Annotated[str, typer.Option(help="What they type to sign in; an address will do.")],
-    name: Annotated[str, typer.Option(help="What others see; the audit trail names it.")],
-    role: Annotated[Role, typer.Option(help="What they may do; client is for programs.")],
+    login: Annotated[str, typer.Option(help="Login name, for example an email address.")],
+    name: Annotated[str, typer.Option(help="Full name, shown to others and in the audit trail.")],
+    role: Annotated[Role, typer.Option(help="Role; `client` is for keys only.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make an account; asks for the password, or reads it from the first line of stdin."""
+    """Create an account; the password comes from a prompt or stdin."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -39,7 +39,7 @@ def create(
 
 @commands.command(name="list")
 def list_people(as_json: AsJson = False) -> None:
-    """List everybody who can or could sign in."""
+    """List all accounts, disabled ones included."""
     from rich.table import Column, Table
 
     from setwise.service.domain.callers import SYSTEM
@@ -65,11 +65,11 @@ def list_people(as_json: AsJson = False) -> None:
 @commands.command()
 def change(
     who: Who,
-    name: Annotated[str | None, typer.Option(help="Another name.")] = None,
-    role: Annotated[Role | None, typer.Option(help="Another role; signs them out.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name.")] = None,
+    role: Annotated[Role | None, typer.Option(help="New role; ends the person's sessions.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change somebody's name or role."""
+    """Change a name or a role."""
     from setwise.service.domain.callers import SYSTEM
 
     if name is None and role is None:
@@ -81,7 +81,7 @@ def change(
 
 @commands.command()
 def password(who: Who) -> None:
-    """Give somebody another password; asks, or reads the first line of stdin. Signs them out."""
+    """Set a new password, from a prompt or stdin, and sign out."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -91,19 +91,19 @@ def password(who: Who) -> None:
 
 @commands.command()
 def disable(who: Who) -> None:
-    """Shut somebody out at once; what they did keeps their name."""
+    """Disable an account and sign it out at once."""
     _allow(who, disabled=True)
 
 
 @commands.command()
 def enable(who: Who) -> None:
-    """Let a disabled person sign in again."""
+    """Enable a disabled account."""
     _allow(who, disabled=False)
 
 
 @commands.command()
 def erase(who: Who) -> None:
-    """Forget somebody's login, name and password for good; what they decided stays."""
+    """Erase login, name and password; decisions stay."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:

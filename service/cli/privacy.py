@@ -9,14 +9,14 @@ import typer
 from setwise.service.cli.assembly import application
 from setwise.service.cli.console import say
 
-commands = typer.Typer(help="Forget texts of documents: on request, or when their time is over.")
+commands = typer.Typer(help="Delete the texts of documents.")
 
 
 @commands.command()
 def erase(
-    document_id: Annotated[str, typer.Argument(help="The id that its sender gave the document.")],
+    document_id: Annotated[str, typer.Argument(help="Id that the sender gave the document.")],
 ) -> None:
-    """Forget a document: text, features, metadata, comments and its id; the numbers stay."""
+    """Delete text, features, metadata, comments and id of a document."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -26,6 +26,6 @@ def erase(
 
 @commands.command()
 def purge() -> None:
-    """Forget the texts whose time is over, as the worker does every hour."""
+    """Delete the texts whose retention time is over."""
     with application() as built:
         say(f"purged {built.verbs.purge_texts()} documents")

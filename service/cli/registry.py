@@ -14,7 +14,7 @@ from setwise.service.cli.explanation import explain
 if TYPE_CHECKING:
     from setwise.service.domain.models import ModelVersion
 
-commands = typer.Typer(help="Register models, choose which one serves, and look into them.")
+commands = typer.Typer(help="Add, list, activate, verify and explain models.")
 commands.command()(explain)
 
 Artifact = Annotated[Path, typer.Argument(help="Folder that `setwise train` wrote.")]
@@ -24,10 +24,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 @commands.command()
 def add(
     artifact: Artifact,
-    activate: Annotated[bool, typer.Option("--activate", help="Let it serve at once.")] = False,
+    activate: Annotated[bool, typer.Option("--activate", help="Activate it at once.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify an artifact and register a copy of it."""
+    """Verify a model and register a copy of it."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -68,7 +68,7 @@ def list_models(as_json: AsJson = False) -> None:
 def activate(
     model_id: Annotated[str, typer.Argument(help="Id that `setwise model list` shows.")],
 ) -> None:
-    """Let a registered model serve; running servers follow within seconds."""
+    """Activate a model; running servers follow within seconds."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
@@ -78,7 +78,7 @@ def activate(
 
 @commands.command()
 def verify(artifact: Artifact) -> None:
-    """Check every file of an artifact; needs no database."""
+    """Verify the files of a model, without a database."""
     from setwise.models.predictor import SetPredictor
 
     predictor = SetPredictor.load(artifact)

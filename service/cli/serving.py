@@ -18,9 +18,9 @@ commands = typer.Typer()
 @commands.command()
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000,
 ) -> None:
-    """Serve the API and the dashboard, and run jobs beside them."""
+    """Start the server: API, pages and jobs."""
     from setwise.service import app as main
 
     with application() as built:
@@ -36,7 +36,7 @@ def serve(
 
 @commands.command()
 def worker() -> None:
-    """Run background jobs and deliver webhooks until told to stop."""
+    """Run jobs and deliver webhooks, without a server."""
     with application() as built:
 
         def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
@@ -57,7 +57,7 @@ def worker() -> None:
 def openapi(
     out: Annotated[Path | None, typer.Option(help="File to write instead of stdout.")] = None,
 ) -> None:
-    """Print the OpenAPI 3.1 document, without a database."""
+    """Print the OpenAPI 3.1 document."""
     import json
 
     from setwise.service.app import create_app

@@ -43,37 +43,35 @@ def simulate(
     target: Annotated[
         float, typer.Option(help="Share of the sent label sets that must be right.")
     ] = 0.9,
-    risk: Annotated[
-        float, typer.Option(help="Probability with which a certificate may be wrong.")
-    ] = 0.1,
+    risk: Annotated[float, typer.Option(help="Chance that a certificate may be wrong.")] = 0.1,
     annotators: Annotated[
         str,
         typer.Option(
-            help="How often reviewers contradict a right prediction, one number for each group of "
-            "them; .1x4 is a group of four."
+            help="How often reviewers contradict a right prediction, a number for each group; "
+            ".1x4 is a group of four."
         ),
     ] = ".1,.3,.5",
     miss_rate: Annotated[
         float, typer.Option(help="How often reviewers agree with a wrong prediction.")
     ] = 0.02,
     certification_rate: Annotated[
-        float, typer.Option(help="Share of the documents that are audited to prove a threshold.")
+        float, typer.Option(help="Share of documents audited to prove a threshold.")
     ] = 0.1,
     training_rate: Annotated[
-        float, typer.Option(help="Share of the confident documents that are audited to learn.")
+        float, typer.Option(help="Share of confident documents audited to teach the calibrator.")
     ] = 0.02,
     reread_rate: Annotated[
-        float, typer.Option(help="Share of the audits that the lead reads in any case.")
+        float, typer.Option(help="Share of audits that the lead always reads.")
     ] = 0.5,
     overlap_rate: Annotated[
-        float, typer.Option(help="Share of the reviews that a second person does as well.")
+        float, typer.Option(help="Share of reviews that a second reviewer does too.")
     ] = 0.0,
     audit_mode: Annotated[
         str, typer.Option(help="hold: audited documents wait; send: they are sent and corrected.")
     ] = "hold",
     minutes: Annotated[float, typer.Option(help="Minutes that reading a document takes.")] = 2.0,
     recertify_every: Annotated[
-        int, typer.Option(help="Weeks after which the owner asks for a new certificate; 0: never.")
+        int, typer.Option(help="Weeks between requests for a new certificate; 0: never.")
     ] = 4,
     run_length: Annotated[
         float, typer.Option(help="Audits until a false alarm of the breaker, on average at least.")
@@ -81,8 +79,7 @@ def simulate(
     recalibrate_every: Annotated[
         int,
         typer.Option(
-            help="Weeks after which the owner recalibrates while nothing is certified; 0: never. "
-            "Takes a model."
+            help="Weeks between recalibrations while nothing is certified; 0: never. Needs a model."
         ),
     ] = 0,
     noise: Annotated[
@@ -95,35 +92,34 @@ def simulate(
     drift_week: Annotated[
         int | None,
         typer.Option(
-            help="First week in which what one label stood for goes under another one, unknown to "
-            "the model."
+            help="First week in which documents carry another label than the model has learnt."
         ),
     ] = None,
     drift: Annotated[float, typer.Option(help="Share of the documents that drift.")] = 0.2,
     drift_label: Annotated[
         str | None,
-        typer.Option(help="Only documents with this label drift; any label without it."),
+        typer.Option(help="Only documents with this label drift; by default any."),
     ] = None,
     without_loop: Annotated[
         bool,
         typer.Option(
             "--without-loop",
-            help="Send by a fixed threshold for ever: no audits, certificates or breaker.",
+            help="Send at a fixed threshold: no audits, certificates or breaker.",
         ),
     ] = False,
     threshold: Annotated[
         float | None,
-        typer.Option(help="The fixed threshold of --without-loop; the target without it."),
+        typer.Option(help="The fixed threshold of --without-loop; by default the target."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal simulations.")] = 0,
     json_: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on stdout.")
     ] = False,
 ) -> None:
-    """Play documents, reviewers, audits and drift through the service, and say what came of it.
+    """Simulate weeks of documents, reviews, audits and drift.
 
-    Documents of known truth go through the service's own verbs on a temporary database, week after
-    week, and simulated people review and audit them. Nothing that exists is touched.
+    Documents with a known truth go through the service on a temporary database, and simulated
+    people review and audit them. Your own database is not used.
     """
     from setwise.service.domain.audits import AuditMode, AuditPlan
     from setwise.service.domain.recalibration import Noise

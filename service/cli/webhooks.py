@@ -13,22 +13,22 @@ from setwise.service.domain.webhooks import MessageType
 if TYPE_CHECKING:
     from setwise.service.domain.webhooks import Endpoint
 
-commands = typer.Typer(help="Tell other programs what is sent: add webhooks, list, remove them.")
+commands = typer.Typer(help="Add, list and remove webhooks.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @commands.command()
 def add(
-    url: Annotated[str, typer.Argument(help="An https address that takes the messages.")],
+    url: Annotated[str, typer.Argument(help="https address that receives the messages.")],
     events: Annotated[
         list[MessageType] | None,
-        typer.Option("--event", help="What it is told of; repeat it. Everything by default."),
+        typer.Option("--event", help="Event to send; repeatable. All by default."),
     ] = None,
-    description: Annotated[str, typer.Option(help="For people.")] = "",
+    description: Annotated[str, typer.Option(help="Note for administrators.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Add a webhook and show its signing secret, once."""
+    """Add a webhook and print its signing secret, once."""
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.webhooks import EndpointChange
 
@@ -69,7 +69,7 @@ def list_webhooks(as_json: AsJson = False) -> None:
 def remove(
     webhook_id: Annotated[str, typer.Argument(help="Id that `setwise webhook list` shows.")],
 ) -> None:
-    """Remove a webhook; what was on its way to it is cancelled."""
+    """Remove a webhook and cancel its deliveries."""
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from setwise.service.cli import app
 from setwise.service.domain.predictions import Reason
@@ -81,3 +82,12 @@ def test_every_command_is_mentioned() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name in commands:
         assert f"setwise {name}" in pages, name
+
+
+def test_every_command_has_one_whole_line_of_help() -> None:
+    runner = CliRunner()
+    groups = [[], *([name] for name in ("db", "key", "model", "person", "text", "webhook"))]
+    for group in groups:
+        listed = runner.invoke(app, [*group, "--help"]).output.partition("Commands")[2]
+        assert listed, group
+        assert "..." not in listed, listed
