@@ -15,7 +15,7 @@ import pytest
 from tests.system.conftest import SETWISE, Installation, Server, installed
 from tests.trained import Artifacts, documents, write_documents
 
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 PASSWORD = "a sentence that only Ann knows"
 
 
