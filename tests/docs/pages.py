@@ -1,6 +1,7 @@
 """The pages that users read, cut into their code blocks."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +48,20 @@ class Block:
     def commands(self) -> str:
         """The content as a shell reads it, without prompts."""
         return re.sub(r"^\$ ", "", self.content, flags=re.MULTILINE)
+
+    @property
+    def setwise_commands(self) -> list[tuple[dict[str, str], list[str]]] | None:
+        """The settings and arguments of each line; None unless all lines call `setwise`."""
+        lines = self.commands.replace("\\\n", " ").splitlines()
+        if not all(re.match(r"([A-Z_]+=\S+ )*setwise ", line) for line in lines):
+            return None
+        found = []
+        for line in lines:
+            words = shlex.split(line, comments=True)
+            place = words.index("setwise")
+            settings = dict(word.split("=", 1) for word in words[:place])
+            found.append((settings, words[place + 1 :]))
+        return found
 
 
 def blocks(page: Path) -> list[Block]:

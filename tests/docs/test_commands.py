@@ -1,22 +1,27 @@
 """Every command and every JSON body of the pages, run against a real server."""
 
 import json
+import os
 import re
 import shlex
+import sys
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import pytest
 from standardwebhooks import Webhook
 from typer.testing import CliRunner
 
-from setwise.service.cli import app
-from tests.docs.conftest import Shell, Site
+from setwise.service.cli import app, main
+from tests.docs.conftest import PASSWORD, Shell, Site
 from tests.docs.pages import EVERY_BLOCK, PAGES, ROOT, Block, blocks
 
 ADDRESS = "http://127.0.0.1:8000"
+RUN = {"sh", "console", "python"}
 
 
 @pytest.mark.system
@@ -29,19 +34,35 @@ def test_the_commands_of_a_page_work_one_after_the_other(
     folder.mkdir()
     site.prepare(folder)
     monkeypatch.chdir(folder)
-    shell, names = Shell(folder, site.environment()), _signed_message()
+    environment = site.environment()
+    shell, names = Shell(folder, environment), _signed_message()
     try:
         for block in blocks(page):
-            if block.reason_not_to_run is not None:
+            if block.reason_not_to_run is not None or block.language not in RUN:
                 continue
-            if block.language in {"sh", "console"}:
-                succeeded, said = shell.run(block.commands.replace(ADDRESS, site.server.url))
-                assert succeeded, f"{block.place} fails:\n{said}"
-            elif block.language == "python":
+            commands = block.setwise_commands
+            if block.language == "python":
                 code = compile("\n" * block.line + block.content, str(page), "exec")
                 exec(code, names)
+            elif commands is not None:
+                for settings, arguments in commands:
+                    _setwise(arguments, environment | settings, block)
+            else:
+                succeeded, said = shell.run(block.commands.replace(ADDRESS, site.server.url))
+                assert succeeded, f"{block.place} fails:\n{said}"
     finally:
         shell.close()
+
+
+def _setwise(arguments: list[str], environment: dict[str, str], block: Block) -> None:
+    """Run one command in this process: a new one takes seconds to import its libraries."""
+    with (
+        patch.dict(os.environ, environment, clear=True),
+        patch.object(sys, "stdin", StringIO(f"{PASSWORD}\n")),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(arguments)
+    assert ended.value.code == 0, f"{block.place} fails: setwise {shlex.join(arguments)}"
 
 
 def _signed_message() -> dict[str, Any]:
@@ -108,7 +129,7 @@ def test_data_lines_are_those_that_training_reads(tmp_path: Path) -> None:
 def test_every_block_is_checked_or_says_why_not() -> None:
     for block in EVERY_BLOCK:
         kind, _, rest = block.marker.partition(": ")
-        if block.language in {"sh", "console", "python"}:
+        if block.language in RUN:
             assert kind in {"", "given", "not run"}, block.place
             assert kind != "not run" or len(rest.split()) > 1, f"{block.place} gives no reason"
         elif block.language == "json":
