@@ -5,6 +5,7 @@ from typing import Any
 
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
+from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from tests.fake_files import FakeFiles
@@ -23,3 +24,10 @@ def models(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) ->
     options.setdefault("loader", FakeLoader())
     options.setdefault("store", FakeStore(FakeClock(), FakeIds(0x7300_0000_0000)))
     return Models(begin, now, ids, lease_clock=now, **options)
+
+
+def webhooks(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Webhooks:
+    """Return the service of webhooks; retries are not spread unless ``draw`` says so."""
+    options.setdefault("allow_private", False)
+    options.setdefault("draw", lambda: 0.0)
+    return Webhooks(begin, now, ids, **options)

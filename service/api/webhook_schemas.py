@@ -10,7 +10,7 @@ from setwise.service.domain import webhooks as domain
 from setwise.service.domain.breaker import TripCause
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
-from setwise.service.services.deliver import MOST_ACKNOWLEDGED
+from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
 Subscribable = Literal[
     "prediction.auto_sent", "review.completed", "document.corrected", "policy.tripped"

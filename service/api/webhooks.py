@@ -54,7 +54,7 @@ IfMatch = Annotated[
 @router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List the webhooks, oldest first, all in one page."""
-    webhooks = [Webhook.of(endpoint) for endpoint in verbs.list_webhooks(caller)]
+    webhooks = [Webhook.of(endpoint) for endpoint in verbs.webhooks.page(caller)]
     return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
 
 
@@ -74,7 +74,7 @@ def add_webhook(
     times over three days; redirects are not followed; 410 disables the webhook. Names are looked
     up at each delivery, and private addresses are refused unless the server allows them.
     """
-    endpoint, secret = verbs.add_webhook(caller, body.as_change(), request_id=request_id)
+    endpoint, secret = verbs.webhooks.add(caller, body.as_change(), request_id=request_id)
     return answer(
         Webhook.of(endpoint, secret),
         status=201,
@@ -88,7 +88,7 @@ def add_webhook(
 )
 def get_webhook(caller: CallerOf, webhook_id: str, verbs: VerbsOf) -> Response:
     """Read one webhook, without its secret."""
-    endpoint = verbs.get_webhook(caller, webhook_id)
+    endpoint = verbs.webhooks.get(caller, webhook_id)
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
 
@@ -107,7 +107,7 @@ def change_webhook(
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. What was waiting goes to the new address."""
-    endpoint = verbs.change_webhook(
+    endpoint = verbs.webhooks.change(
         caller, webhook_id, body.as_change(), _version(if_match), request_id=request_id
     )
     return answer(Webhook.of(endpoint), etag=endpoint.version)
@@ -128,7 +128,7 @@ def delete_webhook(
     if_match: IfMatch = None,
 ) -> Response:
     """Delete a webhook. What was on its way is cancelled; its log stays."""
-    verbs.delete_webhook(caller, webhook_id, _version(if_match), request_id=request_id)
+    verbs.webhooks.delete(caller, webhook_id, _version(if_match), request_id=request_id)
     return Response(status_code=204)
 
 
@@ -142,7 +142,7 @@ def rotate_secret(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Replace the secret. Until `previous_secret_expires_at` messages carry both signatures."""
-    endpoint, secret = verbs.rotate_secret(caller, webhook_id, request_id=request_id)
+    endpoint, secret = verbs.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
 
@@ -157,7 +157,7 @@ def try_webhook(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Send the webhook a message of type `webhook.test`, whatever it subscribes to."""
-    delivery = verbs.try_webhook(caller, webhook_id, request_id=request_id)
+    delivery = verbs.webhooks.try_out(caller, webhook_id, request_id=request_id)
     return answer(
         Delivery.of(delivery),
         status=202,
@@ -174,7 +174,9 @@ def replay_dead(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Send again everything that was given up for a webhook."""
-    return answer(Replayed(replayed=verbs.replay_dead(caller, webhook_id, request_id=request_id)))
+    return answer(
+        Replayed(replayed=verbs.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
+    )
 
 
 @router.get(
@@ -186,7 +188,7 @@ def list_deliveries(
 ) -> Response:
     """List deliveries, newest first; `state=dead` are those that were given up."""
     scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.list_deliveries(
+    page = edge.verbs.webhooks.deliveries(
         caller,
         state=wanted.state,
         endpoint_id=wanted.webhook_id,
@@ -209,7 +211,7 @@ def list_deliveries(
 )
 def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response:
     """Read one delivery, what it carries, and every attempt with its answer."""
-    return answer(DeliveryWithLog.of(*verbs.get_delivery(caller, delivery_id)))
+    return answer(DeliveryWithLog.of(*verbs.webhooks.delivery(caller, delivery_id)))
 
 
 @router.post(
@@ -223,7 +225,7 @@ def replay_delivery(
     caller: CallerOf, delivery_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Send one message again, whether it arrived, was given up or still waits."""
-    delivery = verbs.replay_delivery(caller, delivery_id, request_id=request_id)
+    delivery = verbs.webhooks.replay(caller, delivery_id, request_id=request_id)
     return answer(Delivery.of(delivery), status=202)
 
 
@@ -240,7 +242,7 @@ def read_outbox(
     keep what it says, acknowledge it, and read the first page again.
     """
     scope = f"outbox?{caller.id}"
-    page = edge.verbs.read_outbox(
+    page = edge.verbs.webhooks.outbox(
         caller, after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit
     )
     return answer(
@@ -258,7 +260,7 @@ def read_outbox(
 )
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, verbs: VerbsOf) -> Response:
     """Say that you have these messages, so that they are not listed again; repeat it at will."""
-    return answer(Acknowledged(acknowledged=verbs.acknowledge_messages(caller, body.ids)))
+    return answer(Acknowledged(acknowledged=verbs.webhooks.acknowledge(caller, body.ids)))
 
 
 def _version(if_match: str | None) -> int | None:

@@ -564,3 +564,11 @@ class Delivery:
 
     def _finished(self, state: DeliveryState, now: datetime) -> "Delivery":
         return replace(self, state=state, finished_at=now, lease_expires_at=None)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A claimed delivery and the endpoint that it goes to."""
+
+    delivery: Delivery
+    endpoint: Endpoint

@@ -1,49 +1,32 @@
-"""Delivers messages: one thread routes, claims and records; a few others wait for endpoints.
+"""Delivers messages: one thread routes, claims and records, others call the endpoints.
 
-Deliveries have leases and fencing tokens of their own, as jobs have: any number of couriers, in
-servers and in workers, share one table. Beside the job worker, so that a fit of half an hour
-delays no message.
+Deliveries have leases and fencing tokens, as jobs have, so any number of couriers can share the
+table. A courier runs beside the job worker: a job of half an hour delays no message.
 """
 
 import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime
 
 import structlog
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.domain.webhooks import Answer, Delivery, DeliveryState
-from setwise.service.services.deliver import (
-    ClaimDeliveries,
-    Parcel,
-    RecordAnswers,
-    RouteMessages,
-    Sender,
-)
+from setwise.service.domain.webhooks import Answer, Delivery, DeliveryState, Parcel
+from setwise.service.runtime.sender import HttpSender
+from setwise.service.services.webhooks import Webhooks
+from setwise.service.stores.clock import Clock
 
 MOST_AT_ONCE = 16
-"""Attempts under way in one process; each is a thread that waits for an endpoint."""
+"""Attempts under way in one process; each is a thread."""
 
 SHARE = 4
-"""Attempts under way to one endpoint, so that one that hangs holds up nobody else."""
+"""Attempts under way to one endpoint, so that one that hangs does not delay the others."""
 
 LONGEST_PAUSE_S = 30.0
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class DeliveryVerbs:
-    """What a courier does with deliveries."""
-
-    route: RouteMessages
-    claim: ClaimDeliveries
-    record: RecordAnswers
 
 
 class Courier:
@@ -52,14 +35,11 @@ class Courier:
     Parameters
     ----------
     poll_s : float
-        Pause between two looks for new messages, and for what is due while nothing is under
-        way, in seconds.
+        Pause before looking again for new messages and due deliveries, in seconds.
     """
 
-    def __init__(
-        self, verbs: DeliveryVerbs, send: Sender, now: Callable[[], datetime], *, poll_s: float
-    ) -> None:
-        self._verbs = verbs
+    def __init__(self, webhooks: Webhooks, send: HttpSender, now: Clock, *, poll_s: float) -> None:
+        self._webhooks = webhooks
         self._send = send
         self._now = now
         self._poll_s = poll_s
@@ -76,9 +56,9 @@ class Courier:
         self._thread.start()
 
     def stop(self, *, patience_s: float = 20.0) -> None:
-        """Send nothing more, and wait a while for the answers that are due.
+        """Send nothing more, and wait for outstanding answers for at most ``patience_s``.
 
-        What is not recorded by then is sent again once its lease runs out.
+        What is not recorded by then is sent again once its lease expires.
         """
         self._stopping.set()
         if self._thread is not None:
@@ -115,7 +95,7 @@ class Courier:
         room = MOST_AT_ONCE - self._busy.total()
         if room:
             self._route()
-            claimed = self._verbs.claim(self._busy, room=room, share=SHARE)
+            claimed = self._webhooks.claim(self._busy, room=room, share=SHARE)
         for parcel in claimed:
             self._busy[parcel.endpoint.id] += 1
             pool.submit(self._attempt, parcel)
@@ -125,25 +105,25 @@ class Courier:
             self._stopping.wait(self._poll_s)
 
     def _route(self) -> None:
-        # Answers bring the next turn forward, but not this: many messages are routed at once in
-        # little longer than one.
+        # At most once in poll_s, however often answers start a new turn: routing many messages
+        # takes little longer than routing one.
         now = time.monotonic()
         if now >= self._routes_at:
             self._routes_at = now + self._poll_s
-            self._verbs.route()
+            self._webhooks.route()
 
     def _attempt(self, parcel: Parcel) -> None:
         started_at = self._now()
         try:
             answer = self._send(parcel)
         except Exception as error:
-            # Ours, not the endpoint's; counted all the same, or it would be repeated for ever.
+            # A fault of ours. It counts as an attempt, or it would be retried for ever.
             log.exception("delivery.failed", delivery_id=parcel.delivery.id)
             answer = Answer(started_at, 0.0, error=f"a fault of Setwise: {type(error).__name__}")
         self._answers.put((parcel.delivery, answer))
 
     def _collect(self, patience_s: float) -> None:
-        """Take every answer that has come, waiting for the first one."""
+        """Take every answer that has arrived, waiting for the first one."""
         try:
             while True:
                 block = patience_s > 0
@@ -157,13 +137,13 @@ class Courier:
     def _record(self) -> None:
         if not self._unrecorded:
             return
-        # Kept until the commit: an answer that cannot be recorded now is recorded later.
-        recorded = self._verbs.record(self._unrecorded)
+        # Kept until the commit, so that answers survive a database that is down.
+        recorded = self._webhooks.record(self._unrecorded)
         outcomes = {delivery.id: delivery for delivery in recorded}
         for delivery, answer in self._unrecorded:
             after = outcomes.get(delivery.id)
-            told = log.debug if answer.accepted else log.warning
-            told(
+            write = log.debug if answer.accepted else log.warning
+            write(
                 "delivery.attempted",
                 delivery_id=delivery.id,
                 message_id=delivery.message.id,

@@ -1,8 +1,8 @@
-"""Makes one signed HTTP call to a webhook endpoint, and to nowhere else.
+"""Makes one signed HTTP call to a webhook endpoint.
 
-A name is looked up for each connection, its addresses are checked, and the connection goes to the
-very address that passed; a second look-up, which could answer otherwise, never happens. Host and
-certificate are still the name's. Redirects are not followed, and no proxy is asked.
+A host name is looked up for each connection, its addresses are checked, and the connection goes to
+an address that passed. There is no second look-up, which could give another answer. The Host
+header and the certificate are still those of the name. Redirects and proxies are not used.
 """
 
 import ipaddress
@@ -24,15 +24,15 @@ from setwise.service.domain.webhooks import (
     LONGEST_EXCERPT,
     Address,
     Answer,
+    Parcel,
     address_fault,
     payload,
     url_fault,
 )
-from setwise.service.services.deliver import Parcel
 from setwise.service.stores.clock import Clock
 
 PATIENCE_S = 15.0
-"""How long one attempt may take from the connection on, however slowly the answer drips."""
+"""How long one attempt may take after the look-up, even if the answer arrives slowly."""
 
 _MOST_READ_BYTES = 4 * LONGEST_EXCERPT
 """Of an answer; a character takes up to four bytes."""
@@ -40,30 +40,30 @@ _MOST_READ_BYTES = 4 * LONGEST_EXCERPT
 _LONGEST_RETRY_AFTER_S = 7 * 86_400
 
 Resolve = Callable[[str, int], Iterable[Address]]
-"""Finds the addresses of a host; raises OSError when there are none."""
+"""Returns the addresses of a host; raises OSError if there are none."""
 
 
 def look_up(host: str, port: int) -> list[Address]:
-    """Ask the system for the addresses of ``host``, its favourite first."""
+    """Return the addresses of ``host`` as the system orders them."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    # A scope (fe80::1%eth0) is the interface's; the address is what is judged.
+    # Drop the scope (fe80::1%eth0): only the address is checked.
     names = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
     return [ipaddress.ip_address(name) for name in names]
 
 
 class HttpSender:
-    """Fills the port `setwise.service.services.deliver.Sender`; threads may share it.
+    """Sends one message at a time in each thread; threads may share it.
 
     Parameters
     ----------
     allow_private : bool
-        Private, loopback and link-local addresses may be reached, also without encryption.
+        Whether private, loopback and link-local addresses are allowed, also unencrypted.
     now : callable
-        The time that signatures carry; receivers allow for minutes of difference.
+        Time of signatures; receivers tolerate a difference of minutes.
     resolve : callable
-        Looks names up.
+        Looks up host names.
     trust : ssl.SSLContext or None
-        Whose certificates are believed; those that the system believes when None.
+        Trusted certificates; the system's if None.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class HttpSender:
         self._pools = {
             scheme: httpcore.ConnectionPool(
                 ssl_context=trust,
-                max_connections=None,  # whoever shares the sender bounds them
+                max_connections=None,  # the courier limits its threads
                 max_keepalive_connections=20,
                 keepalive_expiry=5.0,
                 network_backend=_CheckingBackend(
@@ -94,7 +94,7 @@ class HttpSender:
         self._agent = f"setwise/{version('setwise')}"
 
     def __call__(self, parcel: Parcel) -> Answer:
-        """Send the message once and return what came of it."""
+        """Send the message once and return the answer, or the error as an answer."""
         started_at, started = self._now(), time.monotonic()
         _deadline.set(started + self._patience_s)
         try:
@@ -122,13 +122,13 @@ class HttpSender:
         )
 
     def close(self) -> None:
-        """Close every idle connection; another call opens new ones."""
+        """Close every idle connection; later calls open new ones."""
         for pool in self._pools.values():
             pool.close()
 
     def _post(self, parcel: Parcel, at: datetime) -> tuple[int, Mapping[bytes, bytes], str]:
         endpoint, message = parcel.endpoint, parcel.delivery.message
-        # Checked again: the endpoint may have been added while the settings were laxer.
+        # Checked again: the settings may be stricter than when the endpoint was added.
         why = url_fault(endpoint.url, allow_private=self._allow_private)
         if why:
             raise _Refused(f"refused: the URL {why}")
@@ -166,7 +166,7 @@ def signed_headers(
 
 
 def _excerpt(response: httpcore.Response) -> str:
-    # The message has arrived by now, so a body that breaks off changes nothing.
+    # The endpoint has the message: a body that is cut off changes nothing.
     read = b""
     try:
         for part in response.iter_stream():
@@ -188,17 +188,17 @@ def _storable(text: str) -> str:
 
 def _retry_after(headers: Mapping[bytes, bytes]) -> timedelta | None:
     given = headers.get(b"retry-after", b"").strip()
-    if not given.isdigit() or len(given) > 9:  # a date is left to the schedule
+    if not given.isdigit() or len(given) > 9:  # a date is ignored
         return None
     return timedelta(seconds=min(int(given), _LONGEST_RETRY_AFTER_S))
 
 
 class _Refused(Exception):
-    """Nothing may be sent there."""
+    """Sending to this address is not allowed."""
 
 
 _deadline: ContextVar[float] = ContextVar("deadline")
-"""When, by the monotonic clock, the attempt of this thread ends."""
+"""End of the attempt in this thread, on the monotonic clock."""
 
 
 def _remaining() -> float:
@@ -212,7 +212,7 @@ _SocketOptions = Iterable[Any]  # Any: httpcore's own type for setsockopt's argu
 
 
 class _CheckingBackend(NetworkBackend):
-    """Connects to addresses that passed the check, and within the deadline."""
+    """Connects only to addresses that passed the check, within the deadline."""
 
     def __init__(self, resolve: Resolve, *, secure: bool, allow_private: bool) -> None:
         self._resolve = resolve
@@ -234,7 +234,7 @@ class _CheckingBackend(NetworkBackend):
                 stream = self._plain.connect_tcp(
                     str(address),
                     port,
-                    # None may use up the time of those after it.
+                    # Leave time for the addresses after this one.
                     timeout=_remaining() / (len(allowed) - place),
                     local_address=local_address,
                     socket_options=socket_options,
@@ -265,7 +265,7 @@ class _CheckingBackend(NetworkBackend):
 
 
 class _TimedStream(NetworkStream):
-    """A connection on which every wait ends with the deadline of the attempt."""
+    """A connection on which no wait exceeds the deadline of the attempt."""
 
     def __init__(self, stream: NetworkStream) -> None:
         self._stream = stream

@@ -47,7 +47,6 @@ from setwise.service.services.certification import (
 from setwise.service.services.check import CheckSets
 from setwise.service.services.cockpit import ReadCockpit
 from setwise.service.services.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
-from setwise.service.services.deliver import AcknowledgeMessages, ReadOutbox
 from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.explain import ExplainLabels
 from setwise.service.services.export import Export, RunExport, SubmitExport
@@ -78,19 +77,7 @@ from setwise.service.services.reviews import (
     SkipReview,
 )
 from setwise.service.services.score import ReceiveUpload, ScoreFile, SubmitScoring
-from setwise.service.services.webhooks import (
-    AddWebhook,
-    ChangeWebhook,
-    DeleteWebhook,
-    GetDelivery,
-    GetWebhook,
-    ListDeliveries,
-    ListWebhooks,
-    ReplayDead,
-    ReplayDelivery,
-    RotateSecret,
-    TryWebhook,
-)
+from setwise.service.services.webhooks import Webhooks
 
 
 @dataclass(frozen=True)
@@ -170,17 +157,5 @@ class Verbs:
     purge_texts: PurgeTexts
     erase_document: EraseDocument
     erase_person: ErasePerson
-    read_outbox: ReadOutbox
-    acknowledge_messages: AcknowledgeMessages
     read_backlog: ReadBacklog
-    add_webhook: AddWebhook
-    change_webhook: ChangeWebhook
-    delete_webhook: DeleteWebhook
-    get_webhook: GetWebhook
-    list_webhooks: ListWebhooks
-    rotate_secret: RotateSecret
-    try_webhook: TryWebhook
-    list_deliveries: ListDeliveries
-    get_delivery: GetDelivery
-    replay_delivery: ReplayDelivery
-    replay_dead: ReplayDead
+    webhooks: Webhooks

@@ -1,90 +1,97 @@
-"""Webhook endpoints and their deliveries, as administrators see and change them."""
+"""Webhook endpoints, deliveries of messages to them, and the outbox of clients that poll.
 
-from collections.abc import Callable
+A courier routes messages, claims deliveries, sends them outside any transaction, and records the
+answers. If it dies in between, its lease expires and another courier sends the same message again
+under the same id.
+"""
+
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import (
     DeliveryCancelled,
     DeliveryNotFound,
+    FieldFault,
     InvalidRequest,
     StaleVersion,
     WebhookNotFound,
 )
+from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.webhooks import (
+    GONE,
+    Answer,
     Attempt,
+    Backoff,
     Delivery,
     DeliveryState,
     Endpoint,
     EndpointChange,
     Message,
     MessageType,
+    Parcel,
     SigningSecret,
+    signing_secret,
 )
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.transaction import Transaction
 
 SECRET_GRACE = timedelta(hours=24)
 """How long a replaced secret signs beside the new one."""
 
+DELIVERY_LEASE = timedelta(seconds=60)
+"""Longer than any attempt: `runtime.sender.PATIENCE_S` and a slow look-up of the host's name."""
+
+BACKOFF = Backoff()
+
+MOST_ACKNOWLEDGED = 1_000
+"""Messages that one call may acknowledge."""
+
 _REPLAYED_PER_ROUND = 500
+_ROUTED_PER_TRANSACTION = 200
+_DROPPED_PER_TRANSACTION = 1_000
+"""Messages without deliveries cost less. The limit bounds how long other writers wait."""
+
+
+def random_secret() -> str:
+    """Return a new random signing secret."""
+    return signing_secret(secrets.token_bytes(32))
 
 
 @dataclass(frozen=True)
-class _Desk(Recorded):
-    """What every change needs."""
-
-    def _load(
-        self, transaction: Transaction, endpoint_id: str, expected_version: int | None = None
-    ) -> Endpoint:
-        endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
-        if endpoint is None:
-            raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
-        if expected_version not in {None, endpoint.version}:
-            raise StaleVersion(
-                f"The webhook is at version {endpoint.version}, not {expected_version}; "
-                "read it again and repeat the change."
-            )
-        return endpoint
-
-
-@dataclass(frozen=True)
-class _Changing(_Desk):
-    """What adding and changing an endpoint share.
+class Webhooks(Recorded):
+    """Endpoints and deliveries, as administrators, clients and couriers use them.
 
     Attributes
     ----------
     allow_private : bool
-        Endpoints may lie on private networks, and need not encrypt there.
+        Whether endpoints may be on private networks, where they need no encryption.
+    grace : timedelta
+        How long a replaced secret signs beside the new one.
+    draw : callable
+        Returns random numbers in [0, 1) that spread retries.
     """
 
     allow_private: bool
+    grace: timedelta = SECRET_GRACE
+    lease: timedelta = DELIVERY_LEASE
+    backoff: Backoff = BACKOFF
+    new_secret: Callable[[], str] = random_secret
+    draw: Callable[[], float] = random.random
 
-    def _check(self, change: EndpointChange) -> None:
-        faults = list(change.faults(allow_private=self.allow_private))
-        if faults:
-            first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
-            raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
+    # Endpoints
 
-
-@dataclass(frozen=True)
-class AddWebhook(_Changing):
-    """Add an endpoint, which gets every message from now on that it wants.
-
-    Attributes
-    ----------
-    new_secret : callable
-        Makes a random ``whsec_…`` secret.
-    """
-
-    new_secret: Callable[[], str]
-
-    def __call__(
+    def add(
         self, caller: Caller, wanted: EndpointChange, *, request_id: str | None = None
     ) -> tuple[Endpoint, str]:
-        """Return the endpoint and its secret, which is not shown again."""
+        """Add an endpoint; returns it and its secret, which is not shown again.
+
+        It receives the messages that are routed from now on.
+        """
         caller.require(Permission.ADMINISTER)
         self._check(wanted)
         secret = self.new_secret()
@@ -106,12 +113,7 @@ class AddWebhook(_Changing):
             transaction.commit()
         return endpoint, secret
 
-
-@dataclass(frozen=True)
-class ChangeWebhook(_Changing):
-    """Replace an endpoint's address, description, filter or state; its secrets stay."""
-
-    def __call__(
+    def change(
         self,
         caller: Caller,
         endpoint_id: str,
@@ -120,14 +122,19 @@ class ChangeWebhook(_Changing):
         *,
         request_id: str | None = None,
     ) -> Endpoint:
-        """Return the endpoint as changed; raises `StaleVersion` when it was changed before.
+        """Replace an endpoint's URL, description, events or state, and return it.
 
-        Once it is enabled again, what waited for it goes out.
+        The secrets stay. Deliveries that waited while it was disabled go out once it is enabled.
+
+        Raises
+        ------
+        StaleVersion
+            If it is not at the expected version.
         """
         caller.require(Permission.ADMINISTER)
         self._check(change)
         with self.begin() as transaction:
-            endpoint = self._load(transaction, endpoint_id, expected_version).changed(change)
+            endpoint = _load(transaction, endpoint_id, expected_version).changed(change)
             transaction.endpoints.save(endpoint)
             self._note(
                 transaction, caller, "webhook.changed", endpoint.id, request_id, **_shown(endpoint)
@@ -135,12 +142,13 @@ class ChangeWebhook(_Changing):
             transaction.commit()
         return endpoint
 
+    def _check(self, change: EndpointChange) -> None:
+        faults = list(change.faults(allow_private=self.allow_private))
+        if faults:
+            first = f"{faults[0].pointer.removeprefix('/')} {faults[0].detail}"
+            raise InvalidRequest(f"Nothing can be delivered like this: {first}.", faults)
 
-@dataclass(frozen=True)
-class DeleteWebhook(_Desk):
-    """Delete an endpoint with its secrets; what was on its way is cancelled, the log stays."""
-
-    def __call__(
+    def delete(
         self,
         caller: Caller,
         endpoint_id: str,
@@ -148,10 +156,10 @@ class DeleteWebhook(_Desk):
         *,
         request_id: str | None = None,
     ) -> None:
-        """Delete it."""
+        """Delete an endpoint and its secrets, and cancel its deliveries; the log stays."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
-            endpoint = self._load(transaction, endpoint_id, expected_version)
+            endpoint = _load(transaction, endpoint_id, expected_version)
             cancelled = transaction.deliveries.cancel(endpoint.id, self.now())
             transaction.endpoints.delete(endpoint.id, self.now())
             self._note(
@@ -165,22 +173,17 @@ class DeleteWebhook(_Desk):
             )
             transaction.commit()
 
-
-@dataclass(frozen=True)
-class RotateSecret(_Desk):
-    """Give an endpoint a new secret, while the one before signs beside it for a while."""
-
-    new_secret: Callable[[], str]
-    grace: timedelta = SECRET_GRACE
-
-    def __call__(
+    def rotate_secret(
         self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
     ) -> tuple[Endpoint, str]:
-        """Return the endpoint and its new secret, which is not shown again."""
+        """Replace the secret; returns the endpoint and the secret, which is not shown again.
+
+        The replaced secret signs beside the new one for a while.
+        """
         caller.require(Permission.ADMINISTER)
         secret = self.new_secret()
         with self.begin() as transaction:
-            endpoint = self._load(transaction, endpoint_id).rotated(secret, self.now(), self.grace)
+            endpoint = _load(transaction, endpoint_id).rotated(secret, self.now(), self.grace)
             transaction.endpoints.save(endpoint)
             self._note(
                 transaction,
@@ -193,18 +196,13 @@ class RotateSecret(_Desk):
             transaction.commit()
         return endpoint, secret
 
-
-@dataclass(frozen=True)
-class TryWebhook(_Desk):
-    """Send an endpoint a message that tells of nothing, to see whether it arrives."""
-
-    def __call__(
+    def try_out(
         self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
     ) -> Delivery:
-        """Return the delivery, which the worker is about to make."""
+        """Send an endpoint a test message; returns the delivery, which a courier will make."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
-            endpoint = self._load(transaction, endpoint_id)
+            endpoint = _load(transaction, endpoint_id)
             now = self.now()
             message = Message(
                 id=(message_id := self.new_id()),
@@ -216,22 +214,16 @@ class TryWebhook(_Desk):
             )
             delivery = Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
             transaction.outbox.add(message)
-            transaction.outbox.mark_routed([message.id], now)  # to no other endpoint
-            transaction.outbox.acknowledge(caller.id, [message.id], now)  # for nobody to pull
+            # Neither other endpoints nor the outbox of a client should show it.
+            transaction.outbox.mark_routed([message.id], now)
+            transaction.outbox.acknowledge(caller.id, [message.id], now)
             transaction.deliveries.add([delivery])
             self._note(transaction, caller, "webhook.tested", endpoint.id, request_id)
             transaction.commit()
         return delivery
 
-
-@dataclass(frozen=True)
-class GetWebhook:
-    """Read one endpoint."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, endpoint_id: str) -> Endpoint:
-        """Return it; raises `WebhookNotFound`."""
+    def get(self, caller: Caller, endpoint_id: str) -> Endpoint:
+        """Return an endpoint; raises `WebhookNotFound`."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             endpoint = transaction.endpoints.get(endpoint_id)
@@ -239,27 +231,15 @@ class GetWebhook:
             raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
         return endpoint
 
-
-@dataclass(frozen=True)
-class ListWebhooks:
-    """List every endpoint, oldest first."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> list[Endpoint]:
-        """Return them."""
+    def page(self, caller: Caller) -> list[Endpoint]:
+        """Return every endpoint, oldest first."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.endpoints.all()
 
+    # Deliveries
 
-@dataclass(frozen=True)
-class ListDeliveries:
-    """List deliveries, newest first."""
-
-    begin: Transactions
-
-    def __call__(
+    def deliveries(
         self,
         caller: Caller,
         *,
@@ -268,7 +248,7 @@ class ListDeliveries:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Delivery]:
-        """Return one page of the deliveries in ``state`` to one endpoint, or to all."""
+        """Return one page of deliveries in a state and to an endpoint, newest first."""
         caller.require(Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
@@ -276,15 +256,8 @@ class ListDeliveries:
                 state=state, endpoint_id=endpoint_id, after=after, limit=limit
             )
 
-
-@dataclass(frozen=True)
-class GetDelivery:
-    """Read one delivery and its log."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
-        """Return the delivery and every attempt, oldest first; raises `DeliveryNotFound`."""
+    def delivery(self, caller: Caller, delivery_id: str) -> tuple[Delivery, list[Attempt]]:
+        """Return a delivery and its attempts, oldest first; raises `DeliveryNotFound`."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             delivery = transaction.deliveries.get(delivery_id)
@@ -292,15 +265,18 @@ class GetDelivery:
                 raise DeliveryNotFound(f"No delivery has the id {delivery_id!r}.")
             return delivery, transaction.deliveries.attempts(delivery.id)
 
-
-@dataclass(frozen=True)
-class ReplayDelivery(_Desk):
-    """Send a message again, whether it arrived, was given up or waits for its next attempt."""
-
-    def __call__(
+    def replay(
         self, caller: Caller, delivery_id: str, *, request_id: str | None = None
     ) -> Delivery:
-        """Return the delivery, due at once; raises `DeliveryCancelled` if its endpoint is gone."""
+        """Send a message again, whatever the state of its delivery, and return the delivery.
+
+        Raises
+        ------
+        DeliveryNotFound
+            If there is no such delivery.
+        DeliveryCancelled
+            If its endpoint was deleted.
+        """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             delivery = transaction.deliveries.get(delivery_id, for_update=True)
@@ -321,17 +297,14 @@ class ReplayDelivery(_Desk):
             transaction.commit()
         return replayed
 
-
-@dataclass(frozen=True)
-class ReplayDead(_Desk):
-    """Send again everything that was given up for an endpoint."""
-
-    def __call__(self, caller: Caller, endpoint_id: str, *, request_id: str | None = None) -> int:
-        """Return how many deliveries are due again."""
+    def replay_dead(
+        self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
+    ) -> int:
+        """Send an endpoint every dead delivery again; returns how many there are."""
         caller.require(Permission.ADMINISTER)
         total = 0
         with self.begin() as transaction:
-            endpoint = self._load(transaction, endpoint_id)
+            endpoint = _load(transaction, endpoint_id)
             while dead := transaction.deliveries.dead(endpoint.id, _REPLAYED_PER_ROUND):
                 for delivery in dead:
                     transaction.deliveries.save(delivery.replayed(self.now()), token=delivery.token)
@@ -341,6 +314,180 @@ class ReplayDead(_Desk):
             )
             transaction.commit()
         return total
+
+    # The outbox of clients that poll
+
+    def outbox(self, caller: Caller, *, after: str | None = None, limit: int = 50) -> Page[Message]:
+        """Return one page of the client's unacknowledged messages, oldest first."""
+        caller.require(Permission.PREDICT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.outbox.unacknowledged(caller.id, after=after, limit=limit)
+
+    def acknowledge(self, caller: Caller, message_ids: Sequence[str]) -> int:
+        """Acknowledge messages, so that they are not listed again; returns how many were new.
+
+        Ids that belong to no message of the caller change nothing.
+
+        Raises
+        ------
+        InvalidRequest
+            If there are too many ids or one cannot be an id.
+        """
+        caller.require(Permission.PREDICT)
+        faults = [
+            FieldFault(f"/ids/{place}", "is not the id of a message")
+            for place, given in enumerate(message_ids)
+            if not is_id(given)
+        ]
+        if len(message_ids) > MOST_ACKNOWLEDGED:
+            faults = [FieldFault("/ids", f"has more than {MOST_ACKNOWLEDGED} ids; send them apart")]
+        if faults:
+            raise InvalidRequest("These messages cannot be acknowledged.", faults)
+        with self.begin() as transaction:
+            new = transaction.outbox.acknowledge(caller.id, message_ids, self.now())
+            transaction.commit()
+        return new
+
+    # For couriers
+
+    def route(self) -> int:
+        """Make a delivery of each new message for every endpoint that wants it.
+
+        An endpoint gets the messages that are routed after it was added. While it is disabled its
+        deliveries wait. Returns how many messages were routed.
+        """
+        total = 0
+        while True:
+            # Read in a transaction of its own, which keeps the writing one short.
+            with self.begin(read_only=True) as transaction:
+                wanted = bool(transaction.endpoints.all())
+                messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION if wanted else 1)
+            if not messages:
+                return total
+            if wanted:
+                total += self._route(messages)
+                more = len(messages) == _ROUTED_PER_TRANSACTION
+            else:
+                total += (dropped := self._route_to_none())
+                more = dropped == _DROPPED_PER_TRANSACTION
+            # New messages wait for the next call: on a busy service the loop would never end.
+            if not more:
+                return total
+
+    def _route(self, messages: Sequence[Message]) -> int:
+        with self.begin() as transaction:
+            now = self.now()
+            if not transaction.outbox.mark_routed([message.id for message in messages], now):
+                return 0
+            # Read after the mark, or a new endpoint could miss messages written after it.
+            endpoints = transaction.endpoints.all()
+            transaction.deliveries.add(
+                [
+                    Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
+                    for message in messages
+                    for endpoint in endpoints
+                    if endpoint.wants(message.type)
+                ]
+            )
+            transaction.commit()
+        return len(messages)
+
+    def _route_to_none(self) -> int:
+        with self.begin() as transaction:
+            routed = transaction.outbox.mark_oldest_routed(_DROPPED_PER_TRANSACTION, self.now())
+            if transaction.endpoints.all():  # added since: the messages are for it
+                return 0
+            transaction.commit()
+        return routed
+
+    def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
+        """Lease due deliveries and return them.
+
+        Parameters
+        ----------
+        busy : mapping
+            Number of attempts under way, by endpoint.
+        room : int
+            Most deliveries to claim.
+        share : int
+            Most attempts under way to one endpoint, so that a slow one leaves room for others.
+        """
+        claimed: list[Parcel] = []
+        # Couriers ask every second: a read keeps them out of writers' way.
+        with self.begin(read_only=True) as transaction:
+            due = transaction.deliveries.due_endpoints(self.now())
+        waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
+        if not waiting:
+            return claimed
+        with self.begin() as transaction:
+            now = self.now()
+            wanted = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
+            # The least busy first: an endpoint with a long queue must not starve the last one.
+            for endpoint in sorted(wanted, key=lambda one: busy.get(one.id, 0)):
+                limit = min(share - busy.get(endpoint.id, 0), room - len(claimed))
+                if limit > 0:
+                    claimed += [
+                        Parcel(delivery, endpoint)
+                        for delivery in transaction.deliveries.claim(
+                            endpoint.id, now, self.lease, limit
+                        )
+                    ]
+            transaction.commit()
+        return claimed
+
+    def record(self, answered: Sequence[tuple[Delivery, Answer]]) -> list[Delivery]:
+        """Log attempts, and finish each delivery or schedule its next attempt.
+
+        Returns the stored deliveries, without those that another courier has claimed since.
+        """
+        stored = []
+        with self.begin() as transaction:
+            self._disable_gone(transaction, answered)
+            for delivery, answer in answered:
+                after = delivery.answered(answer, self.now(), self.backoff, self.draw())
+                if transaction.deliveries.save(after, token=delivery.token):
+                    stored.append(after)
+            transaction.deliveries.log(
+                [
+                    Attempt(self.new_id(), delivery.id, delivery.attempt, answer)
+                    for delivery, answer in answered
+                ]
+            )
+            transaction.commit()
+        return stored
+
+    def _disable_gone(
+        self, transaction: Transaction, answered: Sequence[tuple[Delivery, Answer]]
+    ) -> None:
+        for endpoint_id in sorted({d.endpoint_id for d, a in answered if a.status == GONE}):
+            endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
+            if endpoint is None or not endpoint.enabled:
+                continue
+            gone = endpoint.gone()
+            transaction.endpoints.save(gone)
+            self._note(
+                transaction,
+                SYSTEM,
+                "webhook.disabled",
+                endpoint.id,
+                None,
+                because=gone.disabled_because,
+            )
+
+
+def _load(
+    transaction: Transaction, endpoint_id: str, expected_version: int | None = None
+) -> Endpoint:
+    endpoint = transaction.endpoints.get(endpoint_id, for_update=True)
+    if endpoint is None:
+        raise WebhookNotFound(f"No webhook has the id {endpoint_id!r}.")
+    if expected_version not in {None, endpoint.version}:
+        raise StaleVersion(
+            f"The webhook is at version {endpoint.version}, not {expected_version}; "
+            "read it again and repeat the change."
+        )
+    return endpoint
 
 
 def _shown(endpoint: Endpoint) -> dict[str, object]:

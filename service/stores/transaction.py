@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import outbox, predictions, reviews
+from setwise.service.stores import predictions, reviews, webhooks
 from setwise.service.stores.accounts import PersonStore, SessionStore, SignInAttemptStore
 from setwise.service.stores.annotators import AnnotatorStore
 from setwise.service.stores.audit_trail import AuditTrailStore
@@ -18,13 +18,10 @@ from setwise.service.stores.backlog import BacklogStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import BRIEF, READ_ONLY
-from setwise.service.stores.deliveries import DeliveryStore
-from setwise.service.stores.endpoints import EndpointStore
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.keys import KeyStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
-from setwise.service.stores.outbox import OutboxStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
 from setwise.service.stores.predictions import PredictionStore, Recording
@@ -32,6 +29,7 @@ from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import ReportStore
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.texts import TextStore
+from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore
 
 
 class Transactions:
@@ -189,7 +187,7 @@ class Transaction:
         writes = (
             predictions.adding(dialect, recording.predictions, recording.submissions),
             reviews.adding(dialect, recording.tasks),
-            outbox.adding(dialect, recording.messages),
+            webhooks.adding_messages(dialect, recording.messages),
         )
 
         def add() -> None:

@@ -10,7 +10,6 @@ from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import Freshness
 from setwise.service.domain.callers import KeyDigest
 from setwise.service.domain.predictions import Prediction
-from setwise.service.domain.webhooks import signing_secret
 from setwise.service.services import (
     accounts as people,
 )
@@ -23,7 +22,6 @@ from setwise.service.services import (
     check,
     cockpit,
     decide,
-    deliver,
     derive,
     explain,
     export,
@@ -34,7 +32,6 @@ from setwise.service.services import (
     reliability,
     report,
     score,
-    webhooks,
 )
 from setwise.service.services import (
     certification as certify,
@@ -64,6 +61,7 @@ from setwise.service.services.ports import (
 from setwise.service.services.predictions import Stage, unwatched
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.verbs import Verbs
+from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import Settings
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.stores.clock import Clock, utc_now
@@ -112,9 +110,6 @@ def verbs(
         idle=timedelta(seconds=settings.session_idle_s),
         longest=timedelta(seconds=settings.session_longest_s),
     )
-    # Deliveries fall due by the clock that leases are measured with.
-    addressing: dict[str, Any] = {"allow_private": settings.webhook_allow_private, **desk}
-    signing: dict[str, Any] = {"new_secret": lambda: signing_secret(secrets.token_bytes(32))}
     switching: dict[str, Any] = {  # Any: as above
         "loader": loader,
         "calibrators": calibrator_loader,
@@ -241,22 +236,12 @@ def verbs(
         ),
         erase_document=privacy.EraseDocument(**office),
         erase_person=privacy.ErasePerson(**office),
-        read_outbox=deliver.ReadOutbox(begin),
-        acknowledge_messages=deliver.AcknowledgeMessages(begin, clock),
         read_backlog=report.ReadBacklog(begin, lease_clock),
-        add_webhook=webhooks.AddWebhook(**addressing, **signing),
-        change_webhook=webhooks.ChangeWebhook(**addressing),
-        delete_webhook=webhooks.DeleteWebhook(**desk),
-        get_webhook=webhooks.GetWebhook(begin),
-        list_webhooks=webhooks.ListWebhooks(begin),
-        rotate_secret=webhooks.RotateSecret(
-            grace=timedelta(seconds=settings.webhook_secret_grace_s), **signing, **desk
+        webhooks=Webhooks(
+            allow_private=settings.webhook_allow_private,
+            grace=timedelta(seconds=settings.webhook_secret_grace_s),
+            **desk,
         ),
-        try_webhook=webhooks.TryWebhook(**desk),
-        list_deliveries=webhooks.ListDeliveries(begin),
-        get_delivery=webhooks.GetDelivery(begin),
-        replay_delivery=webhooks.ReplayDelivery(**desk),
-        replay_dead=webhooks.ReplayDead(**desk),
     )
 
 

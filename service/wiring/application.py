@@ -1,6 +1,5 @@
 """The finished service: its verbs, its edge, and what works in the background."""
 
-import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from sqlalchemy import Engine
 from setwise.service.api.dependencies import Edge
 from setwise.service.domain.predictions import Prediction, ScoredSet
 from setwise.service.runtime.artifacts import FolderOrObjectStore
-from setwise.service.runtime.courier import Courier, DeliveryVerbs
+from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.files import FolderOrObjectFiles
 from setwise.service.runtime.model import ModelRegistry
 from setwise.service.runtime.schedule import tasks
@@ -19,7 +18,6 @@ from setwise.service.runtime.sealed_files import SealedFiles
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import Worker
-from setwise.service.services import deliver
 from setwise.service.services.ports import PredictorSource
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
@@ -185,19 +183,11 @@ def build(
         registry=registry,
         worker=Worker(finished.jobs, tasks(finished), poll_s=settings.job_poll_s),
         courier=Courier(
-            _delivery_verbs(begin, lease_clock),
+            finished.webhooks,
             HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
             utc_now,
             poll_s=settings.job_poll_s,
         ),
         shadow=shadow,
         checkpoints=Checkpoints(engine),
-    )
-
-
-def _delivery_verbs(begin: Transactions, now: Clock) -> DeliveryVerbs:
-    return DeliveryVerbs(
-        route=deliver.RouteMessages(begin, now, new_id),
-        claim=deliver.ClaimDeliveries(begin, now),
-        record=deliver.RecordAnswers(begin, now, new_id, draw=random.random),
     )

@@ -1,6 +1,7 @@
 """Webhooks, deliveries and the outbox over HTTP."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,6 @@ import pytest
 from setwise.service.api.webhook_schemas import AutoSentMessage, CompletedMessage
 from setwise.service.domain.callers import Role
 from setwise.service.domain.webhooks import Answer, DeliveryState, payload
-from setwise.service.services.deliver import ClaimDeliveries, RecordAnswers, RouteMessages
 from tests.edge import Service, assert_problem
 
 URL = "https://billing.example/hooks"
@@ -25,12 +25,10 @@ def _add(service: Service, **fields: Any) -> dict[str, Any]:
 
 def _attempt(service: Service, **answer: Any) -> int:
     """Make every due delivery end in the same answer; returns how many there were."""
-    verbs, clock = service.verbs, service.clock
-    ids = verbs.predict.new_id
-    RouteMessages(service.database, clock, ids)()
-    parcels = ClaimDeliveries(service.database, clock)({}, room=100, share=100)
-    record = RecordAnswers(service.database, clock, ids, lambda: 0.0)
-    record([(parcel.delivery, Answer(clock(), 0.25, **answer)) for parcel in parcels])
+    webhooks, clock = replace(service.verbs.webhooks, draw=lambda: 0.0), service.clock
+    webhooks.route()
+    parcels = webhooks.claim({}, room=100, share=100)
+    webhooks.record([(parcel.delivery, Answer(clock(), 0.25, **answer)) for parcel in parcels])
     return len(parcels)
 
 

@@ -58,7 +58,7 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
         ),
         None,
     )
-    verbs.add_webhook(SYSTEM, EndpointChange("http://127.0.0.1:9/hooks", "nobody listens there"))
+    verbs.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/hooks", "nobody listens there"))
     application.registry.start()
     try:
         _fill(verbs)

@@ -71,17 +71,17 @@ def details(site: Site) -> dict[str, str]:
     """An address for every page that belongs to one thing."""
     verbs = site.verbs
     deadline = time.monotonic() + PATIENCE_S
-    while not (verbs.jobs.page(SYSTEM).items and verbs.list_deliveries(SYSTEM).items):
+    while not (verbs.jobs.page(SYSTEM).items and verbs.webhooks.deliveries(SYSTEM).items):
         assert time.monotonic() < deadline, "the service that has just started has nothing to do"
         time.sleep(0.05)
     candidate = next(one for one in verbs.models.page(SYSTEM) if not one.active)
-    webhook = verbs.list_webhooks(SYSTEM)[0].id
+    webhook = verbs.webhooks.page(SYSTEM)[0].id
     return {
         "model": f"/board/models/{candidate.id}",
         "activate": f"/board/models/{candidate.id}/activate",
         "job": f"/board/jobs/{verbs.jobs.page(SYSTEM).items[0].id}",
         "webhook": f"/board/webhooks/{webhook}",
-        "delivery": f"/board/deliveries/{verbs.list_deliveries(SYSTEM).items[0].id}",
+        "delivery": f"/board/deliveries/{verbs.webhooks.deliveries(SYSTEM).items[0].id}",
         "person": f"/board/people/{verbs.list_people(SYSTEM)[0].id}",
         "calibrator": f"/board/calibrators/{learnt(site)}",
     }
@@ -252,17 +252,17 @@ def test_a_delivery_that_was_lost_is_sent_again(
 
 
 def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> None:
-    added, _ = site.verbs.add_webhook(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
+    added, _ = site.verbs.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
     page = sign_in("admin", f"/board/webhooks/{added.id}")
     page.get_by_label("On", exact=True).uncheck()
     page.get_by_role("button", name="Save changes").click()
     expect(page.get_by_role("status")).to_contain_text("are saved")
-    assert not site.verbs.get_webhook(SYSTEM, added.id).enabled
+    assert not site.verbs.webhooks.get(SYSTEM, added.id).enabled
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_contain_text("deleted")
-    assert added.id not in {one.id for one in site.verbs.list_webhooks(SYSTEM)}
-    dead = site.verbs.list_deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
+    assert added.id not in {one.id for one in site.verbs.webhooks.page(SYSTEM)}
+    dead = site.verbs.webhooks.deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
     assert not dead.items
 
 

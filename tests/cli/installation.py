@@ -21,7 +21,7 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
         migrate.upgrade(application.engine)
         verbs = application.verbs
         verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
-        verbs.add_webhook(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
+        verbs.webhooks.add(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
         _, secret = verbs.create_key(SYSTEM, "root", Role.ADMIN)
         _, client = verbs.create_key(SYSTEM, "client", Role.CLIENT)
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -24,17 +25,17 @@ from setwise.service.domain.webhooks import (
     EndpointChange,
     Message,
     MessageType,
+    Parcel,
     signing_secret,
 )
-from setwise.service.runtime.courier import Courier, DeliveryVerbs
+from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.sender import HttpSender
-from setwise.service.services import deliver
-from setwise.service.services.deliver import Parcel, Sender
-from setwise.service.services.webhooks import AddWebhook, ReplayDead
+from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.database import create
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transaction, Transactions
+from tests.building import webhooks
 from tests.ports import held_port
 from tests.receiver import Received, Receiver
 from tests.samples import ADMIN, CLIENT
@@ -45,11 +46,9 @@ QUICK = Backoff(delays=(timedelta(0), *[timedelta(milliseconds=30)] * 7), jitter
 PATIENCE_S = 120.0  # a machine may be busy
 
 
-def verbs(begin: Transactions, *, lease: timedelta = timedelta(seconds=60)) -> DeliveryVerbs:
-    return DeliveryVerbs(
-        route=deliver.RouteMessages(begin, utc_now, new_id),
-        claim=deliver.ClaimDeliveries(begin, utc_now, lease),
-        record=deliver.RecordAnswers(begin, utc_now, new_id, lambda: 0.0, QUICK),
+def service(begin: Transactions, *, lease: timedelta = timedelta(seconds=60)) -> Webhooks:
+    return webhooks(
+        begin, lease=lease, backoff=QUICK, allow_private=True, new_secret=lambda: SECRET
     )
 
 
@@ -64,9 +63,9 @@ def running(*couriers: Courier) -> Iterator[None]:
             courier.stop()
 
 
-def courier(begin: Transactions, send: Sender | None = None, **options: timedelta) -> Courier:
+def courier(begin: Transactions, send: Any = None, **options: timedelta) -> Courier:
     send = send or HttpSender(allow_private=True, now=utc_now, patience_s=PATIENCE_S)
-    return Courier(verbs(begin, **options), send, utc_now, poll_s=0.02)
+    return Courier(service(begin, **options), send, utc_now, poll_s=0.02)
 
 
 class Fake:
@@ -83,8 +82,7 @@ class Fake:
 
 
 def add(begin: Transactions, url: str) -> str:
-    new = AddWebhook(begin, utc_now, new_id, allow_private=True, new_secret=lambda: SECRET)
-    return new(ADMIN, EndpointChange(url))[0].id
+    return service(begin).add(ADMIN, EndpointChange(url))[0].id
 
 
 def tell(begin: Transactions, n: int, *, documents: int = 0) -> list[str]:
@@ -178,7 +176,7 @@ def test_routers_side_by_side_make_one_delivery_of_each_message(real: Transactio
     stop = threading.Event()
 
     def route() -> int:
-        routed, one = 0, verbs(real).route
+        routed, one = 0, service(real).route
         while not stop.is_set():
             routed += one()
         return routed + one()
@@ -239,8 +237,7 @@ def test_a_receiver_that_was_away_gets_everything_when_it_is_back(real: Transact
             late = tell(real, 5)
             eventually(lambda: states(real)[DeliveryState.DEAD] == 5)
             with Receiver(secrets=[SECRET], port=port) as again:
-                replay = ReplayDead(real, utc_now, new_id)
-                assert replay(ADMIN, hook) == 5
+                assert service(real).replay_dead(ADMIN, hook) == 5
                 eventually(lambda: states(real) == {DeliveryState.DELIVERED: 10})
     assert sorted(receiver.ids()) == sorted(early)
     assert sorted(again.ids()) == sorted(late)
@@ -339,7 +336,7 @@ KILLED = textwrap.dedent(
 
     begin = Transactions(create(sys.argv[1]))
     alive = courier(begin, lease=timedelta(seconds=1))
-    Dying(alive._verbs, alive._send, alive._now, poll_s=0.02).run()
+    Dying(alive._webhooks, alive._send, alive._now, poll_s=0.02).run()
     """
 )
 

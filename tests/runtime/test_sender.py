@@ -12,9 +12,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from standardwebhooks import Webhook
 
-from setwise.service.domain.webhooks import Address, Answer, SigningSecret, payload, signing_secret
+from setwise.service.domain.webhooks import (
+    Address,
+    Answer,
+    Parcel,
+    SigningSecret,
+    payload,
+    signing_secret,
+)
 from setwise.service.runtime.sender import HttpSender, signed_headers
-from setwise.service.services.deliver import Parcel
 from setwise.service.stores.clock import utc_now
 from tests.ports import held_port
 from tests.receiver import Receiver

@@ -17,20 +17,14 @@ from setwise.service.domain.webhooks import (
     EndpointChange,
     Message,
     MessageType,
+    Parcel,
 )
 from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.deliver import (
-    AcknowledgeMessages,
-    ClaimDeliveries,
-    Parcel,
-    ReadOutbox,
-    RecordAnswers,
-    RouteMessages,
-)
 from setwise.service.services.predictions import Predict
 from setwise.service.services.reviews import ClaimReview, CompleteReview
-from setwise.service.services.webhooks import AddWebhook, ChangeWebhook, DeleteWebhook
+from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.transaction import Transaction
+from tests.building import webhooks
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
 from tests.sqlite import Database
@@ -48,22 +42,24 @@ class Post:
     def parts(self) -> tuple[Database, FakeClock, FakeIds]:
         return self.database, self.clock, self.ids
 
+    @property
+    def hooks(self) -> Webhooks:
+        return webhooks(*self.parts)
+
     def predict(self, text: str, name: str | None = None, key: str | None = None) -> None:
         predict = Predict(FakePredictors(), *self.parts, LOTTERY)
         idempotency = IdempotencyKey(key, "digest") if key else None
         predict(CLIENT, Document(id=name, text=text), idempotency=idempotency)
 
     def add(self, *events: MessageType) -> Endpoint:
-        add = AddWebhook(*self.parts, allow_private=False, new_secret=lambda: "whsec_eA==")
-        return add(ADMIN, EndpointChange("https://b.example/", events=events))[0]
+        return self.hooks.add(ADMIN, EndpointChange("https://b.example/", events=events))[0]
 
     def claim(self, room: int = 100, share: int = 100, **busy: int) -> list[Parcel]:
-        RouteMessages(*self.parts)()
-        return ClaimDeliveries(self.database, self.clock)(busy, room=room, share=share)
+        self.hooks.route()
+        return self.hooks.claim(busy, room=room, share=share)
 
     def record(self, *parcels: Parcel, status: int) -> list[Delivery]:
-        record = RecordAnswers(*self.parts, draw=lambda: 0.0)
-        return record([(p.delivery, Answer(self.clock(), 0.1, status)) for p in parcels])
+        return self.hooks.record([(p.delivery, Answer(self.clock(), 0.1, status)) for p in parcels])
 
     @property
     def messages(self) -> list[Message]:
@@ -126,8 +122,8 @@ def test_each_endpoint_gets_what_it_wants(post: Post) -> None:
 
 def test_what_nobody_wants_is_routed_to_nobody_once(post: Post) -> None:
     post.predict("0.9")
-    assert RouteMessages(*post.parts)() == 1
-    assert RouteMessages(*post.parts)() == 0
+    assert post.hooks.route() == 1
+    assert post.hooks.route() == 0
     post.add()
     assert post.claim() == []
 
@@ -142,7 +138,7 @@ def test_many_messages_are_routed_whatever_the_size_of_a_transaction(
         for _ in range(2_100):
             transaction.outbox.add(message())
         transaction.commit()
-    assert RouteMessages(*post.parts)() == 2_100
+    assert post.hooks.route() == 2_100
     assert len(post.claim(room=3_000, share=3_000)) == 2_100 * wanted
 
 
@@ -154,7 +150,7 @@ def test_an_endpoint_that_comes_while_messages_are_routed_to_nobody_gets_them(po
             return post.database(read_only=read_only)
 
     post.predict("0.9")
-    assert RouteMessages(Raced(), post.clock, post.ids)() == 0
+    assert webhooks(Raced(), post.clock, post.ids).route() == 0
     assert len(post.claim()) == 1
 
 
@@ -169,18 +165,17 @@ def test_messages_that_come_while_others_are_routed_wait_for_the_next_round(post
             return post.database(read_only=read_only)
 
     post.add()
-    route = RouteMessages(Busy(), post.clock, post.ids)
+    route = webhooks(Busy(), post.clock, post.ids).route
     assert route() == 1
     assert route() == 2
 
 
 def test_nobody_waits_for_a_courier_that_has_nothing_to_write(post: Post) -> None:
     slow, disabled = post.add(), post.add()
-    alter = ChangeWebhook(*post.parts, allow_private=False)
     post.predict("0.9", "note-1")
     post.predict("0.8", "note-1")
     assert len(post.claim()) == 2  # the second ones wait for them
-    alter(ADMIN, disabled.id, EndpointChange(disabled.url, enabled=False))
+    post.hooks.change(ADMIN, disabled.id, EndpointChange(disabled.url, enabled=False))
     with post.database():  # whoever wants to write now has to wait
         assert post.claim() == []
         post.clock.advance(seconds=60)
@@ -190,12 +185,11 @@ def test_nobody_waits_for_a_courier_that_has_nothing_to_write(post: Post) -> Non
 
 def test_while_an_endpoint_is_disabled_its_deliveries_wait(post: Post) -> None:
     hook = post.add()
-    alter = ChangeWebhook(*post.parts, allow_private=False)
-    alter(ADMIN, hook.id, EndpointChange(hook.url, enabled=False))
+    post.hooks.change(ADMIN, hook.id, EndpointChange(hook.url, enabled=False))
     for text in ("0.8", "0.9"):
         post.predict(text, "note-1")
     assert post.claim() == []
-    alter(ADMIN, hook.id, EndpointChange("https://new.example/"))
+    post.hooks.change(ADMIN, hook.id, EndpointChange("https://new.example/"))
     (first,) = post.claim()
     assert first.endpoint.url == "https://new.example/"
     post.record(first, status=200)
@@ -215,7 +209,7 @@ def test_an_endpoint_that_is_gone_is_disabled_and_its_message_waits(post: Post) 
     assert post.actions().count("webhook.disabled") == 1
     post.clock.advance(days=9)
     assert {parcel.endpoint.id for parcel in post.claim()} == {other.id}
-    ChangeWebhook(*post.parts, allow_private=False)(ADMIN, hook.id, EndpointChange(hook.url))
+    post.hooks.change(ADMIN, hook.id, EndpointChange(hook.url))
     assert [parcel.endpoint.id for parcel in post.claim()] == [hook.id, hook.id]
 
 
@@ -223,7 +217,7 @@ def test_an_endpoint_that_is_deleted_while_it_answers_leaves_only_a_log(post: Po
     hook = post.add()
     post.predict("0.9")
     (parcel,) = post.claim()
-    DeleteWebhook(*post.parts)(ADMIN, hook.id)
+    post.hooks.delete(ADMIN, hook.id)
     for status in (410, 200):
         assert post.record(parcel, status=status) == []
     (delivery,) = post.database.contents.deliveries.values()
@@ -262,18 +256,17 @@ def test_the_given_schedule_decides(post: Post) -> None:
     post.add()
     post.predict("0.9")
     (parcel,) = post.claim()
-    record = RecordAnswers(
-        *post.parts, draw=lambda: 0.5, backoff=Backoff((timedelta(0), timedelta(hours=1)), 1.0)
-    )
-    (again,) = record([(parcel.delivery, Answer(post.clock(), 1, 500))])
+    schedule = Backoff((timedelta(0), timedelta(hours=1)), 1.0)
+    hooks = webhooks(*post.parts, draw=lambda: 0.5, backoff=schedule)
+    (again,) = hooks.record([(parcel.delivery, Answer(post.clock(), 1, 500))])
     assert again.due_at == post.clock() + timedelta(hours=1.5)
 
 
 def test_only_a_client_has_an_outbox(post: Post) -> None:
     for verb in (
-        lambda: ReadOutbox(post.database)(ANN),
-        lambda: ReadOutbox(post.database)(LEAD),
-        lambda: AcknowledgeMessages(post.database, post.clock)(ANN, []),
+        lambda: post.hooks.outbox(ANN),
+        lambda: post.hooks.outbox(LEAD),
+        lambda: post.hooks.acknowledge(ANN, []),
     ):
         with pytest.raises(Forbidden):
             verb()
@@ -281,7 +274,7 @@ def test_only_a_client_has_an_outbox(post: Post) -> None:
 
 
 def test_a_call_acknowledges_a_thousand_messages_at_most(post: Post) -> None:
-    acknowledge = AcknowledgeMessages(post.database, post.clock)
+    acknowledge = post.hooks.acknowledge
     ids = [post.ids() for _ in range(1_001)]
     assert acknowledge(CLIENT, ids[:1_000]) == 0
     with pytest.raises(InvalidRequest) as refused:

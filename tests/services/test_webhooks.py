@@ -6,19 +6,8 @@ import pytest
 
 from setwise.service.domain.errors import Forbidden, InvalidRequest, StaleVersion, WebhookNotFound
 from setwise.service.domain.webhooks import EndpointChange
-from setwise.service.services.webhooks import (
-    AddWebhook,
-    ChangeWebhook,
-    DeleteWebhook,
-    GetDelivery,
-    GetWebhook,
-    ListDeliveries,
-    ListWebhooks,
-    ReplayDead,
-    ReplayDelivery,
-    RotateSecret,
-    TryWebhook,
-)
+from setwise.service.services.webhooks import Webhooks
+from tests.building import webhooks
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, LEAD
 from tests.sqlite import Database
@@ -31,24 +20,23 @@ def parts() -> tuple[Database, FakeClock, FakeIds]:
     return Database(), FakeClock(), FakeIds()
 
 
-def secrets() -> str:
-    return "whsec_c2VjcmV0"
-
-
 Parts = tuple[Database, FakeClock, FakeIds]
+
+
+def service(parts: Parts, **options: object) -> Webhooks:
+    return webhooks(*parts, **{"new_secret": lambda: "whsec_c2VjcmV0", **options})
 
 
 def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> None:
     database = parts[0]
-    hook, secret = AddWebhook(*parts, allow_private=False, new_secret=secrets)(
-        ADMIN, WANTED, request_id="r-1"
-    )
-    ChangeWebhook(*parts, allow_private=False)(ADMIN, hook.id, WANTED, hook.version)
-    RotateSecret(*parts, new_secret=secrets)(ADMIN, hook.id)
-    delivery = TryWebhook(*parts)(ADMIN, hook.id)
-    ReplayDelivery(*parts)(ADMIN, delivery.id)
-    ReplayDead(*parts)(ADMIN, hook.id)
-    DeleteWebhook(*parts)(ADMIN, hook.id, request_id="r-2")
+    hooks = service(parts)
+    hook, secret = hooks.add(ADMIN, WANTED, request_id="r-1")
+    hooks.change(ADMIN, hook.id, WANTED, hook.version)
+    hooks.rotate_secret(ADMIN, hook.id)
+    delivery = hooks.try_out(ADMIN, hook.id)
+    hooks.replay(ADMIN, delivery.id)
+    hooks.replay_dead(ADMIN, hook.id)
+    hooks.delete(ADMIN, hook.id, request_id="r-2")
     events = list(database.contents.events.values())
     assert [event.action for event in events] == [
         "webhook.added",
@@ -67,50 +55,49 @@ def test_every_change_is_in_the_audit_trail_without_a_secret(parts: Parts) -> No
 
 
 def test_a_refused_change_leaves_no_trace(parts: Parts) -> None:
-    add = AddWebhook(*parts, allow_private=False, new_secret=secrets)
-    hook, _ = add(ADMIN, WANTED)
-    change = ChangeWebhook(*parts, allow_private=False)
+    hooks = service(parts)
+    hook, _ = hooks.add(ADMIN, WANTED)
     with pytest.raises(StaleVersion):
-        change(ADMIN, hook.id, WANTED, 7)
+        hooks.change(ADMIN, hook.id, WANTED, 7)
     with pytest.raises(StaleVersion):
-        DeleteWebhook(*parts)(ADMIN, hook.id, 7)
+        hooks.delete(ADMIN, hook.id, 7)
     with pytest.raises(InvalidRequest):
-        change(ADMIN, hook.id, EndpointChange("https://10.0.0.1/"))
+        hooks.change(ADMIN, hook.id, EndpointChange("https://10.0.0.1/"))
     with pytest.raises(WebhookNotFound):
-        change(ADMIN, "nonsense", WANTED)
+        hooks.change(ADMIN, "nonsense", WANTED)
     assert len(parts[0].contents.events) == 1
-    assert GetWebhook(parts[0])(ADMIN, hook.id) == hook
+    assert hooks.get(ADMIN, hook.id) == hook
 
 
 def test_private_addresses_are_taken_where_the_settings_allow_them(parts: Parts) -> None:
-    add = AddWebhook(*parts, allow_private=True, new_secret=secrets)
-    hook, _ = add(ADMIN, EndpointChange("http://10.0.0.1:8080/hooks"))
-    assert ListWebhooks(parts[0])(ADMIN) == [hook]
+    hooks = service(parts, allow_private=True)
+    hook, _ = hooks.add(ADMIN, EndpointChange("http://10.0.0.1:8080/hooks"))
+    assert hooks.page(ADMIN) == [hook]
 
 
 def test_the_grace_of_a_rotation_is_a_setting(parts: Parts) -> None:
-    hook, _ = AddWebhook(*parts, allow_private=False, new_secret=secrets)(ADMIN, WANTED)
-    rotate = RotateSecret(*parts, new_secret=lambda: "whsec_bmV3", grace=timedelta(minutes=5))
-    rotated, new = rotate(ADMIN, hook.id)
+    hook, old = service(parts).add(ADMIN, WANTED)
+    hooks = service(parts, new_secret=lambda: "whsec_bmV3", grace=timedelta(minutes=5))
+    rotated, new = hooks.rotate_secret(ADMIN, hook.id)
     now = parts[1]()
-    assert rotated.signing(now) == (new, secrets())
+    assert rotated.signing(now) == (new, old)
     assert rotated.signing(now + timedelta(minutes=5)) == (new,)
 
 
 def test_nobody_but_administrators_may(parts: Parts) -> None:
-    database = parts[0]
+    hooks = service(parts)
     calls = (
-        lambda: AddWebhook(*parts, allow_private=False, new_secret=secrets)(LEAD, WANTED),
-        lambda: ChangeWebhook(*parts, allow_private=False)(LEAD, "x", WANTED),
-        lambda: DeleteWebhook(*parts)(LEAD, "x"),
-        lambda: RotateSecret(*parts, new_secret=secrets)(LEAD, "x"),
-        lambda: TryWebhook(*parts)(LEAD, "x"),
-        lambda: GetWebhook(database)(LEAD, "x"),
-        lambda: ListWebhooks(database)(LEAD),
-        lambda: ListDeliveries(database)(LEAD),
-        lambda: GetDelivery(database)(LEAD, "x"),
-        lambda: ReplayDelivery(*parts)(LEAD, "x"),
-        lambda: ReplayDead(*parts)(LEAD, "x"),
+        lambda: hooks.add(LEAD, WANTED),
+        lambda: hooks.change(LEAD, "x", WANTED),
+        lambda: hooks.delete(LEAD, "x"),
+        lambda: hooks.rotate_secret(LEAD, "x"),
+        lambda: hooks.try_out(LEAD, "x"),
+        lambda: hooks.get(LEAD, "x"),
+        lambda: hooks.page(LEAD),
+        lambda: hooks.deliveries(LEAD),
+        lambda: hooks.delivery(LEAD, "x"),
+        lambda: hooks.replay(LEAD, "x"),
+        lambda: hooks.replay_dead(LEAD, "x"),
     )
     for call in calls:
         with pytest.raises(Forbidden):

@@ -11,8 +11,8 @@ from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.reviews import Annotation
 from setwise.service.stores import tables
 from setwise.service.stores.models import ModelStore
-from setwise.service.stores.outbox import OutboxStore
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.webhooks import OutboxStore
 from tests.fakes import START
 from tests.samples import (
     ANN,

@@ -204,10 +204,10 @@ def test_a_server_without_permission_calls_nothing_on_its_own_network(
     monkeypatch.setattr(installation, "environment", lambda: environment)
     with Receiver() as receiver:
         verbs = installation.application.verbs
-        object.__setattr__(verbs.add_webhook, "allow_private", True)
+        object.__setattr__(verbs.webhooks, "allow_private", True)
         names = ("http://127.0.0.1", "https://127.0.0.1", "https://localhost")
         hooks = [
-            verbs.add_webhook(SYSTEM, EndpointChange(f"{name}:{receiver.port}/"))[0]
+            verbs.webhooks.add(SYSTEM, EndpointChange(f"{name}:{receiver.port}/"))[0]
             for name in names
         ]
         server = installation.serve()

@@ -90,33 +90,35 @@ class ChangedWebhook(BaseModel):
 
 def _add(call: Call, form: NewWebhook) -> View:
     change = EndpointChange(form.url, form.description, form.event, enabled=True)
-    endpoint, secret = call.verbs.add_webhook(call.caller, change, request_id=call.request_id)
+    endpoint, secret = call.verbs.webhooks.add(call.caller, change, request_id=call.request_id)
     return _secret(endpoint, secret, HTTPStatus.CREATED)
 
 
 def _change(call: Call, form: ChangedWebhook) -> None:
     change = EndpointChange(form.url, form.description, form.event, form.enabled)
-    call.verbs.change_webhook(
+    call.verbs.webhooks.change(
         call.caller, call.id, change, form.version, request_id=call.request_id
     )
 
 
 def _test(call: Call, _: Nothing) -> str:
-    sent = call.verbs.try_webhook(call.caller, call.id, request_id=call.request_id)
+    sent = call.verbs.webhooks.try_out(call.caller, call.id, request_id=call.request_id)
     return f"{DELIVERIES}/{sent.id}"
 
 
 def _rotate(call: Call, _: Nothing) -> View:
-    endpoint, secret = call.verbs.rotate_secret(call.caller, call.id, request_id=call.request_id)
+    endpoint, secret = call.verbs.webhooks.rotate_secret(
+        call.caller, call.id, request_id=call.request_id
+    )
     return _secret(endpoint, secret)
 
 
 def _delete(call: Call, _: Nothing) -> None:
-    call.verbs.delete_webhook(call.caller, call.id, request_id=call.request_id)
+    call.verbs.webhooks.delete(call.caller, call.id, request_id=call.request_id)
 
 
 def _resend_failed(call: Call, _: Nothing) -> None:
-    call.verbs.replay_dead(call.caller, call.id, request_id=call.request_id)
+    call.verbs.webhooks.replay_dead(call.caller, call.id, request_id=call.request_id)
 
 
 def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> View:
@@ -135,7 +137,7 @@ def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK)
 
 
 def _rotate_question(call: Call) -> Question:
-    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    endpoint = call.verbs.webhooks.get(call.caller, call.id)
     return Question(
         "Rotate the signing secret?",
         (
@@ -149,7 +151,7 @@ def _rotate_question(call: Call) -> Question:
 
 
 def _delete_question(call: Call) -> Question:
-    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    endpoint = call.verbs.webhooks.get(call.caller, call.id)
     return Question(
         "Delete this webhook?",
         (
@@ -163,7 +165,7 @@ def _delete_question(call: Call) -> Question:
 
 
 def _resend_question(call: Call) -> Question:
-    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    endpoint = call.verbs.webhooks.get(call.caller, call.id)
     return Question(
         "Resend the failed messages?",
         (
@@ -206,7 +208,7 @@ RESEND_FAILED = Action(
 
 
 def _failed(call: Call, webhook_id: str) -> bool:
-    found = call.verbs.list_deliveries(
+    found = call.verbs.webhooks.deliveries(
         call.caller, state=DeliveryState.DEAD, endpoint_id=webhook_id, limit=1
     )
     return bool(found.items)
@@ -244,7 +246,7 @@ def _webhooks(call: Call) -> View:
         Column("State", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
-    table = Table("Webhooks", columns, call.verbs.list_webhooks(call.caller), empty)
+    table = Table("Webhooks", columns, call.verbs.webhooks.page(call.caller), empty)
     return View(
         "Webhooks",
         (table, call.form(ADD)),
@@ -254,7 +256,7 @@ def _webhooks(call: Call) -> View:
 
 
 def _webhooks_state(call: Call) -> State:
-    found = call.verbs.list_webhooks(call.caller)
+    found = call.verbs.webhooks.page(call.caller)
     off = sum(not one.enabled for one in found)
     if not found:
         return State("None.")
@@ -262,7 +264,7 @@ def _webhooks_state(call: Call) -> State:
 
 
 def _webhook(call: Call) -> View:
-    endpoint = call.verbs.get_webhook(call.caller, call.id)
+    endpoint = call.verbs.webhooks.get(call.caller, call.id)
     here, failed = f"{WEBHOOKS}/{endpoint.id}", _failed(call, endpoint.id)
     parts: list[Part] = []
     if not endpoint.enabled:
@@ -304,11 +306,11 @@ def _webhook(call: Call) -> View:
 
 
 def _resend(call: Call, _: Nothing) -> None:
-    call.verbs.replay_delivery(call.caller, call.id, request_id=call.request_id)
+    call.verbs.webhooks.replay(call.caller, call.id, request_id=call.request_id)
 
 
 def _resend_one_question(call: Call) -> Question:
-    delivery, _ = call.verbs.get_delivery(call.caller, call.id)
+    delivery, _ = call.verbs.webhooks.delivery(call.caller, call.id)
     arrived = delivery.state is DeliveryState.DELIVERED
     return Question(
         "Resend this message?",
@@ -347,7 +349,7 @@ def _delivery_state(delivery: Delivery) -> Markup:
 
 
 def _deliveries(call: Call) -> View:
-    endpoints = call.verbs.list_webhooks(call.caller)
+    endpoints = call.verbs.webhooks.page(call.caller)
     urls = {one.id: one.url for one in endpoints}
 
     columns: Sequence[Column[Delivery]] = (
@@ -360,7 +362,7 @@ def _deliveries(call: Call) -> View:
     )
     state, webhook = call.query.get("state", ""), call.query.get("webhook", "")
     query = {k: v for k, v in (("state", state), ("webhook", webhook)) if v}
-    found = call.verbs.list_deliveries(
+    found = call.verbs.webhooks.deliveries(
         call.caller,
         state=DeliveryState(state) if state in set(DeliveryState) else None,
         endpoint_id=webhook or None,
@@ -410,10 +412,10 @@ _ATTEMPTS: Sequence[Column[Attempt]] = (
 
 
 def _delivery(call: Call) -> View:
-    delivery, attempts = call.verbs.get_delivery(call.caller, call.id)
+    delivery, attempts = call.verbs.webhooks.delivery(call.caller, call.id)
     webhook: object = "a deleted webhook"
     try:
-        url = call.verbs.get_webhook(call.caller, delivery.endpoint_id).url
+        url = call.verbs.webhooks.get(call.caller, delivery.endpoint_id).url
         webhook = link(f"{WEBHOOKS}/{delivery.endpoint_id}", url)
     except WebhookNotFound:
         pass
@@ -446,7 +448,7 @@ def _delivery(call: Call) -> View:
 
 
 def _deliveries_state(call: Call) -> State:
-    failed = call.verbs.list_deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
+    failed = call.verbs.webhooks.deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
     return State("Some messages failed.", wrong=True) if failed else State("None failed.")
 
 

@@ -1,0 +1,478 @@
+"""SQL of webhooks: messages to other programs, endpoints, deliveries and their attempts."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Dialect,
+    RowMapping,
+    Select,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+
+from setwise.service.domain.columns import Rows
+from setwise.service.domain.errors import StaleVersion
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.paging import Page
+from setwise.service.domain.webhooks import (
+    Answer,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    Endpoint,
+    Message,
+    MessageType,
+    SigningSecret,
+)
+from setwise.service.stores.bulk import RowInsert, Write, nothing
+from setwise.service.stores.tables import (
+    DEAD,
+    PENDING,
+    UNACKNOWLEDGED,
+    UNROUTED,
+    deliveries,
+    delivery_attempts,
+    outbox_messages,
+    webhook_endpoints,
+)
+
+# Messages
+
+_OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
+_INSERT_MESSAGES = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
+
+
+def adding_messages(dialect: Dialect, messages: Rows[Message]) -> Write:
+    """Return a function that inserts messages."""
+    if not messages:
+        return nothing
+    return _INSERT_MESSAGES.ready(
+        dialect,
+        {
+            "id": messages.column("id"),
+            "type": [kind.value for kind in messages.column("type")],
+            "client_id": messages.column("client_id"),
+            "document_key": messages.column("document_key"),
+            "data": [dict(data) for data in messages.column("data")],
+            "created_at": messages.column("created_at"),
+        },
+    )
+
+
+class OutboxStore:
+    """Messages to other programs, in the order of their creation."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, message: Message) -> None:
+        self.add_all([message])
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        """Insert messages in this order."""
+        adding_messages(self._connection.dialect, Rows.of(Message, messages))(self._connection)
+
+    def unrouted(self, limit: int) -> list[Message]:
+        """Return the oldest messages without deliveries, in order."""
+        rows = self._connection.execute(_OLDEST_UNROUTED.limit(limit))
+        return [_to_message(row) for row in rows.mappings()]
+
+    def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
+        """Mark messages as routed; False if one of them already was.
+
+        A concurrent call with one of the messages waits for the end of this transaction, so that
+        no later message has deliveries before an earlier one does.
+        """
+        named = _OLDEST_UNROUTED.where(outbox_messages.c.id.in_(message_ids))
+        return self._mark_routed(named, now) == len(message_ids)
+
+    def mark_oldest_routed(self, limit: int, now: datetime) -> int:
+        """Mark the oldest unrouted messages as routed; returns how many there were."""
+        return self._mark_routed(_OLDEST_UNROUTED.limit(limit), now)
+
+    def _mark_routed(self, found: Select[Any], now: datetime) -> int:  # Any: all columns
+        ordinal = outbox_messages.c.ordinal
+        # Locked in order, so that concurrent routers cannot deadlock.
+        locked = found.with_only_columns(ordinal).with_for_update()
+        marked = self._connection.execute(
+            update(outbox_messages).where(ordinal.in_(locked)).values(routed_at=now)
+        )
+        return marked.rowcount
+
+    def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
+        """Return one page of what a client has not acknowledged, oldest first."""
+        column = outbox_messages.c
+        query = (
+            select(outbox_messages)
+            .where(UNACKNOWLEDGED, column.client_id == client_id)
+            .order_by(column.ordinal)
+            .limit(limit + 1)
+        )
+        if after is not None:
+            last = select(column.ordinal).where(column.id == after).scalar_subquery()
+            query = query.where(column.ordinal > last)
+        rows = self._connection.execute(query).mappings().all()
+        items = tuple(_to_message(row) for row in rows[:limit])
+        return Page(items, items[-1].id if len(rows) > limit else None)
+
+    def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
+        """Mark messages of a client as acknowledged; returns how many were new."""
+        acknowledged = self._connection.execute(
+            update(outbox_messages)
+            .where(
+                outbox_messages.c.id.in_(message_ids),
+                outbox_messages.c.client_id == client_id,
+                UNACKNOWLEDGED,
+            )
+            .values(acknowledged_at=now)
+        )
+        return acknowledged.rowcount
+
+
+def _to_message(row: RowMapping) -> Message:
+    # The row may have columns of other tables as well.
+    column = outbox_messages.c
+    return Message(
+        id=row[column.id],
+        type=MessageType(row[column.type]),
+        client_id=row[column.client_id],
+        document_key=row[column.document_key],
+        data=row[column.data],
+        created_at=row[column.created_at],
+    )
+
+
+# Endpoints
+
+
+class EndpointStore:
+    """Webhook endpoints, without the deleted ones."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, endpoint: Endpoint) -> None:
+        self._connection.execute(
+            insert(webhook_endpoints),
+            {"id": endpoint.id, "created_at": endpoint.created_at, **_endpoint_row(endpoint)},
+        )
+
+    def get(self, endpoint_id: str, *, for_update: bool = False) -> Endpoint | None:
+        if not is_id(endpoint_id):
+            return None
+        query = select(webhook_endpoints).where(
+            webhook_endpoints.c.id == endpoint_id, webhook_endpoints.c.deleted_at.is_(None)
+        )
+        if for_update:
+            query = query.with_for_update()
+        row = self._connection.execute(query).mappings().one_or_none()
+        return None if row is None else _to_endpoint(row)
+
+    def all(self) -> list[Endpoint]:
+        """Return every endpoint, oldest first."""
+        rows = self._connection.execute(
+            select(webhook_endpoints)
+            .where(webhook_endpoints.c.deleted_at.is_(None))
+            .order_by(webhook_endpoints.c.id)
+        )
+        return [_to_endpoint(row) for row in rows.mappings()]
+
+    def save(self, endpoint: Endpoint) -> None:
+        """Store a changed endpoint; raises `StaleVersion` unless it is the next version."""
+        saved = self._connection.execute(
+            update(webhook_endpoints)
+            .where(
+                webhook_endpoints.c.id == endpoint.id,
+                webhook_endpoints.c.version == endpoint.version - 1,
+                webhook_endpoints.c.deleted_at.is_(None),
+            )
+            .values(_endpoint_row(endpoint))
+        )
+        if saved.rowcount != 1:
+            raise StaleVersion(f"Webhook {endpoint.id} has changed since it was read.")
+
+    def delete(self, endpoint_id: str, now: datetime) -> None:
+        """Delete an endpoint and its secrets; its deliveries stay for the log."""
+        self._connection.execute(
+            update(webhook_endpoints)
+            .where(webhook_endpoints.c.id == endpoint_id)
+            .values(deleted_at=now, secrets=[])
+        )
+
+
+def _endpoint_row(endpoint: Endpoint) -> dict[str, object]:
+    return {
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "events": [kind.value for kind in endpoint.events],
+        "secrets": [
+            {
+                "value": secret.value,
+                "expires_at": secret.expires_at and secret.expires_at.isoformat(),
+            }
+            for secret in endpoint.secrets
+        ],
+        "version": endpoint.version,
+        "disabled_because": endpoint.disabled_because,
+    }
+
+
+def _to_endpoint(row: RowMapping) -> Endpoint:
+    return Endpoint(
+        id=row["id"],
+        url=row["url"],
+        description=row["description"],
+        events=tuple(MessageType(kind) for kind in row["events"]),
+        secrets=tuple(
+            SigningSecret(
+                secret["value"],
+                secret["expires_at"]
+                and datetime.fromisoformat(secret["expires_at"]).astimezone(UTC),
+            )
+            for secret in row["secrets"]
+        ),
+        version=row["version"],
+        created_at=row["created_at"],
+        disabled_because=row["disabled_because"],
+    )
+
+
+# Deliveries
+
+_INSERT_DELIVERIES = RowInsert(
+    deliveries,
+    alike=[
+        ("state", "attempt", "token", "due_at", "lease_expires_at", "created_at", "finished_at")
+    ],
+)
+
+_DELIVERY = deliveries.c
+_WHOLE = select(deliveries, outbox_messages).join(
+    outbox_messages, outbox_messages.c.ordinal == _DELIVERY.message_ordinal
+)
+_EARLIER = deliveries.alias("earlier")
+
+# Word for word as in `tables`, so that partial indexes apply; here two tables have a state.
+_IS_PENDING: ColumnElement[bool] = literal_column("deliveries.state = 'pending'")
+_IS_DEAD: ColumnElement[bool] = literal_column("deliveries.state = 'dead'")
+_IS_FIRST = ~exists().where(
+    literal_column("earlier.state = 'pending'"),
+    _EARLIER.c.endpoint_id == _DELIVERY.endpoint_id,
+    _EARLIER.c.document_key == _DELIVERY.document_key,
+    _EARLIER.c.message_ordinal < _DELIVERY.message_ordinal,
+)
+
+
+class DeliveryStore:
+    """Deliveries of messages to endpoints, and the log of attempts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, new: Sequence[Delivery]) -> None:
+        if not new:
+            return
+        wanted = {delivery.message.id for delivery in new}
+        found = self._connection.execute(
+            select(outbox_messages.c.id, outbox_messages.c.ordinal).where(
+                outbox_messages.c.id.in_(wanted)
+            )
+        )
+        ordinals = {row.id: row.ordinal for row in found}
+        rows = [
+            {
+                "id": delivery.id,
+                "message_ordinal": ordinals[delivery.message.id],
+                "endpoint_id": delivery.endpoint_id,
+                "document_key": delivery.message.document_key,
+                "created_at": delivery.created_at,
+                **_delivery_row(delivery),
+            }
+            for delivery in new
+        ]
+        _INSERT_DELIVERIES(
+            self._connection, {name: [row[name] for row in rows] for name in rows[0]}
+        )
+
+    def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None:
+        if not is_id(delivery_id):
+            return None
+        query = _WHOLE.where(_DELIVERY.id == delivery_id)
+        if for_update:
+            query = query.with_for_update(of=deliveries)
+        return next(iter(self._all(query)), None)
+
+    def due_endpoints(self, now: datetime) -> frozenset[str]:
+        """Return, without a lock, the enabled endpoints with deliveries to claim."""
+        of_endpoint = _DELIVERY.endpoint_id == webhook_endpoints.c.id
+        found = self._connection.execute(
+            select(webhook_endpoints.c.id).where(
+                webhook_endpoints.c.disabled_because.is_(None),
+                webhook_endpoints.c.deleted_at.is_(None),
+                exists().where(of_endpoint, *_claimable(now)),
+            )
+        )
+        return frozenset(found.scalars())
+
+    def claim(
+        self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
+    ) -> list[Delivery]:
+        """Lease due deliveries; of each document only the first unfinished one."""
+        found = self._all(
+            _WHOLE.where(_DELIVERY.endpoint_id == endpoint_id, *_claimable(now))
+            .order_by(_DELIVERY.due_at, _DELIVERY.message_ordinal)
+            .limit(limit)
+            .with_for_update(of=deliveries, skip_locked=True)
+        )
+        claimed = [delivery.claimed(now, lease) for delivery in found]
+        for delivery in claimed:
+            self._store(delivery)
+        return claimed
+
+    def save(self, delivery: Delivery, *, token: int) -> bool:
+        """Store a changed delivery; False if it was claimed, replayed or cancelled since."""
+        return self._store(delivery, token=token)
+
+    def cancel(self, endpoint_id: str, now: datetime) -> int:
+        """Cancel every pending delivery to an endpoint; returns how many there were."""
+        cancelled = self._connection.execute(
+            update(deliveries)
+            .where(PENDING, _DELIVERY.endpoint_id == endpoint_id)
+            .values(
+                state=DeliveryState.CANCELLED.value,
+                token=_DELIVERY.token + 1,  # refuses the answer of an attempt under way
+                lease_expires_at=None,
+                finished_at=now,
+            )
+        )
+        return cancelled.rowcount
+
+    def dead(self, endpoint_id: str, limit: int) -> list[Delivery]:
+        """Lock and return the oldest dead deliveries to an endpoint."""
+        return self._all(
+            _WHOLE.where(_IS_DEAD, _DELIVERY.endpoint_id == endpoint_id)
+            .order_by(_DELIVERY.message_ordinal)
+            .limit(limit)
+            .with_for_update(of=deliveries)
+        )
+
+    def page(
+        self,
+        *,
+        state: DeliveryState | None,
+        endpoint_id: str | None,
+        after: str | None,
+        limit: int,
+    ) -> Page[Delivery]:
+        """Return one page, newest first."""
+        if endpoint_id is not None and not is_id(endpoint_id):
+            return Page((), None)
+        query = _WHOLE.order_by(_DELIVERY.id.desc()).limit(limit + 1)
+        if state is not None:
+            query = query.where(_DELIVERY.state == state.value)
+        if endpoint_id is not None:
+            query = query.where(_DELIVERY.endpoint_id == endpoint_id)
+        if after is not None:
+            query = query.where(_DELIVERY.id < after)
+        found = self._all(query)
+        items = tuple(found[:limit])
+        return Page(items, items[-1].id if len(found) > limit else None)
+
+    def counts(self) -> Mapping[DeliveryState, int]:
+        """Count the pending and the dead deliveries; the others are too many to count."""
+        count = select(func.count()).select_from(deliveries)
+        pending, dead = (
+            self._connection.execute(count.where(condition)).scalar_one()
+            for condition in (PENDING, DEAD)
+        )
+        return {DeliveryState.PENDING: pending, DeliveryState.DEAD: dead}
+
+    def log(self, attempts: Sequence[Attempt]) -> None:
+        rows = [
+            {
+                "id": attempt.id,
+                "delivery_id": attempt.delivery_id,
+                "number": attempt.number,
+                "started_at": attempt.answer.started_at,
+                "seconds": attempt.answer.seconds,
+                "status": attempt.answer.status,
+                "excerpt": attempt.answer.excerpt,
+                "error": attempt.answer.error,
+            }
+            for attempt in attempts
+        ]
+        if rows:
+            self._connection.execute(insert(delivery_attempts), rows)
+
+    def attempts(self, delivery_id: str) -> list[Attempt]:
+        """Return the attempts of a delivery, oldest first."""
+        rows = self._connection.execute(
+            select(delivery_attempts)
+            .where(delivery_attempts.c.delivery_id == delivery_id)
+            .order_by(delivery_attempts.c.id)
+        )
+        return [_to_attempt(row) for row in rows.mappings()]
+
+    def _store(self, delivery: Delivery, *, token: int | None = None) -> bool:
+        query = update(deliveries).where(_DELIVERY.id == delivery.id)
+        if token is not None:
+            query = query.where(_DELIVERY.token == token)
+        return self._connection.execute(query.values(_delivery_row(delivery))).rowcount == 1
+
+    def _all(self, query: Select[tuple[object, ...]]) -> list[Delivery]:
+        return [_to_delivery(row) for row in self._connection.execute(query).mappings()]
+
+
+def _claimable(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    unleased = or_(_DELIVERY.lease_expires_at.is_(None), _DELIVERY.lease_expires_at <= now)
+    return _IS_PENDING, _DELIVERY.due_at <= now, unleased, _IS_FIRST
+
+
+def _delivery_row(delivery: Delivery) -> dict[str, object]:
+    return {
+        "state": delivery.state.value,
+        "attempt": delivery.attempt,
+        "token": delivery.token,
+        "due_at": delivery.due_at,
+        "lease_expires_at": delivery.lease_expires_at,
+        "finished_at": delivery.finished_at,
+    }
+
+
+def _to_delivery(row: RowMapping) -> Delivery:
+    return Delivery(
+        id=row[_DELIVERY.id],
+        message=_to_message(row),
+        endpoint_id=row[_DELIVERY.endpoint_id],
+        due_at=row[_DELIVERY.due_at],
+        created_at=row[_DELIVERY.created_at],
+        state=DeliveryState(row[_DELIVERY.state]),
+        attempt=row[_DELIVERY.attempt],
+        token=row[_DELIVERY.token],
+        lease_expires_at=row[_DELIVERY.lease_expires_at],
+        finished_at=row[_DELIVERY.finished_at],
+    )
+
+
+def _to_attempt(row: RowMapping) -> Attempt:
+    return Attempt(
+        id=row["id"],
+        delivery_id=row["delivery_id"],
+        number=row["number"],
+        answer=Answer(
+            started_at=row["started_at"],
+            seconds=row["seconds"],
+            status=row["status"],
+            excerpt=row["excerpt"],
+            error=row["error"],
+        ),
+    )
