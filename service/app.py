@@ -20,7 +20,7 @@ from setwise.service.api import (
     audit_trail,
     breaker,
     derivations,
-    exports,
+    files,
     health,
     jobs,
     outcomes,
@@ -33,9 +33,6 @@ from setwise.service.api import (
 )
 from setwise.service.api import (
     certification as certifications,
-)
-from setwise.service.api import (
-    files as uploads,
 )
 from setwise.service.api import (
     models as candidates,
@@ -105,8 +102,7 @@ def create_app(
         webhooks,
         admin,
         candidates,
-        uploads,
-        exports,
+        files,
         certifications,
         breaker,
         annotators,
@@ -126,7 +122,7 @@ def create_app(
         app.state.edge = edge
         # The last one added is the outermost.
         app.add_middleware(
-            BodyLimit, max_bytes=edge.max_body_bytes, exempt={uploads.SCORING, candidates.ARCHIVES}
+            BodyLimit, max_bytes=edge.max_body_bytes, exempt={files.SCORING, candidates.ARCHIVES}
         )
         app.add_middleware(problems.UnexpectedErrors)
         app.add_middleware(SecurityHeaders, https=edge.https)

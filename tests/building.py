@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.webhooks import Webhooks
@@ -31,3 +32,12 @@ def webhooks(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) 
     options.setdefault("allow_private", False)
     options.setdefault("draw", lambda: 0.0)
     return Webhooks(begin, now, ids, **options)
+
+
+def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Files:
+    """Return the service of files, over files in memory unless given."""
+    options.setdefault("store", FakeFiles())
+    options.setdefault("predict", lambda submissions: [None for _ in submissions])
+    options.setdefault("max_upload_bytes", 100_000)
+    options.setdefault("longest_line", 2_000)
+    return Files(begin, now, ids, **options)

@@ -1,16 +1,20 @@
-"""Files in and out: documents to score in the background, and what came of a job."""
+"""Routes of files: documents to score, results of jobs, exports."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, ConfigDict, Field
 
+from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
 from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
 from setwise.service.api.problems import HttpFault
+from setwise.service.api.schemas import Query as Parameters
+from setwise.service.api.schemas import RequestBody
 from setwise.service.domain.errors import (
     IdempotencyMismatch,
     JobNotFound,
@@ -18,7 +22,8 @@ from setwise.service.domain.errors import (
     ResultNotFound,
     UploadTooLarge,
 )
-from setwise.service.services.score import Upload
+from setwise.service.domain.files import COLUMNS, Exported, ExportRequest, Format
+from setwise.service.services.files import Upload
 
 SCORING = "/v1/jobs/scoring"
 
@@ -29,18 +34,88 @@ MEDIA_TYPES = (
     "application/octet-stream",
 )
 BUFFER_BYTES = 1 << 20
-"""What is gathered before a thread writes it."""
+"""How much is buffered before a thread writes it."""
 
-router = APIRouter(tags=["jobs"])
+EXPORT_TYPES = {Format.JSON_LINES: "application/x-ndjson", Format.CSV: "text/csv; charset=utf-8"}
+
+router = APIRouter(route_class=StrictRoute)
+
+
+class _Wanted:
+    """Members that the query and the body share."""
+
+    format: Format
+    content: bool
+    created_from: AwareDatetime | None
+    created_before: AwareDatetime | None
+    after: str | None
+
+    def as_request(self, what: Exported) -> ExportRequest:
+        """Return the request to the service."""
+        return ExportRequest(
+            what=what,
+            written=self.format,
+            content=self.content,
+            created_from=self.created_from,
+            created_before=self.created_before,
+            after=self.after,
+        )
+
+
+_FORMAT = Field(Format.JSON_LINES, description="One JSON object a line, or CSV with a header.")
+_CONTENT = Field(False, description="With the documents themselves, as far as they are kept.")
+_FROM = Field(None, description="RFC 3339, included.")
+_BEFORE = Field(None, description="RFC 3339, excluded.")
+_AFTER = Field(None, max_length=100, description="`id` of the last row that you have.")
+
+
+class ExportQuery(_Wanted, Parameters):
+    """Which rows to export, and how."""
+
+    format: Format = _FORMAT
+    content: bool = _CONTENT
+    created_from: AwareDatetime | None = _FROM
+    created_before: AwareDatetime | None = _BEFORE
+    after: str | None = _AFTER
+
+
+class ExportJobRequest(_Wanted, RequestBody):
+    """An export to make in the background."""
+
+    model_config = ConfigDict(
+        strict=False,  # times and kinds are strings in JSON
+        json_schema_extra={
+            "examples": [
+                {
+                    "what": "annotations",
+                    "format": "csv",
+                    "created_from": "2026-11-01T00:00:00Z",
+                    "created_before": "2026-12-01T00:00:00Z",
+                }
+            ]
+        },
+    )
+
+    what: Exported
+    format: Format = _FORMAT
+    content: Annotated[bool, Field(strict=True)] = _CONTENT
+    created_from: AwareDatetime | None = _FROM
+    created_before: AwareDatetime | None = _BEFORE
+    after: str | None = _AFTER
+
+    def wanted(self) -> ExportRequest:
+        """Return the request to the service."""
+        return self.as_request(self.what)
 
 
 @router.post(
     SCORING,
+    tags=["jobs"],
     status_code=202,
     response_model=Job,
     response_description="The job; `Location` is its address.",
     responses={
-        200: {"model": Job, "description": "The job that this key asked for before."},
+        200: {"model": Job, "description": "The job that was requested with this key before."},
         **documented(UNSUPPORTED_MEDIA_TYPE, UploadTooLarge, IdempotencyMismatch),
     },
     openapi_extra={
@@ -66,17 +141,17 @@ async def score_file(
     idempotency_key: Annotated[
         str | None,
         Header(
-            description="Your name for this file. Sent again with the same content it gives the "
-            "first job instead of a second one."
+            description="Your name for this file. Repeating it with the same content returns the "
+            "first job instead of starting a second one."
         ),
     ] = None,
 ) -> Response:
-    """Predict every document of a file in the background; each is sent or queued as it is done.
+    """Predict every document of a file in the background.
 
-    The file is stored before the answer leaves, and the job outlives any crash: no document is
-    predicted twice. A line that holds no document has a problem in the result, under its number,
-    and spoils no other. `labels` and `annotator` are not read. Follow the job at `Location`, then
-    read `/v1/jobs/{id}/result`.
+    The file is stored before the response is sent, and the job survives a crash: no document is
+    predicted twice. A line without a valid document has a problem in the result, under its number;
+    the other lines are predicted. `labels` and `annotator` are not read. Follow the job at
+    `Location`, then read `/v1/jobs/{id}/result`.
     """
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in MEDIA_TYPES:
@@ -84,10 +159,14 @@ async def score_file(
             UNSUPPORTED_MEDIA_TYPE,
             f"Send a file as {MEDIA_TYPES[0]}, gzipped or not, instead of {given or 'nothing'}.",
         )
-    with verbs.receive_upload(caller) as upload:
+    with verbs.files.receive(caller) as upload:
         await _receive(request, upload)
     job, new = await run_in_threadpool(
-        verbs.submit_scoring, caller, upload, request_key=idempotency_key, request_id=request_id
+        verbs.files.submit_scoring,
+        caller,
+        upload,
+        request_key=idempotency_key,
+        request_id=request_id,
     )
     return answer(
         Job.of(job), status=202 if new else 200, headers={"Location": f"/v1/jobs/{job.id}"}
@@ -106,6 +185,7 @@ async def _receive(request: Request, upload: Upload) -> None:
 
 @router.get(
     "/v1/jobs/{job_id}/result",
+    tags=["jobs"],
     response_class=StreamingResponse,
     responses={
         200: {
@@ -122,10 +202,10 @@ async def _receive(request: Request, upload: Upload) -> None:
     },
 )
 def read_result(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
-    """Download what a job made. Of a scoring job: a line for each document, in order.
+    """Download the result of a job. A scoring job has a line for each document, in order.
 
-    Each has the number of the `line` and a `prediction` or a `problem`. What a job did before it
-    failed or was cancelled is there as well.
+    Each has the number of the `line` and a `prediction` or a `problem`. A job that failed or was
+    cancelled has the lines that it finished.
     """
     result = verbs.jobs.result(caller, job_id)
     kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
@@ -137,3 +217,65 @@ def read_result(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
             "Cache-Control": "no-store",
         },
     )
+
+
+@router.get(
+    "/v1/exports/{what}",
+    tags=["exports"],
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "The rows, streamed in the order of their ids.",
+            "content": {
+                "application/x-ndjson": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": '{"id":"019aa4c1-…","document_id":"note-17","labels":["J18.9"],…}\n',
+                },
+                "text/csv": {
+                    "schema": {"type": "string", "format": "binary"},
+                    "example": ",".join(COLUMNS[Exported.OUTCOMES]) + "\r\n",
+                },
+            },
+        },
+    },
+)
+def export(
+    caller: CallerOf,
+    what: Exported,
+    wanted: Annotated[ExportQuery, Query()],
+    verbs: VerbsOf,
+    request_id: RequestId,
+) -> Response:
+    """Export predictions, annotations, outcomes or the audit trail as they are now.
+
+    Clients get their own predictions and outcomes; leads those of all clients, and annotations;
+    only administrators the audit trail. If the connection breaks, continue with `after`. To fetch
+    new rows regularly, use time ranges that end at least a minute ago, since a row may be written
+    shortly after its time. An export that takes more than ten minutes is cut off; make it with a
+    job (`POST /v1/jobs/export`). In CSV, lists are JSON, and text that a spreadsheet would run as
+    a formula starts with an apostrophe.
+    """
+    parts = verbs.files.export(caller, wanted.as_request(what), request_id=request_id)
+    return StreamingResponse(
+        parts,
+        media_type=EXPORT_TYPES[wanted.format],
+        headers={
+            "Content-Disposition": f'attachment; filename="{what.value}.{wanted.format.value}"',
+            "Cache-Control": "no-store",
+        },
+    )
+
+
+@router.post(
+    "/v1/jobs/export",
+    tags=["exports"],
+    status_code=202,
+    response_model=Job,
+    response_description="The job; `Location` is its address.",
+)
+def export_job(
+    caller: CallerOf, body: ExportJobRequest, verbs: VerbsOf, request_id: RequestId
+) -> Response:
+    """Make an export in the background; `/v1/jobs/{id}/result` keeps it for some days."""
+    job = verbs.files.submit_export(caller, body.wanted(), request_id=request_id)
+    return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -35,6 +35,7 @@ from setwise.service.domain.errors import (
     PredictionNotFound,
     StorageUnavailable,
 )
+from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import (
     Document,
     IdempotencyKey,
@@ -43,7 +44,6 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.predictions import Prediction as Stored
 from setwise.service.services.predictions import MOST_DOCUMENTS, Outcome
-from setwise.service.services.rows import prediction_row
 
 ADDRESS = "/v1/predictions"
 

@@ -1,27 +1,45 @@
-"""Documents that come as a file of JSON Lines, and what is wrong with a line."""
+"""Files of documents to score, and of rows to export as JSON Lines or CSV."""
 
+import csv
+import gzip
+import hashlib
+import io
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, BinaryIO, Self, cast
 
-from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.predictions import Document
+from setwise.service.domain.audit_trail import Event
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.identity import is_id
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.reviews import Annotation
+
+# Files of documents
 
 FIELDS = {"id", "text", "features", "metadata"}
 UNREAD = {"labels", "annotator"}
-"""Fields of labelled files, which may be scored as they are; they are not read."""
+"""Fields of labelled files, which may be scored as they are; their values are not read."""
+
+LARGEST_FEATURE = 3.4e38
+"""Models compute in single precision: a larger value would become infinite."""
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class BadLine:
-    """A line that holds no document, and why."""
+    """A line without a valid document, and why."""
 
     detail: str
     faults: tuple[FieldFault, ...] = ()
 
 
 def document_in(line: bytes) -> Document | BadLine:
-    """Return the document that one line of a file describes.
+    """Return the document on a line, or the faults of the line.
 
     >>> document_in(b'{"id": "note-17", "text": "fever"}')
     Document(id='note-17', text='fever', features=None, metadata={})
@@ -34,8 +52,10 @@ def document_in(line: bytes) -> Document | BadLine:
         return BadLine(f"The line is not UTF-8: byte {error.start + 1} is wrong.")
     except json.JSONDecodeError as error:
         return BadLine(f"The line is not JSON: {error.msg} at character {error.colno}.")
-    except (ValueError, RecursionError):  # numbers of thousands of digits, endless nesting
-        return BadLine("The line is JSON that nobody can read: too deep, or too long a number.")
+    except (ValueError, RecursionError):  # numbers of thousands of digits, deep nesting
+        return BadLine(
+            "The line is JSON that cannot be read: nested too deeply, or with too long a number."
+        )
     if not isinstance(content, dict):
         return BadLine('The line is not a JSON object; write {"id": …, "text": …}.')
     faults = tuple(_form_faults(content))
@@ -69,5 +89,298 @@ def _form_faults(content: dict[str, object]) -> Iterator[FieldFault]:
             yield FieldFault("/features", f"{name!r} is too large for single precision")
 
 
-LARGEST_FEATURE = 3.4e38
-"""Models compute in single precision; a larger value would become infinite."""
+@dataclass(frozen=True)
+class Line:
+    """A line of an uploaded file; without content if it is too long."""
+
+    number: int
+    content: bytes | None
+
+    def document(self) -> Document | BadLine:
+        """Return the document, or the faults of the line."""
+        if self.content is None:
+            return BadLine("The line is longer than any document may be.")
+        return document_in(self.content)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content, in hexadecimal."""
+        return hashlib.sha256(self.content or b"").hexdigest()
+
+
+def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterator[list[Line]]:
+    """Yield the lines of a plain or gzipped file, ``size`` at a time.
+
+    Lines are numbered from 1. Blank lines and those up to number ``after`` are left out.
+    """
+    block: list[Line] = []
+    for line in _lines(raw, longest):
+        if line.number <= after:
+            continue
+        block.append(line)
+        if len(block) == size:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _lines(raw: BinaryIO, longest: int) -> Iterator[Line]:
+    head = raw.read(2)
+    raw.seek(0)
+    file = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if head == GZIP_MAGIC else raw
+    number = 0
+    while content := file.readline(longest + 1):
+        number += 1
+        if len(content) <= longest:
+            if content.strip():
+                yield Line(number, content)
+            continue
+        while content and not content.endswith(b"\n"):
+            content = file.readline(longest)
+        yield Line(number, None)
+
+
+# Files of rows
+
+Row = Mapping[str, object]
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""A spreadsheet runs a cell that starts with one of these as a formula (OWASP)."""
+
+
+class Format(StrEnum):
+    """Format of a file of rows."""
+
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+
+
+def instant(at: datetime) -> str:
+    """Return a time in the form of RFC 3339.
+
+    >>> from datetime import UTC
+    >>> instant(datetime(2026, 11, 21, 9, tzinfo=UTC))
+    '2026-11-21T09:00:00Z'
+    """
+    return at.isoformat().replace("+00:00", "Z")
+
+
+def header(written: Format, columns: Sequence[str]) -> bytes:
+    """Return the header of a file; empty in JSON Lines."""
+    return _csv([columns]) if written is Format.CSV else b""
+
+
+def lines(written: Format, rows: Iterable[Row]) -> bytes:
+    r"""Return rows, a line each; CSV cells other than text and numbers are JSON.
+
+    >>> lines(Format.CSV, [{"id": "=1+1", "labels": ["a"], "n": -1, "at": None}])
+    b'\'=1+1,"[""a""]",-1,\r\n'
+    """
+    if written is Format.CSV:
+        return _csv([[_cell(value) for value in row.values()] for row in rows])
+    return b"".join(_json(row).encode() + b"\n" for row in rows)
+
+
+def _csv(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    text = value if isinstance(value, str) else _json(value)
+    # Spreadsheets hide the apostrophe.
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def _json(value: object) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value
+    )
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, datetime):
+        return instant(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be written to a file")
+
+
+def prediction_row(prediction: Prediction) -> dict[str, object]:
+    """Return the public members of a prediction, without its document."""
+    scored = prediction.scored
+    return {
+        "id": prediction.id,
+        "document_id": prediction.document.id,
+        "labels": list(scored.labels),
+        "confidence": scored.confidence,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "threshold": prediction.threshold,
+        "candidates": [
+            {"labels": list(c.labels), "confidence": c.confidence, "score": c.score}
+            for c in scored.candidates
+        ],
+        "marginals": [{"label": m.label, "probability": m.probability} for m in scored.marginals],
+        "model_version": scored.model_version,
+        "calibrator_version": scored.calibrator_version,
+        "policy_version": prediction.policy_version,
+        "created_at": instant(prediction.created_at),
+    }
+
+
+def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
+    """Return an annotation beside the prediction."""
+    return {
+        "id": annotation.id,
+        **_predicted(of),
+        "review_id": annotation.task_id,
+        "reviewer": annotation.reviewer,
+        "labels": list(annotation.labels),
+        "comment": annotation.comment,
+        "agreed": annotation.agreed,
+        "chosen_rank": annotation.chosen_rank,
+        "suggestion_shown": annotation.suggestion_shown,
+        "kind": annotation.kind.value,
+        "settles": annotation.settles,
+        "group": annotation.group,
+        "version": annotation.version,
+        "audit_role": of.selection.role.value,
+        "inclusion_probability": of.selection.inclusion_probability,
+        "seconds": annotation.seconds,
+        "created_at": instant(annotation.created_at),
+    }
+
+
+def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
+    """Return an outcome beside the prediction."""
+    return {
+        "id": outcome.id,
+        **_predicted(of),
+        "number": outcome.number,
+        "labels": list(outcome.labels),
+        "source": outcome.source,
+        "agreed": outcome.agreed,
+        "reported_by": outcome.reported_by,
+        "created_at": instant(outcome.created_at),
+    }
+
+
+def event_row(event: Event) -> dict[str, object]:
+    """Return an event of the audit trail."""
+    return {**vars(event), "at": instant(event.at), "detail": dict(event.detail)}
+
+
+def content_row(of: Prediction) -> dict[str, object]:
+    """Return what is kept of the document."""
+    document = of.document
+    return {
+        "text": document.text,
+        "features": None if document.features is None else dict(document.features),
+        "metadata": dict(document.metadata),
+    }
+
+
+def _predicted(of: Prediction) -> dict[str, object]:
+    return {
+        "prediction_id": of.id,
+        "document_id": of.document.id,
+        "client_id": of.client_id,
+        "predicted_labels": list(of.scored.labels),
+        "confidence": of.scored.confidence,
+        "decision": of.decision.value,
+        "model_version": of.scored.model_version,
+    }
+
+
+class Exported(StrEnum):
+    """Kinds of rows that can be exported."""
+
+    PREDICTIONS = "predictions"
+    ANNOTATIONS = "annotations"
+    OUTCOMES = "outcomes"
+    AUDIT_EVENTS = "audit-events"
+
+
+_PREDICTED = (
+    "prediction_id", "document_id", "client_id", "predicted_labels", "confidence", "decision",
+    "model_version",
+)  # fmt: skip
+COLUMNS: dict[Exported, tuple[str, ...]] = {
+    Exported.PREDICTIONS: (
+        "id", "document_id", "labels", "confidence", "decision", "reason", "threshold",
+        "candidates", "marginals", "model_version", "calibrator_version", "policy_version",
+        "created_at", "client_id",
+    ),
+    Exported.ANNOTATIONS: (
+        "id", *_PREDICTED, "review_id", "reviewer", "labels", "comment", "agreed", "chosen_rank",
+        "suggestion_shown", "kind", "settles", "group", "version", "audit_role",
+        "inclusion_probability", "seconds", "created_at",
+    ),
+    Exported.OUTCOMES: (
+        "id", *_PREDICTED, "number", "labels", "source", "agreed", "reported_by", "created_at",
+    ),
+    Exported.AUDIT_EVENTS: tuple(field.name for field in fields(Event)),
+}  # fmt: skip
+CONTENT = ("text", "features", "metadata")
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """Which rows to export, and how.
+
+    Attributes
+    ----------
+    content : bool
+        With the documents themselves, as far as they are kept.
+    after : str or None
+        Id of the last row that the caller has; the export continues after it.
+    """
+
+    what: Exported
+    written: Format = Format.JSON_LINES
+    content: bool = False
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+    after: str | None = None
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` if the request has faults."""
+        faults = []
+        if self.after is not None and not is_id(self.after):
+            faults.append(FieldFault("/query/after", "is not the id of a row"))
+        first, last = self.created_from, self.created_before
+        if first is not None and last is not None and first >= last:
+            faults.append(FieldFault("/query/created_before", "must be later than created_from"))
+        if self.content and self.what is Exported.AUDIT_EVENTS:
+            faults.append(FieldFault("/query/content", "audit events have no documents"))
+        if faults:
+            raise InvalidRequest("This cannot be exported.", faults)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the members of a row."""
+        return COLUMNS[self.what] + (CONTENT if self.content else ())
+
+    def as_json(self) -> dict[str, object]:
+        """Return the request as JSON, for a job or an event."""
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:  # Any: JSON, as `as_json` returns it
+        """Return the request that `as_json` wrote."""
+        first, last = stored["created_from"], stored["created_before"]
+        return cls(
+            what=Exported(stored["what"]),
+            written=Format(stored["written"]),
+            content=stored["content"],
+            created_from=None if first is None else datetime.fromisoformat(first),
+            created_before=None if last is None else datetime.fromisoformat(last),
+            after=stored["after"],
+        )

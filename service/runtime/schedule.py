@@ -8,10 +8,9 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
 from setwise.service.runtime.worker import Report, Task
 from setwise.service.services.certification import CERTIFICATION
-from setwise.service.services.export import EXPORT
+from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION, Options
-from setwise.service.services.score import SCORING
 from setwise.service.services.verbs import Verbs
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
@@ -79,8 +78,8 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         CERTIFICATION: Task(certify, long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
         CALIBRATION: Task(recalibrate, long=True),
-        SCORING: Task(verbs.score_file, long=True),
-        EXPORT: Task(verbs.run_export, long=True),
+        SCORING: Task(verbs.files.score, long=True),
+        EXPORT: Task(verbs.files.run_export, long=True),
         COMPARE: Task(verbs.models.compare_recent, long=True),
     }
 

@@ -18,9 +18,8 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally, compared
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
-from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor
+from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.recording import Recorded
-from setwise.service.services.score import Progress
 from setwise.service.stores.clock import Clock
 from setwise.service.stores.transaction import Transaction
 

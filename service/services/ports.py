@@ -1,6 +1,6 @@
 """What the services need of the layers above them, as Protocols."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -121,6 +121,16 @@ class FileStore(Protocol):
 
     def remove(self, folder: str) -> None:
         """Remove a folder with everything in it, if it exists."""
+
+
+class Progress(Protocol):
+    """A running job reports to it; raises when the job should stop."""
+
+    def __call__(self, progress: float, message: str = "") -> None:
+        """Report the share that is done, in [0, 1], and what is done now."""
+
+    def checkpoint(self, state: Mapping[str, object]) -> None:
+        """Store the state from which another worker can resume."""
 
 
 class Passwords(Protocol):

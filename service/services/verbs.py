@@ -49,7 +49,7 @@ from setwise.service.services.cockpit import ReadCockpit
 from setwise.service.services.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
 from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.explain import ExplainLabels
-from setwise.service.services.export import Export, RunExport, SubmitExport
+from setwise.service.services.files import Files
 from setwise.service.services.forecast import PreviewPolicy, ReportAutomation
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.labels import SearchLabels
@@ -76,7 +76,6 @@ from setwise.service.services.reviews import (
     ReleaseReview,
     SkipReview,
 )
-from setwise.service.services.score import ReceiveUpload, ScoreFile, SubmitScoring
 from setwise.service.services.webhooks import Webhooks
 
 
@@ -107,12 +106,7 @@ class Verbs:
     search_labels: SearchLabels
     summary: Summary
     jobs: Jobs
-    receive_upload: ReceiveUpload
-    submit_scoring: SubmitScoring
-    score_file: ScoreFile
-    export: Export
-    submit_export: SubmitExport
-    run_export: RunExport
+    files: Files
     get_policy: GetPolicy
     change_policy: ChangePolicy
     preview_policy: PreviewPolicy

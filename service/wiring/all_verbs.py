@@ -24,14 +24,12 @@ from setwise.service.services import (
     decide,
     derive,
     explain,
-    export,
     forecast,
     labels,
     preview,
     privacy,
     reliability,
     report,
-    score,
 )
 from setwise.service.services import (
     certification as certify,
@@ -46,6 +44,7 @@ from setwise.service.services import (
     reviews as review,
 )
 from setwise.service.services.audit_trail import AuditTrail
+from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
@@ -115,7 +114,6 @@ def verbs(
         "calibrators": calibrator_loader,
         **office,
     }
-    exporting = export.Export(**office)
     lottery = Lottery(derived(pepper, "audits"))
     certifying = certify.Certify(lottery=lottery, **office)
     rule = breaker.BreakerRule(
@@ -167,12 +165,13 @@ def verbs(
         search_labels=labels.SearchLabels(predictors),
         summary=report.Summary(begin),
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
-        receive_upload=score.ReceiveUpload(files, ids, settings.max_upload_bytes),
-        submit_scoring=score.SubmitScoring(**desk, files=files),
-        score_file=score.ScoreFile(one, files, longest_line=settings.max_body_bytes),
-        export=exporting,
-        submit_export=export.SubmitExport(exporting),
-        run_export=export.RunExport(exporting, files),
+        files=Files(
+            store=files,
+            predict=one.together,
+            max_upload_bytes=settings.max_upload_bytes,
+            longest_line=settings.max_body_bytes,
+            **desk,
+        ),
         get_policy=administer.GetPolicy(begin),
         preview_policy=forecast.PreviewPolicy(begin),
         preview_change=preview.PreviewChange(begin, clock),

@@ -11,10 +11,9 @@ from setwise.service.api.dependencies import Edge
 from setwise.service.domain.predictions import Prediction, ScoredSet
 from setwise.service.runtime.artifacts import FolderOrObjectStore
 from setwise.service.runtime.courier import Courier
-from setwise.service.runtime.files import FolderOrObjectFiles
+from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
 from setwise.service.runtime.model import ModelRegistry
 from setwise.service.runtime.schedule import tasks
-from setwise.service.runtime.sealed_files import SealedFiles
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import Worker

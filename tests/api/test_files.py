@@ -65,7 +65,7 @@ def test_a_file_sent_twice_under_one_key_is_one_job(service: Service) -> None:
 
 def test_a_file_may_be_larger_than_a_body(service: Service) -> None:
     many = CONTENT * 10_000
-    assert len(many) > service.verbs.score_file.longest_line
+    assert len(many) > service.verbs.files.longest_line
     assert submit(service, many).status_code == 202
 
 
@@ -74,7 +74,7 @@ def test_what_is_no_file_is_refused(service: Service, monkeypatch: pytest.Monkey
     assert_problem(submit(service, by="reviewer"), 403, "forbidden")
     typed = submit(service, **{"Content-Type": "application/json"})
     assert_problem(typed, 415, "unsupported-media-type")
-    object.__setattr__(service.verbs.receive_upload, "max_bytes", 20)
+    object.__setattr__(service.verbs.files, "max_upload_bytes", 20)
     assert_problem(submit(service), 413, "upload-too-large")
     assert service.files.stored == {}
 

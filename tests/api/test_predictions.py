@@ -12,8 +12,8 @@ from starlette.types import Message
 
 from setwise.service.api.schemas import Prediction
 from setwise.service.domain.callers import Role
+from setwise.service.domain.files import prediction_row
 from setwise.service.domain.predictions import MOST_METADATA_BYTES, Document
-from setwise.service.services.rows import prediction_row
 from tests.edge import Service, assert_problem
 from tests.fakes import FakePredictors
 from tests.samples import prediction

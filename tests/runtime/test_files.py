@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.runtime.files import FolderOrObjectFiles
-from setwise.service.runtime.sealed_files import FRAME_BYTES, SealedFiles
+from setwise.service.runtime.files import FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
 from setwise.service.stores.ciphers import TextCipher
 from tests.fake_files import FakeFiles

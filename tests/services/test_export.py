@@ -12,19 +12,12 @@ import pytest
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import Forbidden, InvalidRequest, StorageUnavailable
-from setwise.service.domain.lines import Format
+from setwise.service.domain.files import COLUMNS, CONTENT, Exported, ExportRequest, Format
 from setwise.service.domain.predictions import Document, Prediction
-from setwise.service.services import export as exports
-from setwise.service.services.export import (
-    COLUMNS,
-    Export,
-    Exported,
-    ExportRequest,
-    RunExport,
-    SubmitExport,
-)
+from setwise.service.services import files as module
+from setwise.service.services.files import Files
 from setwise.service.stores.transaction import Transactions
-from tests.fake_files import FakeFiles
+from tests.building import files
 from tests.fakes import START, FakeClock, FakeIds
 from tests.samples import (
     ADMIN,
@@ -38,19 +31,19 @@ from tests.samples import (
     outcome,
     prediction,
 )
-from tests.services.test_score import Worker
+from tests.services.test_files import Worker
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "PAGE", 3)
+    monkeypatch.setattr(module, "PAGE", 3)
 
 
 @pytest.fixture
-def export(begin: Transactions) -> Export:
-    return Export(begin, FakeClock(), FakeIds(0x7000_0000_0000))
+def service(begin: Transactions) -> Files:
+    return files(begin, FakeClock(), FakeIds(0x7000_0000_0000))
 
 
 def fill(begin: Transactions, n: int = 8) -> list[Prediction]:
@@ -80,24 +73,26 @@ def ids(parts: Iterable[bytes]) -> list[str]:
 
 
 def test_predictions_come_in_order_whole_and_only_to_whom_they_belong(
-    begin: Transactions, export: Export
+    begin: Transactions, service: Files
 ) -> None:
     made = fill(begin)
     wanted = ExportRequest(Exported.PREDICTIONS)
-    assert ids(export(LEAD, wanted)) == [one.id for one in made]
+    assert ids(service.export(LEAD, wanted)) == [one.id for one in made]
     mine = [one.id for one in made if one.client_id == CLIENT.id]
-    assert ids(export(CLIENT, wanted)) == mine
-    assert ids(export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2]))) == mine[3:]
+    assert ids(service.export(CLIENT, wanted)) == mine
+    assert (
+        ids(service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, after=mine[2]))) == mine[3:]
+    )
     span = ExportRequest(
         Exported.PREDICTIONS, created_from=START + HOUR, created_before=START + 4 * HOUR
     )
-    assert ids(export(ADMIN, span)) == [one.id for one in made[1:4]]
+    assert ids(service.export(ADMIN, span)) == [one.id for one in made[1:4]]
 
 
-def test_documents_come_only_when_asked_for(begin: Transactions, export: Export) -> None:
+def test_documents_come_only_when_asked_for(begin: Transactions, service: Files) -> None:
     fill(begin, 1)
     plain, whole = (
-        rows(export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
+        rows(service.export(CLIENT, ExportRequest(Exported.PREDICTIONS, content=content)))[0]
         for content in (False, True)
     )
     assert tuple(plain) == COLUMNS[Exported.PREDICTIONS]
@@ -105,17 +100,17 @@ def test_documents_come_only_when_asked_for(begin: Transactions, export: Export)
 
 
 def test_outcomes_and_annotations_stand_beside_what_was_predicted(
-    begin: Transactions, export: Export
+    begin: Transactions, service: Files
 ) -> None:
     made = fill(begin)
-    found = rows(export(CLIENT, ExportRequest(Exported.OUTCOMES)))
+    found = rows(service.export(CLIENT, ExportRequest(Exported.OUTCOMES)))
     assert [row["prediction_id"] for row in found] == [
         one.id for one in made if one.client_id == CLIENT.id
     ]
     assert tuple(found[0]) == COLUMNS[Exported.OUTCOMES]
     done = annotate(begin)
-    (row,) = rows(export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
-    assert tuple(row) == (*COLUMNS[Exported.ANNOTATIONS], *exports.CONTENT)
+    (row,) = rows(service.export(LEAD, ExportRequest(Exported.ANNOTATIONS, content=True)))
+    assert tuple(row) == (*COLUMNS[Exported.ANNOTATIONS], *CONTENT)
     assert (row["prediction_id"], row["labels"]) == (done.id, ["a"])
     assert row["text"] == "fever, no cough"
 
@@ -130,37 +125,38 @@ def annotate(begin: Transactions) -> Prediction:
     return held.prediction
 
 
-def test_the_audit_trail_names_the_export_itself(begin: Transactions, export: Export) -> None:
-    found = rows(export(ADMIN, ExportRequest(Exported.AUDIT_EVENTS), request_id="r-1"))
+def test_the_audit_trail_names_the_export_itself(begin: Transactions, service: Files) -> None:
+    found = rows(service.export(ADMIN, ExportRequest(Exported.AUDIT_EVENTS), request_id="r-1"))
     assert tuple(found[-1]) == COLUMNS[Exported.AUDIT_EVENTS]
     assert (found[-1]["action"], found[-1]["subject"]) == ("export.read", "audit-events")
     assert (found[-1]["actor_id"], found[-1]["request_id"]) == (ADMIN.id, "r-1")
 
 
-def test_csv_has_a_header_and_no_formula(begin: Transactions, export: Export) -> None:
+def test_csv_has_a_header_and_no_formula(begin: Transactions, service: Files) -> None:
     fill(begin, 4)
-    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS, Format.CSV))
+    parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS, Format.CSV))
     table = list(csv.DictReader(io.StringIO(b"".join(parts).decode(), newline="")))
     assert [row["document_id"] for row in table] == [f"'=note {n}" for n in range(4)]
     assert tuple(table[0]) == COLUMNS[Exported.PREDICTIONS]
 
 
 def test_an_export_sees_one_state_however_long_it_takes(
-    begin: Transactions, export: Export
+    begin: Transactions, service: Files
 ) -> None:
     made = fill(begin)
-    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     first = [next(parts), next(parts)]
     fill(begin, 5)
     assert len(rows([*first, *parts])) == len(made)
-    assert len(rows(export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
+    assert len(rows(service.export(LEAD, ExportRequest(Exported.PREDICTIONS)))) == len(made) + 5
 
 
 def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> None:
     fill(begin)
     instants = iter([0.0, 1.0, 601.0])
-    export = Export(begin, FakeClock(), FakeIds(0x7000_0000_0000), lambda: next(instants))
-    parts = export(LEAD, ExportRequest(Exported.PREDICTIONS))
+    ids = FakeIds(0x7000_0000_0000)
+    service = files(begin, FakeClock(), ids, stopwatch=lambda: next(instants))
+    parts = service.export(LEAD, ExportRequest(Exported.PREDICTIONS))
     assert len(rows([next(parts), next(parts), next(parts)])) == 6
     with pytest.raises(StorageUnavailable, match="go on after the last row"):
         next(parts)
@@ -177,12 +173,12 @@ def test_an_export_that_takes_too_long_is_broken_off(begin: Transactions) -> Non
     ],
 )
 def test_who_may_not_have_rows_gets_none(
-    begin: Transactions, export: Export, caller: Caller, what
+    begin: Transactions, service: Files, caller: Caller, what
 ) -> None:
     with pytest.raises(Forbidden):
-        export(caller, ExportRequest(what))
+        service.export(caller, ExportRequest(what))
     with pytest.raises(Forbidden):
-        SubmitExport(export)(caller, ExportRequest(what))
+        service.submit_export(caller, ExportRequest(what))
 
 
 @pytest.mark.parametrize(
@@ -194,26 +190,28 @@ def test_who_may_not_have_rows_gets_none(
     ],
 )
 def test_what_cannot_be_exported_is_refused_before_anything_is_read(
-    begin: Transactions, export: Export, wanted: ExportRequest
+    begin: Transactions, service: Files, wanted: ExportRequest
 ) -> None:
     with pytest.raises(InvalidRequest):
-        export(ADMIN, wanted)
+        service.export(ADMIN, wanted)
     with begin(read_only=True) as transaction:
         assert transaction.audit_trail.page(after=None, limit=1).items == ()
 
 
-def test_a_job_makes_the_same_file(begin: Transactions, export: Export) -> None:
+def test_a_job_makes_the_same_file(begin: Transactions, service: Files) -> None:
     fill(begin)
     wanted = ExportRequest(
         Exported.PREDICTIONS, Format.CSV, content=True, created_from=START + HOUR
     )
-    job, files = SubmitExport(export)(CLIENT, wanted), FakeFiles()
+    job = service.submit_export(CLIENT, wanted)
     with begin(read_only=True) as transaction:
         stored = transaction.jobs.get(job.id)
     assert stored is not None
-    result = RunExport(export, files)(stored, Worker())
+    result = service.run_export(stored, Worker())
     assert result == {"rows": 5, "location": f"/v1/jobs/{job.id}/result"}
-    assert files.stored == {f"jobs/{job.id}/result/00000000.csv": b"".join(export(CLIENT, wanted))}
+    assert service.store.stored == {
+        f"jobs/{job.id}/result/00000000.csv": b"".join(service.export(CLIENT, wanted))
+    }
 
 
 def test_every_row_has_the_columns_of_its_kind() -> None:

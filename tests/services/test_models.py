@@ -23,7 +23,7 @@ from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set
 from tests.samples import ADMIN, CLIENT, LEAD, add_predictions, change, model, prediction
-from tests.services.test_score import Died, Worker
+from tests.services.test_files import Died, Worker
 
 MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 

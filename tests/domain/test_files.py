@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.lines import FORMULA_STARTS, Format, header, lines
+from setwise.service.domain.files import FORMULA_STARTS, Format, header, lines
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 values = st.one_of(
@@ -63,5 +63,5 @@ def test_only_csv_has_a_header() -> None:
 
 
 def test_what_no_file_can_hold_is_refused() -> None:
-    with pytest.raises(TypeError, match="object has no place"):
+    with pytest.raises(TypeError, match="object cannot be written"):
         lines(Format.JSON_LINES, [{"a": object()}])

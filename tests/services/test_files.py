@@ -17,9 +17,9 @@ from setwise.service.domain.errors import (
     UploadTooLarge,
 )
 from setwise.service.domain.jobs import Job
-from setwise.service.services import score
+from setwise.service.services import files as module
 from setwise.service.services.predictions import Predict
-from setwise.service.services.score import ReceiveUpload, ScoreFile, SubmitScoring
+from tests.building import files
 from tests.fake_files import FakeFiles
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ANN, CLIENT, OTHER_CLIENT
@@ -48,7 +48,7 @@ class Worker:
 
 
 class Desk:
-    """A database, files, and the verbs of scoring on them."""
+    """A database, files, and the service of files on them."""
 
     def __init__(self) -> None:
         self.database, self.clock, self.ids = Database(), FakeClock(), FakeIds()
@@ -56,14 +56,16 @@ class Desk:
         self.predict = Predict(
             self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
         )
-        self.score = ScoreFile(self.predict, self.files, longest_line=2_000)
+        self.service = files(
+            self.database, self.clock, self.ids, store=self.files, predict=self.predict.together
+        )
+        self.score = self.service.score
 
     def submit(self, content: bytes, by: Caller = CLIENT, **rest: Any) -> tuple[Job, bool]:
-        with ReceiveUpload(self.files, self.ids, 100_000)(by) as upload:
+        with self.service.receive(by) as upload:
             for place in range(0, len(content), 7):
                 upload.write(content[place : place + 7])
-        verb = SubmitScoring(self.database, self.clock, self.ids, self.files)
-        return verb(by, upload, **rest)
+        return self.service.submit_scoring(by, upload, **rest)
 
     def result(self, job: Job) -> list[dict[str, Any]]:
         folder = f"jobs/{job.id}/result"
@@ -73,7 +75,7 @@ class Desk:
 
 @pytest.fixture
 def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
-    monkeypatch.setattr(score, "BLOCK", 4)
+    monkeypatch.setattr(module, "BLOCK", 4)
     return Desk()
 
 

@@ -1,0 +1,460 @@
+"""Score uploaded files of documents, and export stored rows as files.
+
+Scoring stores a checkpoint after each block and gives each line its own idempotency key, so a
+worker that continues after a crash predicts no line twice. An export sees one state of the
+database, however long it takes, and holds one page of rows in memory.
+"""
+
+import gzip
+import hashlib
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from types import TracebackType
+from typing import Any, Self, cast
+
+from setwise.service.domain.callers import Caller, Permission, Role
+from setwise.service.domain.errors import (
+    FieldFault,
+    IdempotencyMismatch,
+    InvalidRequest,
+    ModelUnavailable,
+    ServiceError,
+    StorageUnavailable,
+    UploadTooLarge,
+)
+from setwise.service.domain.files import (
+    BadLine,
+    Exported,
+    ExportRequest,
+    Line,
+    Row,
+    annotation_row,
+    content_row,
+    event_row,
+    header,
+    lines,
+    outcome_row,
+    prediction_row,
+    read_blocks,
+)
+from setwise.service.domain.jobs import Job, job_folder, result_folder, upload_folder
+from setwise.service.domain.predictions import IdempotencyKey, Prediction, Submission
+from setwise.service.domain.reports import Span
+from setwise.service.domain.text import text_faults
+from setwise.service.services.ports import FileStore, Progress, Sink
+from setwise.service.services.predictions import LONGEST_IDEMPOTENCY_KEY, Outcome, visible_to
+from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction
+
+SCORING = "scoring"
+EXPORT = "export"
+"""Kinds of jobs."""
+
+BLOCK = 256
+"""Documents that are predicted together, between two checkpoints."""
+
+PAGE = 500
+"""Rows of an export in memory."""
+
+LONGEST_EXPORT_S = 600.0
+"""How long an export may hold its snapshot of the database."""
+
+
+class Upload:
+    """A file that a caller sends; it is removed unless a job is made of it."""
+
+    def __init__(self, job_id: str, store: FileStore, max_bytes: int) -> None:
+        self.job_id = job_id
+        self.size = 0
+        self._digest = hashlib.sha256()
+        self._store = store
+        self._max_bytes = max_bytes
+        self._stack = ExitStack()
+        self._sink: Sink | None = None
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the content, in hexadecimal."""
+        return self._digest.hexdigest()
+
+    def __enter__(self) -> Self:
+        self._sink = self._stack.enter_context(self._store.create(_upload_path(self.job_id)))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def write(self, content: bytes) -> None:
+        """Write the next bytes; raises `UploadTooLarge` beyond the limit."""
+        if self._sink is None:
+            raise RuntimeError("the upload is not open")
+        self.size += len(content)
+        if self.size > self._max_bytes:
+            raise UploadTooLarge(f"The file has more than the {self._max_bytes} bytes allowed.")
+        self._digest.update(content)
+        self._sink.write(content)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How much of a file is scored."""
+
+    line: int = 0
+    parts: int = 0
+    documents: int = 0
+    predicted: int = 0
+    faulty: int = 0
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Files(Recorded):
+    """Files of documents that come in, and files of rows that go out.
+
+    Attributes
+    ----------
+    predict : callable
+        Predicts documents together; returns a prediction or an error for each.
+    max_upload_bytes : int
+        Size of the largest file that can be uploaded.
+    longest_line : int
+        Bytes beyond which a line is not read.
+    stopwatch : callable
+        Returns seconds that only grow.
+    """
+
+    store: FileStore
+    predict: Callable[[Sequence[Submission]], Sequence[Outcome]]
+    max_upload_bytes: int
+    longest_line: int
+    stopwatch: Callable[[], float] = time.monotonic
+
+    # Scoring
+
+    def receive(self, caller: Caller) -> Upload:
+        """Return a context in which to write an uploaded file."""
+        caller.require(Permission.PREDICT)
+        return Upload(self.new_id(), self.store, self.max_upload_bytes)
+
+    def submit_scoring(
+        self,
+        caller: Caller,
+        upload: Upload,
+        *,
+        request_key: str | None = None,
+        request_id: str | None = None,
+    ) -> tuple[Job, bool]:
+        """Queue a job that predicts the documents of an upload.
+
+        Returns the job and whether it is new: under one key the same file is scored once.
+
+        Raises
+        ------
+        InvalidRequest
+            If the file is empty or the key cannot be stored.
+        IdempotencyMismatch
+            If the key was used before for another file.
+        """
+        caller.require(Permission.PREDICT)
+        kept = False
+        try:
+            _check(upload, request_key)
+            now = self.now()
+            job = Job(
+                id=upload.job_id,
+                kind=SCORING,
+                key=None,
+                due_at=now,
+                created_at=now,
+                owner_id=caller.id,
+                request_key=request_key,
+                payload={
+                    "client_name": caller.name,
+                    "bytes": upload.size,
+                    "sha256": upload.digest,
+                    "request_id": request_id,
+                },
+            )
+            with self.begin() as transaction:
+                kept = transaction.jobs.enqueue(job)
+                if kept:
+                    self._note(
+                        transaction,
+                        caller,
+                        "job.requested",
+                        job.id,
+                        request_id,
+                        kind=SCORING,
+                        bytes=upload.size,
+                        sha256=upload.digest,
+                    )
+                    transaction.commit()
+                    return job, True
+                before = transaction.jobs.requested(caller.id, request_key or "")
+        finally:
+            if not kept:
+                self.store.remove(job_folder(upload.job_id))
+        if before is None or before.payload.get("sha256") != upload.digest:
+            raise IdempotencyMismatch(
+                "This Idempotency-Key was used before for another file; use a new key."
+            )
+        return before, False
+
+    def score(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Run a scoring job from its checkpoint; returns the counts.
+
+        Every document is routed, sent or queued, and audited as a single one is. A line without a
+        valid document, or with one that cannot be predicted, has a problem in the result.
+
+        Raises
+        ------
+        InvalidRequest
+            If the file is gone, or is damaged gzip.
+        ModelUnavailable, StorageUnavailable
+            If no prediction can be made or stored for now; the job is then retried.
+        """
+        place = _Place(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
+        if not place.done:
+            place = replace(self._score_rest(job, place, progress), done=True)
+            progress.checkpoint(asdict(place))
+        # The documents are stored with their predictions now.
+        self.store.remove(upload_folder(job.id))
+        return {
+            "documents": place.documents,
+            "predicted": place.predicted,
+            "faulty": place.faulty,
+            "location": f"/v1/jobs/{job.id}/result",
+        }
+
+    def _score_rest(self, job: Job, place: _Place, progress: Progress) -> _Place:
+        total = max(1, cast("int", job.payload["bytes"]))
+        try:
+            with self.store.open(_upload_path(job.id)) as raw:
+                for block in read_blocks(
+                    raw, after=place.line, size=BLOCK, longest=self.longest_line
+                ):
+                    progress(min(1.0, raw.tell() / total), f"{place.documents} documents")
+                    place = self._score(job, place, block)
+                    progress.checkpoint(asdict(place))
+        except FileNotFoundError as error:
+            raise InvalidRequest("The uploaded file is no longer there.") from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InvalidRequest(
+                f"The gzip data is cut off or damaged after line {place.line}; what came before "
+                "is predicted."
+            ) from error
+        return place
+
+    def _score(self, job: Job, place: _Place, block: Sequence[Line]) -> _Place:
+        caller = Caller(cast("str", job.owner_id), str(job.payload["client_name"]), Role.CLIENT)
+        read = [(line, line.document()) for line in block]
+        submissions = [
+            Submission(
+                caller,
+                document,
+                # No client can send this key, since a header has no line break.
+                IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
+                cast("str | None", job.payload.get("request_id")),
+            )
+            for line, document in read
+            if not isinstance(document, BadLine)
+        ]
+        outcomes = iter(self.predict(submissions))
+        rows = [
+            {
+                "line": line.number,
+                **(_problem(document) if isinstance(document, BadLine) else _row(next(outcomes))),
+            }
+            for line, document in read
+        ]
+        predicted = sum("prediction" in row for row in rows)
+        with self.store.create(f"{result_folder(job.id)}/{place.parts:08d}.jsonl") as sink:
+            for row in rows:
+                sink.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        return replace(
+            place,
+            line=block[-1].number,
+            parts=place.parts + 1,
+            documents=place.documents + len(rows),
+            predicted=place.predicted + predicted,
+            faulty=place.faulty + len(rows) - predicted,
+        )
+
+    # Exports
+
+    def export(
+        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
+    ) -> Iterator[bytes]:
+        """Return the parts of an export; errors are raised before the first part.
+
+        Clients get their own predictions and outcomes; leads and administrators those of all
+        clients, and annotations; only administrators the audit trail.
+
+        Raises
+        ------
+        Forbidden, InvalidRequest
+            If the caller may not have these rows, or the request has faults.
+        """
+        client_id = _exported_client(caller, wanted)
+        with self.begin() as transaction:
+            self._note(
+                transaction,
+                caller,
+                "export.read",
+                wanted.what.value,
+                request_id,
+                **wanted.as_json(),
+            )
+            transaction.commit()
+        return self._parts(wanted, client_id)
+
+    def submit_export(
+        self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
+    ) -> Job:
+        """Queue a job that makes an export; raises the errors of `export`."""
+        caller.require(Permission.RUN_JOBS)
+        _exported_client(caller, wanted)
+        now = self.now()
+        job = Job(
+            id=self.new_id(),
+            kind=EXPORT,
+            key=None,
+            due_at=now,
+            created_at=now,
+            owner_id=caller.id,
+            payload={"name": caller.name, "role": caller.role.value, "wanted": wanted.as_json()},
+        )
+        with self.begin() as transaction:
+            transaction.jobs.enqueue(job)
+            self._note(
+                transaction,
+                caller,
+                "job.requested",
+                job.id,
+                request_id,
+                kind=EXPORT,
+                **wanted.as_json(),
+            )
+            transaction.commit()
+        return job
+
+    def run_export(self, job: Job, progress: Progress) -> Mapping[str, object]:
+        """Run an export job; returns the number of rows.
+
+        After an interruption it starts again, with the state of the database at that time.
+        """
+        payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
+        wanted = ExportRequest.from_json(payload["wanted"])
+        caller = Caller(cast("str", job.owner_id), payload["name"], Role(payload["role"]))
+        rows = 0
+
+        def count(n: int) -> None:
+            nonlocal rows
+            rows = n
+            progress(0.5, f"{n} rows")
+
+        name = f"{result_folder(job.id)}/{0:08d}.{wanted.written.value}"
+        with self.store.create(name) as sink:
+            for part in self._parts(wanted, _exported_client(caller, wanted), count):
+                sink.write(part)
+        return {"rows": rows, "location": f"/v1/jobs/{job.id}/result"}
+
+    def _parts(
+        self,
+        wanted: ExportRequest,
+        client_id: str | None,
+        count: Callable[[int], None] | None = None,
+    ) -> Iterator[bytes]:
+        started, total = self.stopwatch(), 0
+        span = Span(client_id, wanted.created_from, wanted.created_before)
+        yield header(wanted.written, wanted.columns)
+        after = wanted.after
+        with self.begin(read_only=True, snapshot=True) as transaction:
+            while True:
+                rows = _page(transaction, wanted, span, after)
+                if rows:
+                    yield lines(wanted.written, rows)
+                total += len(rows)
+                if count is not None:
+                    count(total)
+                if len(rows) < PAGE:
+                    return
+                after = str(rows[-1]["id"])
+                if self.stopwatch() - started > LONGEST_EXPORT_S:
+                    raise StorageUnavailable(
+                        f"The export took longer than {LONGEST_EXPORT_S:.0f} s and was cut off; "
+                        "go on after the last row that you have."
+                    )
+
+
+def _upload_path(job_id: str) -> str:
+    return f"{upload_folder(job_id)}/documents"
+
+
+def _check(upload: Upload, request_key: str | None) -> None:
+    faults = []
+    if upload.size == 0:
+        faults.append(FieldFault("", "is empty; send one JSON object a line"))
+    if request_key is not None:
+        pointer = "/header/Idempotency-Key"
+        faults += text_faults(request_key, pointer, longest=LONGEST_IDEMPOTENCY_KEY)
+    if faults:
+        raise InvalidRequest("This file cannot be scored.", faults)
+
+
+def _row(outcome: Outcome) -> dict[str, object]:
+    if isinstance(outcome, Prediction):
+        return {"prediction": prediction_row(outcome)}
+    if isinstance(outcome, ModelUnavailable | StorageUnavailable):
+        raise outcome  # no fault of the document: the job is retried
+    if isinstance(outcome, ServiceError):
+        faults = outcome.faults if isinstance(outcome, InvalidRequest) else ()
+        placed = [FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
+        return _problem(BadLine(outcome.detail, tuple(placed)))
+    raise outcome
+
+
+def _problem(line: BadLine) -> dict[str, object]:
+    return {"problem": {"detail": line.detail, "errors": [asdict(f) for f in line.faults]}}
+
+
+def _exported_client(caller: Caller, wanted: ExportRequest) -> str | None:
+    """Return the client whose rows the caller gets; None for all clients."""
+    client_id = None
+    if wanted.what is Exported.ANNOTATIONS:
+        caller.require(Permission.REPORT)
+    elif wanted.what is Exported.AUDIT_EVENTS:
+        caller.require(Permission.READ_AUDIT_TRAIL)
+    else:
+        client_id = visible_to(caller)
+    wanted.check()
+    return client_id
+
+
+def _page(
+    transaction: Transaction, wanted: ExportRequest, span: Span, after: str | None
+) -> list[Row]:
+    history = transaction.history
+    page: dict[str, Any] = {"after": after, "limit": PAGE}  # Any: arguments of every call
+    match wanted.what:
+        case Exported.PREDICTIONS:
+            found = [
+                ({**prediction_row(one), "client_id": one.client_id}, one)
+                for one in history.predictions(span, **page)
+            ]
+        case Exported.ANNOTATIONS:
+            found = [(annotation_row(one, of), of) for one, of in history.annotations(span, **page)]
+        case Exported.OUTCOMES:
+            found = [(outcome_row(one, of), of) for one, of in history.outcomes(span, **page)]
+        case Exported.AUDIT_EVENTS:
+            return [event_row(event) for event in history.events(span, **page)]
+    return [{**row, **content_row(of)} if wanted.content else row for row, of in found]
