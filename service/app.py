@@ -29,6 +29,7 @@ from setwise.service.api import (
     reference,
     reports,
     reviews,
+    webhook_messages,
     webhooks,
 )
 from setwise.service.api import (
@@ -90,7 +91,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,  # what generated clients call it
-        webhooks=webhooks.outgoing,
+        webhooks=webhook_messages.router,
     )
     problems.install(app)
     app.include_router(candidates.uploads)

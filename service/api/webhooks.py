@@ -1,8 +1,10 @@
-"""Webhooks, their deliveries, and the outbox for those who would rather pull."""
+"""Routes of webhooks, their deliveries, and the outbox of clients that poll."""
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Header, Query, Response
+from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
 from setwise.service.api.dependencies import (
@@ -14,40 +16,319 @@ from setwise.service.api.dependencies import (
     version_in,
 )
 from setwise.service.api.openapi import documented
-from setwise.service.api.webhook_schemas import (
-    Acknowledged,
-    AcknowledgeRequest,
-    AutoSentMessage,
-    CompletedMessage,
-    CorrectedMessage,
-    Delivery,
-    DeliveryPage,
-    DeliveryQuery,
-    DeliveryWithLog,
-    Message,
-    MessagePage,
-    OutboxQuery,
-    Replayed,
-    TrippedMessage,
-    Webhook,
-    WebhookPage,
-    WebhookRequest,
-)
+from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
+from setwise.service.api.webhook_messages import MESSAGE
+from setwise.service.domain import webhooks as domain
 from setwise.service.domain.errors import (
     DeliveryCancelled,
     DeliveryNotFound,
     StaleVersion,
     WebhookNotFound,
 )
-from setwise.service.domain.webhooks import MessageType
+from setwise.service.domain.webhooks import DeliveryState, EndpointChange, MessageType
+from setwise.service.services.webhooks import MOST_ACKNOWLEDGED
 
 router = APIRouter(prefix="/v1", tags=["webhooks"], route_class=StrictRoute)
+
+Subscribable = Literal[
+    "prediction.auto_sent", "review.completed", "document.corrected", "policy.tripped"
+]
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
+
+
+def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
+    return {"examples": list(shown)}
+
+
+class WebhookRequest(RequestBody):
+    """A URL of yours that receives messages."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "url": "https://billing.example/hooks/setwise",
+                "description": "billing",
+                "events": ["prediction.auto_sent", "review.completed"],
+            },
+            {"url": "https://billing.example/hooks/setwise", "enabled": False},
+        )
+    )
+
+    url: str = Field(description="An `https` address on the public internet.")
+    description: str = Field("", description="For your own use.")
+    events: list[Subscribable] = Field(
+        default_factory=list, max_length=20, description="Types of messages; [] for all."
+    )
+    enabled: bool = Field(
+        True, description="While false, deliveries wait; they go out in order once it is true."
+    )
+
+    def as_change(self) -> EndpointChange:
+        """Return the change for the service."""
+        events = [MessageType(kind) for kind in self.events]
+        return EndpointChange(self.url, self.description, events, self.enabled)
+
+
+class Webhook(AnswerBody):
+    """A webhook."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "id": _ID,
+                "url": "https://billing.example/hooks/setwise",
+                "description": "billing",
+                "events": ["prediction.auto_sent", "review.completed"],
+                "enabled": True,
+                "disabled_because": None,
+                "secret": "whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU=",
+                "previous_secret_expires_at": None,
+                "version": 1,
+                "created_at": "2026-11-21T09:00:00Z",
+            }
+        )
+    )
+
+    id: str
+    url: str
+    description: str
+    events: list[MessageType]
+    enabled: bool
+    disabled_because: str | None = Field(
+        description="`it answered 410 Gone` or `by an administrator`."
+    )
+    secret: str | None = Field(
+        description="The signing secret, only in the response that creates it; otherwise null."
+    )
+    previous_secret_expires_at: datetime | None = Field(
+        description="Until then messages also carry a signature by the replaced secret."
+    )
+    version: int = Field(description="Grows with each change; also sent as the `ETag`.")
+    created_at: datetime
+
+    @classmethod
+    def of(cls, endpoint: domain.Endpoint, secret: str | None = None) -> Self:
+        """Return the body for an endpoint."""
+        ends = [old.expires_at for old in endpoint.secrets if old.expires_at is not None]
+        return cls(
+            id=endpoint.id,
+            url=endpoint.url,
+            description=endpoint.description,
+            events=list(endpoint.events),
+            enabled=endpoint.enabled,
+            disabled_because=endpoint.disabled_because,
+            secret=secret,
+            previous_secret_expires_at=max(ends, default=None),
+            version=endpoint.version,
+            created_at=endpoint.created_at,
+        )
+
+
+class WebhookPage(AnswerBody):
+    """Every webhook, oldest first."""
+
+    items: list[Webhook]
+    next_cursor: None = None
+    limit: int
+
+
+class Replayed(AnswerBody):
+    """How many deliveries are sent again."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"replayed": 17}))
+
+    replayed: int = Field(ge=0)
+
+
+# Deliveries
+
+
+class Attempt(AnswerBody):
+    """An attempt in the log."""
+
+    number: int = Field(description="From 1; a replay starts at 1 again.")
+    started_at: datetime
+    seconds: float
+    status: int | None = Field(description="HTTP status; null without a response.")
+    response: str = Field(description="The beginning of the response's body.")
+    error: str | None = Field(description="Why there was no response.")
+
+    @classmethod
+    def of(cls, attempt: domain.Attempt) -> Self:
+        """Return the body for an attempt."""
+        answer = attempt.answer
+        return cls(
+            number=attempt.number,
+            started_at=answer.started_at,
+            seconds=answer.seconds,
+            status=answer.status,
+            response=answer.excerpt,
+            error=answer.error,
+        )
+
+
+_DELIVERY = {
+    "id": _OTHER_ID,
+    "message_id": _ID,
+    "type": "prediction.auto_sent",
+    "webhook_id": _ID,
+    "state": "pending",
+    "attempts": 1,
+    "next_attempt_at": "2026-11-21T09:00:05Z",
+    "created_at": "2026-11-21T09:00:00Z",
+    "finished_at": None,
+}
+
+
+class Delivery(AnswerBody):
+    """The delivery of a message to a webhook."""
+
+    model_config = ConfigDict(json_schema_extra=_with(_DELIVERY))
+
+    id: str
+    message_id: str = Field(description="The `webhook-id` that the receiver gets.")
+    type: MessageType
+    webhook_id: str
+    state: DeliveryState = Field(
+        description="`dead` after the last attempt; `cancelled` when its webhook was deleted."
+    )
+    attempts: int = Field(description="Since it was queued or replayed.")
+    next_attempt_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, delivery: domain.Delivery) -> Self:
+        """Return the body for a delivery."""
+        pending = delivery.state is DeliveryState.PENDING
+        return cls(
+            id=delivery.id,
+            message_id=delivery.message.id,
+            type=delivery.message.type,
+            webhook_id=delivery.endpoint_id,
+            state=delivery.state,
+            attempts=delivery.attempt,
+            next_attempt_at=delivery.due_at if pending else None,
+            created_at=delivery.created_at,
+            finished_at=delivery.finished_at,
+        )
+
+
+class DeliveryWithLog(AnswerBody):
+    """A delivery with its payload and its attempts."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "delivery": _DELIVERY,
+                "payload": {"type": "webhook.test", "timestamp": "…", "data": {}},
+                "log": [
+                    {
+                        "number": 1,
+                        "started_at": "2026-11-21T09:00:00Z",
+                        "seconds": 0.21,
+                        "status": 503,
+                        "response": "try later",
+                        "error": None,
+                    }
+                ],
+            }
+        )
+    )
+
+    delivery: Delivery
+    payload: dict[str, JsonValue]
+    log: list[Attempt]
+
+    @classmethod
+    def of(cls, delivery: domain.Delivery, attempts: list[domain.Attempt]) -> Self:
+        """Return the body for a delivery and its log."""
+        return cls.model_validate(
+            {
+                "delivery": Delivery.of(delivery),
+                "payload": domain.payload(delivery.message),
+                "log": [Attempt.of(attempt) for attempt in attempts],
+            }
+        )
+
+
+class DeliveryPage(AnswerBody):
+    """One page of deliveries, newest first."""
+
+    items: list[Delivery]
+    next_cursor: str | None
+    limit: int
+
+
+class DeliveryQuery(Paged):
+    """Which deliveries to list."""
+
+    state: DeliveryState | None = None
+    webhook_id: str | None = Field(None, max_length=100)
+
+
+# The outbox
+
+
+class Message(AnswerBody):
+    """A message about one of your documents, as webhooks receive it."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"id": _ID, **MESSAGE}))
+
+    id: str = Field(description="The `webhook-id` that webhooks get.")
+    type: MessageType = Field(
+        description="Ignore types that you do not know: later releases may add some."
+    )
+    timestamp: datetime
+    data: dict[str, JsonValue]
+
+    @classmethod
+    def of(cls, message: domain.Message) -> Self:
+        """Return the body for a message."""
+        return cls.model_validate({"id": message.id, **domain.payload(message)})
+
+
+class MessagePage(AnswerBody):
+    """One page of messages, oldest first."""
+
+    items: list[Message]
+    next_cursor: str | None
+    limit: int
+
+
+class OutboxQuery(Paged):
+    """Which messages to list."""
+
+
+class AcknowledgeRequest(RequestBody):
+    """Messages that you have stored."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"ids": [_ID, _OTHER_ID]}))
+
+    ids: list[str] = Field(
+        max_length=MOST_ACKNOWLEDGED, description="`id` of each message, in any order."
+    )
+
+
+class Acknowledged(AnswerBody):
+    """How many of the messages are newly acknowledged."""
+
+    model_config = ConfigDict(json_schema_extra=_with({"acknowledged": 2}))
+
+    acknowledged: int = Field(
+        ge=0, description="Without ids that were acknowledged before or are not yours."
+    )
+
+
+# Routes
 
 _ONE_WEBHOOK = (WebhookNotFound,)
 
 IfMatch = Annotated[
     str | None,
-    Header(description="The `ETag` of the webhook that you mean to change; optional."),
+    Header(description="The `ETag` of the webhook that you want to change; optional."),
 ]
 
 
@@ -67,12 +348,13 @@ def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
 def add_webhook(
     caller: CallerOf, body: WebhookRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Add an address that is told of what happens from now on.
+    """Add a webhook, which receives messages from now on.
 
-    Messages are signed as Standard Webhooks says, delivered at least once under one `webhook-id`,
-    and in order for each document. What is not answered with 2xx within 15 seconds is tried ten
-    times over three days; redirects are not followed; 410 disables the webhook. Names are looked
-    up at each delivery, and private addresses are refused unless the server allows them.
+    Messages are signed as in Standard Webhooks, delivered at least once under the same
+    `webhook-id`, and in order for each document. A message without a 2xx response within 15
+    seconds is tried ten times over three days. Redirects are not followed; 410 disables the
+    webhook. Host names are looked up at each delivery, and private addresses are refused unless
+    the server allows them.
     """
     endpoint, secret = verbs.webhooks.add(caller, body.as_change(), request_id=request_id)
     return answer(
@@ -106,7 +388,7 @@ def change_webhook(
     request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
-    """Replace everything but the secret. What was waiting goes to the new address."""
+    """Replace everything but the secret. Waiting deliveries go to the new URL."""
     endpoint = verbs.webhooks.change(
         caller, webhook_id, body.as_change(), _version(if_match), request_id=request_id
     )
@@ -116,7 +398,7 @@ def change_webhook(
 @router.delete(
     "/admin/webhooks/{webhook_id}",
     status_code=204,
-    response_description="It is deleted.",
+    response_description="The webhook is deleted.",
     responses=documented(*_ONE_WEBHOOK, StaleVersion),
 )
 def delete_webhook(
@@ -127,7 +409,7 @@ def delete_webhook(
     request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
-    """Delete a webhook. What was on its way is cancelled; its log stays."""
+    """Delete a webhook. Pending deliveries are cancelled; the log stays."""
     verbs.webhooks.delete(caller, webhook_id, _version(if_match), request_id=request_id)
     return Response(status_code=204)
 
@@ -141,7 +423,7 @@ def delete_webhook(
 def rotate_secret(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Replace the secret. Until `previous_secret_expires_at` messages carry both signatures."""
+    """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
     endpoint, secret = verbs.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
@@ -150,13 +432,13 @@ def rotate_secret(
     "/admin/webhooks/{webhook_id}/test",
     status_code=202,
     response_model=Delivery,
-    response_description="The delivery, about to be made.",
+    response_description="The delivery, due at once.",
     responses=documented(*_ONE_WEBHOOK),
 )
 def try_webhook(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Send the webhook a message of type `webhook.test`, whatever it subscribes to."""
+    """Send a message of type `webhook.test`, whatever the webhook's events are."""
     delivery = verbs.webhooks.try_out(caller, webhook_id, request_id=request_id)
     return answer(
         Delivery.of(delivery),
@@ -173,7 +455,7 @@ def try_webhook(
 def replay_dead(
     caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Send again everything that was given up for a webhook."""
+    """Send every dead delivery of a webhook again."""
     return answer(
         Replayed(replayed=verbs.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
     )
@@ -186,7 +468,7 @@ def replay_dead(
 def list_deliveries(
     caller: CallerOf, wanted: Annotated[DeliveryQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """List deliveries, newest first; `state=dead` are those that were given up."""
+    """List deliveries, newest first; those with `state=dead` ran out of attempts."""
     scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
     page = edge.verbs.webhooks.deliveries(
         caller,
@@ -210,7 +492,7 @@ def list_deliveries(
     responses=documented(DeliveryNotFound),
 )
 def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response:
-    """Read one delivery, what it carries, and every attempt with its answer."""
+    """Read a delivery, its payload, and every attempt with its response."""
     return answer(DeliveryWithLog.of(*verbs.webhooks.delivery(caller, delivery_id)))
 
 
@@ -224,7 +506,7 @@ def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response
 def replay_delivery(
     caller: CallerOf, delivery_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Send one message again, whether it arrived, was given up or still waits."""
+    """Send a message again, whether it was delivered, is dead or still waits."""
     delivery = verbs.webhooks.replay(caller, delivery_id, request_id=request_id)
     return answer(Delivery.of(delivery), status=202)
 
@@ -236,10 +518,10 @@ def replay_delivery(
 def read_outbox(
     caller: CallerOf, wanted: Annotated[OutboxQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """List what happened to your documents and you have not acknowledged, oldest first.
+    """List the messages about your documents that you have not acknowledged, oldest first.
 
-    For programs that pull instead of taking webhooks; neither knows of the other. Read a page,
-    keep what it says, acknowledge it, and read the first page again.
+    For programs that poll instead of receiving webhooks; the two are independent. Read a page,
+    store its messages, acknowledge them, and read the first page again.
     """
     scope = f"outbox?{caller.id}"
     page = edge.verbs.webhooks.outbox(
@@ -259,7 +541,7 @@ def read_outbox(
     response_model=Acknowledged,
 )
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, verbs: VerbsOf) -> Response:
-    """Say that you have these messages, so that they are not listed again; repeat it at will."""
+    """Acknowledge messages, so that they are not listed again; repeating it is safe."""
     return answer(Acknowledged(acknowledged=verbs.webhooks.acknowledge(caller, body.ids)))
 
 
@@ -268,55 +550,5 @@ def _version(if_match: str | None) -> int | None:
     if version is None:
         return None
     if not (version.isascii() and version.isdecimal() and len(version) < 10):
-        raise StaleVersion(f"If-Match names {version!r}, which no webhook ever had as its ETag.")
+        raise StaleVersion(f"If-Match names {version!r}, which is not the ETag of any webhook.")
     return int(version)
-
-
-# What webhooks themselves receive; in the OpenAPI document only.
-outgoing = APIRouter()
-_SIGNED = {
-    "webhook-id": "The same at every repetition of a message.",
-    "webhook-timestamp": "Seconds since 1970; refuse messages that are minutes old.",
-    "webhook-signature": "`v1,…` by each live secret, as Standard Webhooks says.",
-}
-_RECEIVED: dict[str, Any] = {  # Any: FastAPI's own type for parts of the OpenAPI document
-    "status_code": 204,
-    "response_class": Response,
-    "response_description": "Any 2xx: the message arrived.",
-    "responses": {
-        410: {"description": "Tell this address nothing more; it is disabled."},
-        "default": {"description": "Anything else: tried again later."},
-    },
-    "openapi_extra": {
-        "parameters": [
-            {
-                "name": name,
-                "in": "header",
-                "required": True,
-                "description": meaning,
-                "schema": {"type": "string"},
-            }
-            for name, meaning in _SIGNED.items()
-        ]
-    },
-}
-
-
-@outgoing.post(MessageType.PREDICTION_AUTO_SENT.value, **_RECEIVED)
-def prediction_auto_sent(body: AutoSentMessage) -> None:
-    """Tell that a label set was sent without a person. Verify the signature first."""
-
-
-@outgoing.post(MessageType.REVIEW_COMPLETED.value, **_RECEIVED)
-def review_completed(body: CompletedMessage) -> None:
-    """Tell that a person gave a document's label set. Verify the signature first."""
-
-
-@outgoing.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)
-def document_corrected(body: CorrectedMessage) -> None:
-    """Tell that a label set that was sent is wrong, and which one is right."""
-
-
-@outgoing.post(MessageType.POLICY_TRIPPED.value, **_RECEIVED)
-def policy_tripped(body: TrippedMessage) -> None:
-    """Tell that the breaker tripped: confident documents wait for people from now on."""

@@ -1,8 +1,8 @@
-"""What is told to other programs, where it goes, and when it is tried again.
+"""Messages to other programs, the endpoints that receive them, and deliveries with retries.
 
-A message is written together with what it tells of. For each endpoint that wants it there is one
-delivery, tried until the endpoint accepts it or the schedule ends. Messages of one document reach
-an endpoint in the order in which they were written; a message may arrive twice, under one id.
+A message is stored in the transaction of the change that it reports. Each endpoint that wants it
+gets one delivery, which is retried until the endpoint accepts it or the schedule ends. Messages
+about one document reach an endpoint in order; a message may arrive twice, under the same id.
 """
 
 import base64
@@ -27,17 +27,17 @@ from setwise.service.domain.text import text_faults
 LONGEST_URL = 2_000
 LONGEST_DESCRIPTION = 200
 LONGEST_EXCERPT = 1_000
-"""Characters of an endpoint's answer that the log keeps."""
+"""Characters of an endpoint's response that the log keeps."""
 
 MOST_SECRETS = 5
-"""Secrets that sign at once; a signature header should stay short."""
+"""Secrets that sign at the same time; more would make the signature header long."""
 
 ACCEPTED = range(200, 300)
 GONE = 410
 
 
 class MessageType(StrEnum):
-    """What a message tells of; more come with later releases."""
+    """What a message reports; later releases may add types."""
 
     PREDICTION_AUTO_SENT = "prediction.auto_sent"
     REVIEW_COMPLETED = "review.completed"
@@ -47,18 +47,18 @@ class MessageType(StrEnum):
 
 
 SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEBHOOK_TEST)
-"""A test goes to the one endpoint that is tested, whatever it subscribes to."""
+"""A test goes to the tested endpoint only, whatever its events are."""
 
 
 class Message(NamedTuple):
-    """Something that happened, as other programs are told of it.
+    """A message to other programs about something that happened.
 
     Attributes
     ----------
     id : str
-        The same at every attempt and every endpoint, so that receivers recognise a repetition.
+        The same for every attempt and endpoint, so that receivers recognise duplicates.
     client_id : str
-        Whose document it is about.
+        The client whose document it is about.
     document_key : str
         Messages with the same key are delivered in order.
     data : mapping
@@ -74,7 +74,7 @@ class Message(NamedTuple):
 
 
 def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Message]:
-    """Tell of label sets that left without a person."""
+    """Return the messages about automatically sent label sets."""
     labels = Rows.of(ScoredSet, made.column("scored")).column("labels")
     return Rows(
         Message,
@@ -91,7 +91,7 @@ def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Messag
 
 
 def review_completed(prediction: Prediction, annotation: Annotation, message_id: str) -> Message:
-    """Tell of the label set that a person gave."""
+    """Return the message about a completed review."""
     return Message(
         id=message_id,
         type=MessageType.REVIEW_COMPLETED,
@@ -112,7 +112,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
 def document_corrected(
     prediction: Prediction, truth: Outcome | Annotation, before: Sequence[str], message_id: str
 ) -> Message:
-    """Tell that the label set told ``before`` is wrong, and which one is right."""
+    """Return the message that replaces the label set ``before``, which was wrong."""
     found_by = (
         {"outcome_id": truth.id, "source": truth.source}
         if isinstance(truth, Outcome)
@@ -135,7 +135,7 @@ def document_corrected(
 
 
 def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
-    """Tell that nothing is sent any more, and on what evidence.
+    """Return the message that the breaker stopped automatic sending.
 
     It is about no client's document, so it goes to webhooks only.
     """
@@ -159,7 +159,7 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
 
 
 def _document_key(prediction_id: str, client_id: str, document: Document) -> str:
-    # Two clients may use one name for two documents.
+    # Two clients may use the same id for different documents.
     return prediction_id if document.id is None else f"{client_id}/{document.id}"
 
 
@@ -193,7 +193,7 @@ def _instant(at: datetime) -> str:
 
 
 def payload(message: Message) -> dict[str, object]:
-    """Return the body of a message, as Standard Webhooks shapes it."""
+    """Return the body of a message in the form of Standard Webhooks."""
     return {
         "type": message.type.value,
         "timestamp": _instant(message.created_at),
@@ -206,26 +206,26 @@ def payload(message: Message) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class SigningSecret:
-    """What an endpoint's signatures are made with.
+    """A secret that signs messages to an endpoint.
 
     Attributes
     ----------
     value : str
-        ``whsec_`` and the key in base64. It has to be kept as it is: a hash cannot sign.
+        ``whsec_`` and the key in base64. It is stored as it is, since a hash cannot sign.
     expires_at : datetime or None
-        When a secret that was replaced stops signing; None while it is the present one.
+        When a replaced secret stops signing; None for the current one.
     """
 
     value: str = field(repr=False)
     expires_at: datetime | None = None
 
     def signs(self, now: datetime) -> bool:
-        """Tell whether signatures are still made with it."""
+        """Return whether the secret still signs."""
         return self.expires_at is None or now < self.expires_at
 
 
 def signing_secret(random: bytes) -> str:
-    """Write a secret as Standard Webhooks does; ``random`` has 24 to 64 bytes.
+    """Return 24 to 64 random bytes as a secret of Standard Webhooks.
 
     >>> signing_secret(b"not random, as you can see")
     'whsec_bm90IHJhbmRvbSwgYXMgeW91IGNhbiBzZWU='
@@ -235,18 +235,18 @@ def signing_secret(random: bytes) -> str:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address of another program that takes messages.
+    """A URL of another program that receives messages.
 
-    While it is disabled its deliveries wait; once it is enabled again they go out.
+    While it is disabled its deliveries wait; they go out once it is enabled.
 
     Attributes
     ----------
     events : tuple of MessageType
-        What it wants to be told of; empty for everything.
+        Types of messages that it receives; empty for all.
     disabled_because : str or None
         None while it is enabled.
     secrets : tuple of SigningSecret
-        The present one first.
+        The current one first.
     version : int
         Grows with each change.
     """
@@ -262,19 +262,19 @@ class Endpoint:
 
     @property
     def enabled(self) -> bool:
-        """Messages go out."""
+        """Whether messages go out."""
         return self.disabled_because is None
 
     def wants(self, kind: MessageType) -> bool:
-        """Tell whether messages of ``kind`` are for this endpoint."""
+        """Return whether the endpoint receives messages of a type."""
         return not self.events or kind in self.events
 
     def signing(self, now: datetime) -> tuple[str, ...]:
-        """Return the secrets that sign now, the present one first."""
+        """Return the secrets that sign now, the current one first."""
         return tuple(secret.value for secret in self.secrets if secret.signs(now))
 
     def changed(self, change: "EndpointChange") -> "Endpoint":
-        """Return the endpoint as an administrator wants it."""
+        """Return the endpoint with an administrator's change."""
         return replace(
             self,
             url=change.url,
@@ -287,11 +287,11 @@ class Endpoint:
         )
 
     def gone(self) -> "Endpoint":
-        """Return the endpoint disabled, because it answered that it is gone."""
+        """Return the endpoint disabled after a response of 410 Gone."""
         return replace(self, disabled_because="it answered 410 Gone", version=self.version + 1)
 
     def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
-        """Return the endpoint with a new secret; the one before signs too for ``grace``."""
+        """Return the endpoint with a new secret; the old one signs too for ``grace``."""
         kept = [
             replace(old, expires_at=old.expires_at or now + grace)
             for old in self.secrets
@@ -303,7 +303,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class EndpointChange:
-    """An endpoint as an administrator wants it."""
+    """The members of an endpoint that an administrator sets."""
 
     url: str
     description: str = ""
@@ -311,7 +311,7 @@ class EndpointChange:
     enabled: bool = True
 
     def faults(self, *, allow_private: bool) -> Iterator[FieldFault]:
-        """Yield what keeps the endpoint from being used."""
+        """Yield each fault of the change."""
         why = url_fault(self.url, allow_private=allow_private)
         if why:
             yield FieldFault("/url", why)
@@ -324,9 +324,9 @@ class EndpointChange:
 
 
 def url_fault(url: str, *, allow_private: bool) -> str | None:
-    """Say why nothing may be delivered to ``url``, or None as far as the address itself tells.
+    """Return why messages cannot be sent to ``url``; None if they can.
 
-    Names are looked up, and what they stand for is checked, at each delivery.
+    Host names are looked up, and their addresses checked, at each delivery.
 
     >>> url_fault("https://billing.example/hooks", allow_private=False) is None
     True
@@ -364,7 +364,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def _literal(parts: SplitResult) -> Address | None:
-    _ = parts.port  # raises ValueError for a port that none can be
+    _ = parts.port  # raises ValueError if the port is invalid
     try:
         return ipaddress.ip_address(parts.hostname or "")
     except ValueError:
@@ -372,14 +372,14 @@ def _literal(parts: SplitResult) -> Address | None:
 
 
 def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str | None:
-    """Say why nothing may be delivered to an address, or None.
+    """Return why messages cannot be sent to an address; None if they can.
 
     Parameters
     ----------
     secure : bool
-        The connection is encrypted; without that only private addresses are reached.
+        Whether the connection is encrypted; if not, only private addresses are allowed.
     allow_private : bool
-        Private, loopback and link-local addresses may be reached at all.
+        Whether private, loopback and link-local addresses are allowed.
     """
     target = _target(address)
     if target.is_multicast or target.is_unspecified:
@@ -392,7 +392,7 @@ def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str
 
 
 def _target(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for in a transition, or itself."""
+    """Return the IPv4 address that an IPv6 address embeds, or the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:
@@ -406,15 +406,16 @@ def _target(address: Address) -> Address:
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before each attempt.
+    """Delays before each attempt of a delivery.
 
     Attributes
     ----------
     delays : tuple of timedelta
-        Before the first attempt, the second and so on; after the last one the delivery is dead.
+        Before the first attempt, the second and so on. After the last attempt the delivery is
+        dead.
     jitter : float
-        Share of a delay, in [0, 1], that chance may add, so that what failed together is not tried
-        again together.
+        Largest share of a delay, in [0, 1], that is added at random, so that deliveries that failed
+        together are not retried together.
     """
 
     delays: tuple[timedelta, ...] = (
@@ -432,7 +433,7 @@ class Backoff:
     jitter: float = 0.1
 
     def delay_after(self, attempt: int, draw: float) -> timedelta | None:
-        """Return the wait after failed attempt number ``attempt`` (from 1), None to give up.
+        """Return the delay after failed attempt ``attempt`` (from 1); None to give up.
 
         Parameters
         ----------
@@ -450,12 +451,12 @@ class Backoff:
 
     @property
     def longest(self) -> timedelta:
-        """The longest wait, without what chance adds."""
+        """The longest delay, without the random share."""
         return max(self.delays)
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery is in its life."""
+    """State of a delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -465,20 +466,20 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one attempt.
+    """The response to an attempt, or why there was none.
 
     Attributes
     ----------
     status : int or None
-        HTTP status; None when no answer came.
+        HTTP status; None without a response.
     seconds : float
-        From the first look at the name to the end.
+        From the look-up of the host to the end.
     excerpt : str
-        Beginning of the answer's body.
+        Beginning of the response's body.
     error : str or None
-        Why no answer came.
+        Why there was no response.
     retry_after : timedelta or None
-        How long the endpoint asked to be left alone.
+        The delay that the endpoint asked for.
     """
 
     started_at: datetime
@@ -490,13 +491,13 @@ class Answer:
 
     @property
     def accepted(self) -> bool:
-        """The endpoint has the message."""
+        """Whether the endpoint accepted the message."""
         return self.status in ACCEPTED
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One line of the delivery log."""
+    """A line of the delivery log."""
 
     id: str
     delivery_id: str
@@ -506,14 +507,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Delivery:
-    """One message on its way to one endpoint.
+    """The delivery of one message to one endpoint.
 
     Attributes
     ----------
     attempt : int
-        Attempts since it was queued or replayed; the schedule goes by it.
+        Number of attempts since it was queued or replayed.
     token : int
-        Grows with each claim; what a worker that lost its lease records is dropped.
+        Grows with each claim, so that the answer of a courier that lost its lease is dropped.
     """
 
     id: str
@@ -528,16 +529,16 @@ class Delivery:
     finished_at: datetime | None = None
 
     def claimed(self, now: datetime, lease: timedelta) -> "Delivery":
-        """Return the delivery in the hands of a worker.
+        """Return the delivery leased to a courier.
 
-        An attempt counts from here on: one that takes its worker down must end some day too.
+        The attempt counts from now on, so that one that kills its courier is not retried for ever.
         """
         return replace(
             self, attempt=self.attempt + 1, token=self.token + 1, lease_expires_at=now + lease
         )
 
     def answered(self, answer: Answer, now: datetime, backoff: Backoff, draw: float) -> "Delivery":
-        """Return the delivery after an attempt: done, waiting for the next one, or given up."""
+        """Return the delivery after an attempt: delivered, pending or dead."""
         if answer.accepted:
             return self._finished(DeliveryState.DELIVERED, now)
         delay = backoff.delay_after(self.attempt, draw)
@@ -547,16 +548,16 @@ class Delivery:
         return replace(self, due_at=now + max(delay, asked), lease_expires_at=None)
 
     def cancelled(self, now: datetime) -> "Delivery":
-        """Return the delivery ended, because its endpoint was deleted."""
+        """Return the delivery as cancelled, because its endpoint was deleted."""
         return self._finished(DeliveryState.CANCELLED, now)
 
     def replayed(self, now: datetime) -> "Delivery":
-        """Return the delivery due at once, with the whole schedule before it again."""
+        """Return the delivery due at once, at the start of the schedule."""
         return replace(
             self,
             state=DeliveryState.PENDING,
             attempt=0,
-            token=self.token + 1,  # an attempt under way has no say in it any more
+            token=self.token + 1,  # refuses the answer of an attempt under way
             due_at=now,
             lease_expires_at=None,
             finished_at=None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.api.webhook_schemas import AutoSentMessage, CompletedMessage
+from setwise.service.api.webhook_messages import AutoSentMessage, CompletedMessage
 from setwise.service.domain.callers import Role
 from setwise.service.domain.webhooks import Answer, DeliveryState, payload
 from tests.edge import Service, assert_problem

@@ -1,0 +1,231 @@
+"""Messages that webhooks receive, for the OpenAPI document."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import ConfigDict, Field, JsonValue
+
+from setwise.service.api.schemas import AnswerBody, Example, Probability
+from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.webhooks import MessageType
+
+_ID = "019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"
+_OTHER_ID = "019aa4c1-8f60-7bd1-8a3e-5a1f6f0f6f10"
+
+
+def _with(shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for schema parts
+    return {"examples": [shown]}
+
+
+class AutoSentData(AnswerBody):
+    """A label set that was sent automatically."""
+
+    prediction_id: str
+    document_id: str | None
+    client_id: str
+    labels: list[str]
+    confidence: Probability
+    decision: Decision
+    reason: Reason
+    threshold: Probability | None
+    model_version: str
+    calibrator_version: str
+    policy_version: str
+    predicted_at: datetime
+
+
+class CompletedData(AutoSentData):
+    """A label set that a reviewer gave; confidence and decision are the prediction's."""
+
+    agreed: bool = Field(description="The labels are those that were predicted.")
+    review_id: str
+    annotation_id: str
+    completed_at: datetime
+
+
+_AUTO_SENT = {
+    "prediction_id": _OTHER_ID,
+    "document_id": "note-17",
+    "client_id": _ID,
+    "labels": ["J18.9", "R50.9"],
+    "confidence": 0.93,
+    "decision": "auto",
+    "reason": "above_threshold",
+    "threshold": 0.9,
+    "model_version": "3f9c0b7a1d2e",
+    "calibrator_version": "90ab12cd34ef",
+    "policy_version": _OTHER_ID,
+    "predicted_at": "2026-11-21T09:00:00Z",
+}
+MESSAGE = {
+    "type": "prediction.auto_sent",
+    "timestamp": "2026-11-21T09:00:00Z",
+    "data": _AUTO_SENT,
+}
+
+
+class AutoSentMessage(AnswerBody):
+    """The message that a label set was sent automatically."""
+
+    model_config = ConfigDict(json_schema_extra=_with(MESSAGE))
+
+    type: Literal["prediction.auto_sent"]
+    timestamp: datetime
+    data: AutoSentData
+
+
+class CompletedMessage(AnswerBody):
+    """The message that a review was completed."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "type": "review.completed",
+                "timestamp": "2026-11-21T09:12:00Z",
+                "data": {
+                    **_AUTO_SENT,
+                    "decision": "review",
+                    "reason": "below_threshold",
+                    "confidence": 0.41,
+                    "agreed": True,
+                    "review_id": _ID,
+                    "annotation_id": _OTHER_ID,
+                    "completed_at": "2026-11-21T09:12:00Z",
+                },
+            }
+        )
+    )
+
+    type: Literal["review.completed"]
+    timestamp: datetime
+    data: CompletedData
+
+
+class CorrectedData(AutoSentData):
+    """A label set that replaces a wrong one that was sent."""
+
+    previous_labels: list[str] = Field(description="The label set that was sent before.")
+    outcome_id: str | None = Field(None, description="The outcome that corrects it.")
+    annotation_id: str | None = Field(None, description="Or the annotation that corrects it.")
+    source: str = Field(
+        description="Who found the error: the source of an outcome, `adjudication` or `audit`."
+    )
+    corrected_at: datetime
+
+
+class CorrectedMessage(AnswerBody):
+    """The message that a label set that was sent is wrong."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "type": "document.corrected",
+                "timestamp": "2026-12-01T09:00:00Z",
+                "data": {
+                    **_AUTO_SENT,
+                    "labels": ["J18.9"],
+                    "previous_labels": ["J18.9", "R50.9"],
+                    "outcome_id": _ID,
+                    "source": "billing",
+                    "corrected_at": "2026-12-01T09:00:00Z",
+                },
+            }
+        )
+    )
+
+    type: Literal["document.corrected"]
+    timestamp: datetime
+    data: CorrectedData
+
+
+class TrippedData(AnswerBody):
+    """Why automatic sending stopped."""
+
+    trip_id: str
+    cause: TripCause
+    policy_version: str = Field(description="The policy in force now, which sends nothing.")
+    replaced_policy_version: str
+    target_accuracy: Probability
+    model_version: str
+    calibrator_version: str
+    evidence: dict[str, JsonValue]
+    tripped_at: datetime
+
+
+class TrippedMessage(AnswerBody):
+    """The message that the breaker tripped."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_with(
+            {
+                "type": "policy.tripped",
+                "timestamp": "2026-12-01T09:00:00Z",
+                "data": {
+                    "trip_id": _ID,
+                    "cause": "drift",
+                    "policy_version": _OTHER_ID,
+                    "replaced_policy_version": _ID,
+                    "target_accuracy": 0.95,
+                    "model_version": "3f9c0b7a1d2e",
+                    "calibrator_version": "90ab12cd34ef",
+                    "evidence": {"audits": 212, "right": 190, "wrong": 22, "statistic": 5210.4},
+                    "tripped_at": "2026-12-01T09:00:00Z",
+                },
+            }
+        )
+    )
+
+    type: Literal["policy.tripped"]
+    timestamp: datetime
+    data: TrippedData
+
+
+router = APIRouter()
+_SIGNED = {
+    "webhook-id": "The same for every attempt of a message.",
+    "webhook-timestamp": "Seconds since 1970; reject messages that are minutes old.",
+    "webhook-signature": "`v1,…` by each valid secret, as in Standard Webhooks.",
+}
+_RECEIVED: dict[str, Any] = {  # Any: FastAPI's own type for parts of the OpenAPI document
+    "status_code": 204,
+    "response_class": Response,
+    "response_description": "Any 2xx: the message arrived.",
+    "responses": {
+        410: {"description": "The webhook is disabled."},
+        "default": {"description": "Anything else: retried later."},
+    },
+    "openapi_extra": {
+        "parameters": [
+            {
+                "name": name,
+                "in": "header",
+                "required": True,
+                "description": meaning,
+                "schema": {"type": "string"},
+            }
+            for name, meaning in _SIGNED.items()
+        ]
+    },
+}
+
+
+@router.post(MessageType.PREDICTION_AUTO_SENT.value, **_RECEIVED)
+def prediction_auto_sent(body: AutoSentMessage) -> None:
+    """Report a label set that was sent automatically. Verify the signature first."""
+
+
+@router.post(MessageType.REVIEW_COMPLETED.value, **_RECEIVED)
+def review_completed(body: CompletedMessage) -> None:
+    """Report a document that a reviewer completed. Verify the signature first."""
+
+
+@router.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)
+def document_corrected(body: CorrectedMessage) -> None:
+    """Report that a label set that was sent is wrong. Verify the signature first."""
+
+
+@router.post(MessageType.POLICY_TRIPPED.value, **_RECEIVED)
+def policy_tripped(body: TrippedMessage) -> None:
+    """Report that the breaker tripped: every document waits for review from now on."""
