@@ -1,4 +1,4 @@
-"""Which use case each kind of job runs."""
+"""What the worker runs for each kind of job, and how often."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -14,16 +14,16 @@ from setwise.service.services.recalibration import CALIBRATION, Options
 from setwise.service.services.verbs import Verbs
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
-"""A claim takes over expired leases by itself; this makes the queue's counts right as well."""
+"""Claims take expired leases over without it; this keeps the counts of the queue right."""
 
 SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
-"""The next decision of the same person settles the one before; this settles the last one."""
+"""A reviewer's next decision submits the one before; this submits the last one."""
 
 CERTIFY_EVERY = timedelta(hours=1)
-"""How often the schedule looks whether the audits may prove a threshold by now."""
+"""How often to check whether the audits can prove a threshold."""
 
 WATCH_AUDITS_EVERY = timedelta(minutes=1)
-"""Each finished audit is looked at when it ends; this finds what is sent and never audited."""
+"""Finished audits are checked at once; this finds documents that are never audited."""
 
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""The leased job table."""
+"""SQL of jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -15,15 +15,15 @@ from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED
 
 
 class JobStore:
-    """Durable jobs with leases."""
+    """Durable jobs, which workers lease."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def enqueue(self, job: Job) -> bool:
-        """Store a job; False when one with the same key is queued or running.
+        """Store a job; False if one with the same key is queued or running.
 
-        False also when its owner has asked for one under the same request key before.
+        Also False if its owner has requested a job with the same request key before.
         """
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         stored = self._connection.execute(
@@ -49,11 +49,11 @@ class JobStore:
         return self._one(query.with_for_update() if for_update else query)
 
     def unfinished(self, key: str) -> Job | None:
-        """Return the queued or running job with this key."""
+        """Return the queued or running job with a key."""
         return self._one(select(jobs).where(UNFINISHED, jobs.c.key == key))
 
     def requested(self, owner_id: str, request_key: str) -> Job | None:
-        """Return the job that an owner asked for under a key of their own."""
+        """Return the job that an owner requested with an idempotency key."""
         column = jobs.c
         return self._one(
             select(jobs).where(
@@ -62,7 +62,7 @@ class JobStore:
         )
 
     def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
-        """List newest first."""
+        """Return one page, newest first."""
         column = jobs.c
         query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
         if wanted.owner_id is not None:
@@ -78,11 +78,11 @@ class JobStore:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
-        """Tell, without a lock, whether `claim` finds a job."""
+        """Return, without a lock, whether there is a job to claim."""
         return any(self._one(query) for query in _claimable(kinds, now))
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        """Lease the next due job of these kinds, or one whose worker has gone silent."""
+        """Lease the next due job of these kinds, or one whose lease has expired."""
         abandoned, due = _claimable(kinds, now)
         found = self._lock(abandoned) or self._lock(due)
         if found is None:
@@ -94,18 +94,18 @@ class JobStore:
         return claimed
 
     def save(self, job: Job, *, token: int) -> bool:
-        """Store a claimed job's new state; False when the lease has passed to another worker.
+        """Store the state of a claimed job; False if another worker has the lease.
 
-        The checkpoint stays as it is stored: only `checkpoint` changes it.
+        Only `checkpoint` changes the stored checkpoint.
         """
         return self._write(job.id, token, _changing(job))
 
     def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
-        """Store how far a claimed job is; False as above."""
+        """Store the checkpoint of a claimed job; False as above."""
         return self._write(job_id, token, {"checkpoint": dict(state)})
 
     def change(self, job: Job) -> None:
-        """Store a job that this transaction has locked; raises `JobUnfinished`, as `enqueue`."""
+        """Store a locked job; raises `JobUnfinished` if another job has its key."""
         try:
             self._connection.execute(update(jobs).where(jobs.c.id == job.id).values(_changing(job)))
         except IntegrityError as error:
@@ -128,8 +128,8 @@ class JobStore:
 
 
 def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object, ...]]]:
-    # Two queries, so that each reads its own small index; the abandoned job goes first, since it
-    # has waited for longer.
+    # Two queries, so that each reads a small index. Abandoned jobs have waited longer, so they go
+    # first.
     column = jobs.c
     wanted = select(jobs).where(column.kind.in_(kinds)).limit(1)
     return [
