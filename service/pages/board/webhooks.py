@@ -422,6 +422,7 @@ def _delivery(call: Call) -> View:
     ended, due = delivery.finished_at, delivery.due_at
     resend = Go("Resend", f"{DELIVERIES}/{delivery.id}/replay")
     cancelled = delivery.state is DeliveryState.CANCELLED
+    being_sent = delivery.lease_expires_at is not None
     return View(
         delivery.message.type,
         (
@@ -443,7 +444,9 @@ def _delivery(call: Call) -> View:
         title="Delivery",
         badge=_delivery_state(delivery),
         live="delivery",
-        settled=not (delivery.state is DeliveryState.PENDING and delivery.attempt == 0),
+        settled=not (
+            delivery.state is DeliveryState.PENDING and (being_sent or delivery.attempt == 0)
+        ),
     )
 
 
