@@ -85,7 +85,7 @@ def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
         _, figures = _read(verbs, visit.caller, asked)
         found = figures.get(name)
         if found is None or form not in {"csv", "json"}:
-            raise NotFound("The cockpit has no such numbers.")
+            raise NotFound("The cockpit has no such figure.")
         headers = {
             **SECURITY_HEADERS,
             "Cache-Control": "no-store",
@@ -108,7 +108,7 @@ class Asked:
     target: float | None
 
     def covers(self, days: int, pace: Pace) -> bool:
-        """Tell whether it is this time that is asked for."""
+        """Return whether it is this time that is asked for."""
         return (days, pace) == (self.days, self.pace)
 
     def address(self, below: str = "", *, days: int | None = None, pace: Pace | None = None) -> str:
@@ -186,7 +186,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             "Sent automatically",
             percent(share, 0) if seen.documents else "none",
             f"{seen.sent:,} of {seen.documents:,}" if seen.documents else "",
-            "of the documents of this time" if seen.documents else "no document came in",
+            "of the documents in this period" if seen.documents else "no documents",
             "sent",
             "coverage",
         ),
@@ -197,7 +197,7 @@ def _tiles(seen: Cockpit) -> list[Tile]:
             f"{percent(accuracy.low)} to {percent(accuracy.high)}, from "
             + plural(accuracy.checked, "audit" if seen.drawn else "outcome")
             if accuracy.value is not None
-            else "no audit has been read yet",
+            else "no audit has been completed yet",
             "" if accuracy.value is None else "good" if met else "bad",
             "set accuracy",
         ),
@@ -212,10 +212,10 @@ def _tiles(seen: Cockpit) -> list[Tile]:
         Tile(
             "Reviewing time saved",
             "unknown" if seen.hours_saved is None else working_time(3600 * seen.hours_saved),
-            "" if seen.seconds is None else f"{span(seen.seconds)} a document",
-            "what reading all that was sent would have taken"
+            "" if seen.seconds is None else f"{span(seen.seconds)} per document",
+            "the time it would take to review everything that was sent"
             if seen.seconds is not None
-            else "known once somebody has reviewed a document",
+            else "known after the first review",
             "completed",
         ),
     ]
@@ -223,13 +223,13 @@ def _tiles(seen: Cockpit) -> list[Tile]:
 
 def _queue_end(seen: Cockpit) -> str:
     if not seen.queue.waiting:
-        return "nothing waits for a person"
+        return "the queue is empty"
     if not seen.queue.arriving and not seen.queue.completing:
-        return "its pace shows after the first full day"
+        return "its pace is known after the first full day"
     empty = seen.queue.empty_in_days
     if empty is None:
-        return "does not shrink at the pace of the last days"
-    return f"empty in about {plural(max(1, round(empty)), 'day')} at the pace of the last days"
+        return "not shrinking at the current pace"
+    return f"empty in about {plural(max(1, round(empty)), 'day')} at the current pace"
 
 
 def _certificate_tile(seen: Cockpit) -> Tile:
@@ -242,20 +242,20 @@ def _certificate_tile(seen: Cockpit) -> Tile:
             "proved",
             f"since {state.since:%-d %b}",
             f"at least {target} of what is sent at {confidence(state.threshold)} is right; "
-            + (_next_attempt(seen) or f"stands on {plural(state.audits, 'audit')}"),
+            + (_next_attempt(seen) or f"based on {plural(state.audits, 'audit')}"),
             "good",
             term,
         )
     by_hand = seen.policy.threshold_mode is ThresholdMode.FIXED
     number = "by hand" if by_hand else "not yet"
     newest = state.newest
-    proof = "somebody has set the threshold; no audits have proved it" if by_hand else ""
+    proof = "the threshold was set by hand; no audits have proved it" if by_hand else ""
     if newest is not None and newest.threshold is not None:
         proof = f"audits prove a threshold of {confidence(newest.threshold)}"
     return Tile(
         name,
         number,
-        f"{plural(state.audits, 'audit')} read",
+        f"{plural(state.audits, 'audit')} completed",
         "; ".join(filter(None, (proof, _next_attempt(seen)))),
         "warn",
         term,

@@ -29,10 +29,10 @@ DAY_S = 86_400.0
 MOST_FOUND = 50
 MOST_CHOSEN = 1_000
 SKIP_REASONS = (
-    "I lack the expertise",
-    "The text cannot be read",
-    "No label fits",
-    "I know the person concerned",
+    "Outside my expertise",
+    "Text is unreadable",
+    "No suitable label",
+    "Conflict of interest",
 )
 
 _Id = Annotated[str, Field(max_length=40)]
@@ -146,7 +146,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
             task = verbs.claim_review(visit.caller, only=task_id, request_id=request_id_of(request))
             if task is None:
                 raise LeaseLost(
-                    "Somebody else has this task now, or it waits for a lead."
+                    "Another reviewer has this task now, or it waits for a lead."
                 ) from lost
             return held(task)
 
@@ -232,11 +232,11 @@ def _json(content: object) -> Response:
 Json = dict[str, object]
 
 _WHY: Mapping[Reason, str] = {
-    Reason.BELOW_THRESHOLD: "The model is less sure than the threshold asks.",
-    Reason.NO_THRESHOLD: "No threshold is in force, so people read everything.",
-    Reason.OUT_OF_DOMAIN: "The model knows nothing that stands in this document.",
-    Reason.BREAKER: "Automatic sending is paused, so people read everything.",
-    Reason.RULE: "A rule of the policy asks for a person.",
+    Reason.BELOW_THRESHOLD: "The model's confidence is below the threshold.",
+    Reason.NO_THRESHOLD: "No threshold is set, so every document is reviewed.",
+    Reason.OUT_OF_DOMAIN: "The model knows no word or feature of this document.",
+    Reason.BREAKER: "Automatic sending is paused, so every document is reviewed.",
+    Reason.RULE: "A rule of the policy requires a review.",
 }
 
 _NAMED = 5
@@ -277,12 +277,12 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
 def _why(task: ReviewTask) -> str | None:
     if task.kind is ReviewKind.ADJUDICATION:
         if len(task.answers) == 1:  # an audit that agreed, read once more
-            return "Somebody has read it. Say whether the answer is right; yours counts."
-        return "Two answers differ. Yours decides."
+            return "A reviewer has read it. Is the answer right? Yours counts."
+        return "Two answers differ; yours decides."
     if task.passed_on:
-        return "Two people passed it on."
+        return "Two reviewers passed on it."
     if task.prediction.rule is not None:
-        return f"The rule “{task.prediction.rule}” asks for a person."
+        return f"The rule “{task.prediction.rule}” requires a review."
     return _WHY.get(task.prediction.reason)
 
 
@@ -305,7 +305,7 @@ def _demand(rule: Rule) -> str:
         case RequiresRule():
             return f"{rule.label} comes with {_listed(rule.labels)}"
         case _:
-            return "it is not kept"
+            return "not met"
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -75,7 +75,7 @@ def taken_away(figure: Figure, form: str) -> Response:
         If ``form`` is neither ``csv`` nor ``json``.
     """
     if form not in {"csv", "json"}:
-        raise errors.NotFound("Numbers can be had as CSV or as JSON.")
+        raise errors.NotFound("Numbers are available as CSV or JSON.")
     content, media_type = (
         (figure.as_csv(), "text/csv") if form == "csv" else (figure.as_json(), "application/json")
     )
@@ -184,23 +184,23 @@ def _reads_gzip(accepted: str) -> bool:
 
 GLOSSARY: dict[str, str] = {
     "accuracy": (
-        "The share of label sets that were right as a whole. It is known only where a person or "
-        "another program has said what is right."
+        "The share of label sets that were right as a whole. It is known only where a reviewer or "
+        "another program has given the right answer."
     ),
     "adjudication": (
         "A lead decides between two answers that differ: an auditor's and the model's, or two "
-        "reviewers'. What the lead says is taken for the truth."
+        "reviewers'. The lead's answer counts as the truth."
     ),
     "audit": (
-        "A document drawn by lot and read by a person who does not see what the model said. "
-        "Because nobody picks them, audits tell how good the machine is on all documents."
+        "A document drawn at random and read by a reviewer who does not see the model's answer. "
+        "Since they are drawn at random, audits measure how good the model is on all documents."
     ),
     "breaker": (
-        "Watches the audits and stops automatic sending when they say that the target is no "
-        "longer met. How often it may stop without a cause is bounded."
+        "Watches the audits and stops automatic sending when they show that the target is no "
+        "longer met. The rate of false alarms is bounded."
     ),
     "calibrated": (
-        "Confidence that means what it says: of the sets with a confidence of 90 %, nine in ten "
+        "Confidence you can take literally: of the sets with a confidence of 90 %, nine in ten "
         "are right. A calibrator learns this from reviewed documents."
     ),
     "certified": (
@@ -216,27 +216,27 @@ GLOSSARY: dict[str, str] = {
         "too many or too few makes a set wrong."
     ),
     "coverage": (
-        "The share of all documents that is sent without a person; also called automation. A "
-        "higher threshold sends less and errs less."
+        "The share of all documents that is sent without a review; also called automation. A "
+        "higher threshold sends fewer documents and makes fewer errors."
     ),
     "exact bounds": (
-        "The range that counts of right and wrong leave for the true share, after Clopper and "
-        "Pearson: it holds for any number of checks, however few."
+        "The range in which the true share lies, given the counts (Clopper and "
+        "Pearson). It holds for any number of checks."
     ),
     "noise": (
-        "How often people answer wrongly: they reject a set that is right (alpha) or accept one "
-        "that is wrong (beta). Known noise is taken out when confidence is learnt from answers."
+        "How often reviewers answer wrongly: they reject a right set (alpha) or accept a "
+        "wrong one (beta). The calibrator can correct for known rates."
     ),
     "overlap": (
         "A second reviewer reads the same document without seeing the first answer. Where the "
-        "two differ a lead decides."
+        "two differ, a lead decides."
     ),
     "policy": (
         "The rules by which documents are sent or held back: target, risk, threshold, audits. "
         "Every change makes a new version, and every prediction names the one that decided it."
     ),
     "risk": (
-        "How likely the audits may be to prove a threshold that does not keep the target. All "
+        "The accepted probability that the audits prove a threshold that misses the target. All "
         "attempts for one calibrator share it."
     ),
     "set accuracy": (
@@ -245,15 +245,15 @@ GLOSSARY: dict[str, str] = {
     ),
     "shadow run": (
         "Another model scores the documents that come in and decides nothing, so that both can "
-        "be compared before it serves."
+        "be compared before it is activated."
     ),
     "target": (
         "The share of automatically sent label sets that must be right. The administrator chooses "
         "it; the audits prove whether it is met."
     ),
     "threshold": (
-        "The least confidence at which a label set is sent without a person. Lower sends more; "
-        "higher sends only what is surer."
+        "The lowest confidence at which a label set is sent without a review. A lower threshold "
+        "sends more documents; a higher one makes fewer errors."
     ),
 }
 
@@ -284,8 +284,8 @@ class Place:
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
     Place("Review", "/desk", Permission.REVIEW, "Review the next document"),
-    Place("Cockpit", "/cockpit", Permission.REPORT, "See how the machine does"),
-    Place("Board", "/board", Permission.INSPECT, "Look after the service"),
+    Place("Cockpit", "/cockpit", Permission.REPORT, "See how the model performs"),
+    Place("Board", "/board", Permission.INSPECT, "Manage the service"),
 )
 
 

@@ -20,16 +20,20 @@ log = structlog.get_logger(__name__)
 
 # What a refusal is to somebody who reads pages; the first class that fits counts.
 _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
-    (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request was not sent from here"),
+    (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request did not come from this site"),
     (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
-    (errors.Unauthenticated, HTTPStatus.FORBIDDEN, "You could not be signed in"),
-    (errors.ProviderUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "Signing in is not possible now"),
-    (errors.NotFound, HTTPStatus.NOT_FOUND, "There is nothing here"),
-    (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "It has changed since you read it"),
-    (errors.Conflict, HTTPStatus.CONFLICT, "This cannot be done now"),
+    (errors.Unauthenticated, HTTPStatus.FORBIDDEN, "Sign-in failed"),
+    (
+        errors.ProviderUnavailable,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Sign-in is not available right now",
+    ),
+    (errors.NotFound, HTTPStatus.NOT_FOUND, "Page not found"),
+    (errors.StaleVersion, HTTPStatus.PRECONDITION_FAILED, "This has changed since you loaded it"),
+    (errors.Conflict, HTTPStatus.CONFLICT, "This is not possible right now"),
     (errors.TooManyRequests, HTTPStatus.TOO_MANY_REQUESTS, "Too many attempts"),
     (errors.ModelUnavailable, HTTPStatus.SERVICE_UNAVAILABLE, "No model is active"),
-    (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This cannot be done"),
+    (ServiceError, HTTPStatus.UNPROCESSABLE_ENTITY, "This is not possible"),
 )
 
 
@@ -49,7 +53,7 @@ class Page(APIRoute):
                 return await handle(request)
             except SignInFirst as first:
                 if _is_script(request):
-                    raise Unauthenticated("You are signed out; sign in again.") from first
+                    raise Unauthenticated("You are signed out. Sign in again.") from first
                 return to_sign_in(first.back)
             except Exception as error:
                 if _is_script(request) or isinstance(error, HTTPException):
@@ -80,7 +84,7 @@ def _unreadable(error: RequestValidationError) -> errors.InvalidRequest:
             {"msg": entry["msg"], **entry.get("ctx", {})}
         )
         faults.append(FieldFault("/" + "/".join(map(str, entry["loc"])), must + said))
-    return errors.InvalidRequest("The address, or what was sent, cannot be read.", faults)
+    return errors.InvalidRequest("The address or the form is invalid.", faults)
 
 
 _MUST = {

@@ -90,7 +90,7 @@ def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
         again: Annotated[str, Form()] = "",
     ) -> Response:
         """Take another password; the person's other sessions end."""
-        wrong = None if new == again else "The two new passwords differ; nothing was changed."
+        wrong = None if new == again else "The new passwords do not match; nothing was changed."
         if wrong is None:
             try:
                 verbs.change_own_password(
@@ -171,9 +171,9 @@ def external_doors(verbs: Verbs, visitors: Visitors, provider: OpenIdConnect) ->
         kept = cookies.recall(request)
         attempt = Attempt(**json.loads(kept)) if kept else None
         if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
-            raise Unauthenticated("This sign-in was not begun in this browser, or too long ago.")
+            raise Unauthenticated("This sign-in was started in another browser, or too long ago.")
         if error or not code:
-            raise Unauthenticated("The identity provider did not sign you in; try again.")
+            raise Unauthenticated("The identity provider did not sign you in. Try again.")
         identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
         _, token = verbs.sign_in_externally(
             identity, address=address_of(request), request_id=request_id_of(request)

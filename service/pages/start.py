@@ -28,9 +28,9 @@ from setwise.service.sign_in.sessions import SessionCookies, Visit
 WHY = {
     Reason.ABOVE_THRESHOLD: "confident enough to be sent",
     Reason.BELOW_THRESHOLD: "less confident than the threshold",
-    Reason.NO_THRESHOLD: "no threshold in force, so nothing is sent",
-    Reason.OUT_OF_DOMAIN: "no word or feature that the model knows",
-    Reason.AUDIT: "confident, but drawn for a check",
+    Reason.NO_THRESHOLD: "no threshold set, so nothing is sent",
+    Reason.OUT_OF_DOMAIN: "no word or feature known to the model",
+    Reason.AUDIT: "confident, but drawn for an audit",
     Reason.BREAKER: "confident, but the breaker has tripped",
     Reason.RULE: "held back by a rule of the policy",
 }
@@ -124,8 +124,8 @@ def _ways(counts: Counts) -> list[Part]:
     """Divide the documents."""
     held = counts.predictions - counts.auto_sent
     return [
-        Part("Sent automatically", "sent", counts.auto_sent, "left without a person"),
-        Part("To a person", "waiting", held, "left, or will leave, as somebody decides"),
+        Part("Sent automatically", "sent", counts.auto_sent, "without a review"),
+        Part("To a reviewer", "waiting", held, "sent as a reviewer decides"),
     ]
 
 
@@ -134,21 +134,23 @@ def _tasks(counts: Counts) -> list[Part]:
     parts = [
         Part("Waiting", "waiting", counts.waiting, "in the queue for a reviewer"),
         Part("Being reviewed", "leased", counts.leased, "on a reviewer's desk right now"),
-        Part("Reviewed", "completed", counts.completed, "settled by a person"),
+        Part("Reviewed", "completed", counts.completed, "completed by a reviewer"),
     ]
     if counts.skipped:
-        parts.append(Part("Passed on", "skipped", counts.skipped, "skipped twice, wait for a lead"))
+        parts.append(
+            Part("Passed on", "skipped", counts.skipped, "skipped twice, waiting for a lead")
+        )
     return parts
 
 
 def _rule(policy: RoutingPolicy) -> str:
     """Say in a sentence how documents are routed now."""
     if not policy.auto_send:
-        return "Automatic sending is switched off: every document waits for a person."
+        return "Automatic sending is switched off: every document is reviewed."
     if policy.threshold is None:
-        return "No threshold is in force yet: every document waits for a person."
+        return "No threshold is set yet: every document is reviewed."
     if policy.trip_id is not None:
-        return "The breaker has tripped: every document waits for a person."
+        return "The breaker has tripped: every document is reviewed."
     origin = (
         "set by hand, not certified"
         if policy.threshold_mode is ThresholdMode.FIXED
@@ -183,64 +185,66 @@ def missing(
     administers = caller.may(Permission.ADMINISTER)
     if not any(model.active for model in models):
         if not administers:
-            yield Step("No model serves yet: an administrator has to activate one.")
+            yield Step("No model is active yet; an administrator has to activate one.")
         elif models:
             yield Step(
                 "Activate one of the registered models.", "setwise model activate ID", _MODELS
             )
         else:
-            yield Step("Train a model on documents of yours.", "setwise train DATA --out model")
-            yield Step("Register it and let it serve.", "setwise model add model --activate")
+            yield Step("Train a model on your documents.", "setwise train DATA --out model")
+            yield Step("Register and activate it.", "setwise model add model --activate")
     if not counts.predictions:
         if administers:
             yield Step(
-                "Make a key for the program that sends documents.",
+                "Create a key for the program that sends documents.",
                 "setwise key create --role client --name NAME",
                 "/board/keys",
             )
-            yield Step("Post a first document; the call is described under API.", address="/docs")
+            yield Step("Post a first document; see the API reference.", address="/docs")
         else:
-            yield Step("No program has sent a document yet; an administrator makes its key.")
+            yield Step(
+                "No documents yet; an administrator creates a key for the program that sends them."
+            )
     if policy.threshold is None:
         if administers:
-            yield Step("Set a threshold; its effect is shown first.", address="/board/policy")
+            yield Step("Set a threshold; you see its effect first.", address="/board/policy")
         else:
-            yield Step("No threshold is set yet, so a person reads every document.")
+            yield Step("No threshold is set yet, so every document is reviewed.")
 
 
 def possible(caller: Caller, counts: Counts) -> Iterator[Step]:
     """Yield what a visitor can do here, the daily work first."""
     if caller.may(Permission.REVIEW):
         yield Step(
-            "Settle a document: read it, then press the number of the set that is right. "
-            "The key ? shows all keys."
+            "Review a document: read it, then press the number of the right set. "
+            "Press ? for all shortcuts."
             if counts.waiting
-            else "Nothing waits for a person now. Keep the desk open: new documents appear there "
-            "by themselves.",
+            else "No documents are waiting. Keep the desk open: new documents appear there "
+            "automatically.",
             address="/desk",
         )
     if caller.may(Permission.REPORT):
         yield Step(
-            "Move the threshold and see what it would do. Nothing changes by looking.",
+            "Try another threshold and see its effect; this changes nothing.",
             address="/cockpit#what-if",
         )
         yield Step(
-            "See whether confidence means what it says, and where the errors are.",
+            "See how well confidence is calibrated, and where the errors are.",
             address="/cockpit#reliability",
         )
     if caller.may(Permission.ADMINISTER):
         yield Step(
-            "Change what is sent without a person; you see the effect on recent documents before "
-            "it is in force.",
+            "Change what is sent automatically; you see the effect on recent documents before "
+            "you save.",
             address="/board/policy",
         )
         yield Step(
-            "Learn from reviews how sure the model should be, and read which documents would go "
-            "another way.",
+            "Retrain the calibrator on reviews, and see which documents would be routed "
+            "differently.",
             address="/board/calibrators",
         )
     if caller.may(Permission.READ_AUDIT_TRAIL):
-        yield Step("Read who did what, when and from where.", address="/board/audit")
+        yield Step("See who did what, when and from where.", address="/board/audit")
 
 
 _MODELS = "/board/models"

@@ -104,10 +104,10 @@ def effect(page: Page) -> Page:
     page.goto("/board/policy")
     page.get_by_label("Fixed threshold").fill("0.8")
     page.get_by_text("Add a rule").click()
-    page.get_by_label("What it does").select_option("at_most")
+    page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("3")
-    page.get_by_role("button", name="See what it would do").click()
-    page.get_by_role("heading", name="What your change would do").wait_for()
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="Effect of your changes").wait_for()
     return page
 
 

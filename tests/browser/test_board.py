@@ -54,17 +54,17 @@ def learnt(site: Site) -> str:
 
 def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, site: Site) -> None:
     page = sign_in("admin", f"/board/calibrators/{learnt(site)}")
-    figure = page.get_by_role("region", name="Is confidence honest?", exact=True)
+    figure = page.get_by_role("region", name="Is confidence calibrated?", exact=True)
     expect(figure).to_contain_text("Before, the curve strays further")
     expect(figure.get_by_role("img")).to_be_visible()
-    figure.get_by_text("Numbers of Is confidence honest?").click()
+    figure.get_by_text("Numbers of Is confidence calibrated?").click()
     expect(figure.get_by_role("rowheader", name="after").first).to_be_visible()
     with page.expect_download() as waiting:
         figure.get_by_role("link", name="CSV").click()
     assert waiting.value.path().read_text().startswith("calibrator,confidence,accuracy,low,high")
     expect(page.get_by_role("row", name="note <1>")).to_contain_text("would be sent")
     page.get_by_role("main").get_by_text("threshold", exact=True).click()
-    expect(page.get_by_text("The least confidence at which")).to_be_visible()
+    expect(page.get_by_text("The lowest confidence at which")).to_be_visible()
 
 
 def details(site: Site) -> dict[str, str]:

@@ -26,23 +26,23 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
     page = sign_in("lead")
     page.get_by_role("link", name="Cockpit").click()
     before = site.verbs.get_policy(SYSTEM)
-    slider, said = page.get_by_label("Look at a threshold"), page.locator(".slider output")
+    slider, said = page.get_by_label("Try a threshold"), page.locator(".slider output")
     expect(said).to_have_text(re.compile(r"^0\.700: \d"))
     slider.press("ArrowRight")
     expect(said).to_contain_text("0.701: about")
     slider.fill("0.3")
     expect(said).to_have_text(re.compile(r"^0\.300: \d"))
-    page.get_by_role("button", name="Show it").click()
-    expect(page.get_by_role("columnheader", name="Looked at")).to_be_visible()
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("columnheader", name="Tried")).to_be_visible()
     expect(page.get_by_text("Nothing has changed.")).to_be_visible()
-    expect(page.locator("#what-if svg[role=img]")).to_contain_text("looked at 0.3")
+    expect(page.locator("#what-if svg[role=img]")).to_contain_text("tried 0.3")
     assert site.verbs.get_policy(SYSTEM) == before
 
 
 def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:
     page = sign_in("lead", "/cockpit")
     calibrated = page.locator("summary", has_text="calibrated").first
-    meaning = page.get_by_text("Confidence that means what it says").first
+    meaning = page.get_by_text("Confidence you can take literally").first
     expect(meaning).to_be_hidden()
     calibrated.click()
     expect(meaning).to_be_visible()

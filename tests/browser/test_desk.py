@@ -119,7 +119,7 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
     decision = task_of(site, first).decision
     assert decision is not None
     assert set(decision.labels) == set(labels)
-    expect(desk.locator("#undo-bar")).to_contain_text("Settled")
+    expect(desk.locator("#undo-bar")).to_contain_text("Submitted")
 
     second = shown(desk)
     press(desk, "u")
@@ -152,10 +152,10 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
     desk.keyboard.press("s")
     expect(desk.get_by_role("dialog")).to_be_visible()
     press(desk, "2")
-    assert [skip.reason for skip in task_of(site, third).skips] == ["The text cannot be read"]
+    assert [skip.reason for skip in task_of(site, third).skips] == ["Text is unreadable"]
 
     desk.keyboard.press("p")
-    expect(desk.get_by_role("heading", name="You are taking a break")).to_be_visible()
+    expect(desk.get_by_role("heading", name="Paused")).to_be_visible()
     until(lambda: not site.verbs.my_reviews(site.caller("reviewer")))
     desk.keyboard.press("Enter")
     expect(desk.locator("#work")).to_be_visible()
@@ -259,7 +259,7 @@ def test_what_was_chosen_is_kept_when_the_lease_is_lost(
     assert other is not None
     press(desk, "1")
     notice = desk.locator("#notices")
-    expect(notice).to_contain_text("Not settled")
+    expect(notice).to_contain_text("Not submitted")
     expect(notice).to_contain_text("half a thought")
     site.verbs.release_review(site.caller("lead"), other.id)
     for task in site.verbs.my_reviews(site.caller("reviewer")):
@@ -267,7 +267,7 @@ def test_what_was_chosen_is_kept_when_the_lease_is_lost(
     desk.reload()
     expect(desk.locator("#work")).to_have_attribute("data-task", lost)
     expect(desk.locator("#comment")).to_have_value("half a thought")
-    expect(desk.locator("#notices")).to_contain_text("on your desk before")
+    expect(desk.locator("#notices")).to_contain_text("had this document before")
 
 
 def test_a_session_that_ends_in_mid_edit_loses_nothing(
@@ -392,7 +392,7 @@ def test_one_document_in_two_browsers_is_settled_once(
     elsewhere.close()
     desk.keyboard.press("Enter")
     notice = desk.locator("#notices")
-    expect(notice).to_contain_text("Not settled")
+    expect(notice).to_contain_text("Not submitted")
     expect(notice).to_contain_text("typed at home")
     annotation = said(site, task_id)
     assert annotation is not None
@@ -456,7 +456,7 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
     page.wait_for_timeout(SETTLED_MS)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
-    expect(page.locator("#notices")).to_contain_text("Nothing is chosen yet")
+    expect(page.locator("#notices")).to_contain_text("No labels chosen yet")
     assert task_of(site, audit).decision is None
     page.keyboard.press("Enter")
     until(lambda: task_of(site, audit).decision)
@@ -478,7 +478,7 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
     site.verbs.change_policy(SYSTEM, change, None)
     page = sign_in("lead", "/desk")
-    expect(page.get_by_role("heading", name="The answers that differ")).to_be_visible()
+    expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
     expect(page.locator(".accept")).to_have_count(2)
     expect(page.locator(".chip[aria-pressed=true]")).to_have_count(0)
     assert page.locator(".percent").count() == 0, "nothing tells which answer is the model's"
@@ -515,7 +515,7 @@ def empty_desk(
         clear(desk, site, arrived)
         context.add_init_script(LOOKS_AGAIN % looks_again_ms)
         page = sign_in("reviewer", "/desk")
-        expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+        expect(page.get_by_role("heading", name="No documents to review")).to_be_visible()
         return page
 
     return enter
@@ -528,7 +528,7 @@ def test_an_empty_desk_says_what_comes_next_and_fills_when_it_is_told_to(
     assert_accessible(page)
     made = come_in(site, Document("late", TEXTS[2]))
     page.keyboard.press("Tab")
-    page.get_by_role("button", name="Look now").press("Enter")
+    page.get_by_role("button", name="Check now").press("Enter")
     expect(page.locator("#work")).to_have_attribute("data-task", made)
 
 

@@ -43,8 +43,8 @@ def wait_for_a_beat(page: Page) -> None:
 def go_away(page: Page) -> None:
     wait_for_a_beat(page)  # of what was typed
     page.clock.fast_forward(int(LONG_AWAY.total_seconds() * 1000))
-    expect(page.locator("#notices")).to_contain_text("free for others")
-    expect(page.locator("#lease-text")).to_have_text("Not yours any more")
+    expect(page.locator("#notices")).to_contain_text("other reviewers can take")
+    expect(page.locator("#lease-text")).to_have_text("Lease expired")
 
 
 def change(site: Site, task_id: str, become: Callable[[ReviewTask], ReviewTask]) -> None:
@@ -70,7 +70,7 @@ def test_whoever_is_at_work_keeps_the_document(desk: Page, site: Site) -> None:
     for _ in range(LONG_AWAY // BETWEEN_BEATS):
         desk.keyboard.press("Shift")
         wait_for_a_beat(desk)
-    expect(desk.locator("#notices")).not_to_contain_text("free for others")
+    expect(desk.locator("#notices")).not_to_contain_text("other reviewers can take")
     assert_at_work_again(desk, site, task_id)
 
 
@@ -79,7 +79,7 @@ def test_whoever_was_away_may_take_the_document_back(desk: Page, site: Site) -> 
     go_away(desk)
     desk.keyboard.press("Enter")
     assert site.verbs.get_review(SYSTEM, task_id).decision is None, "it is not theirs to settle"
-    desk.get_by_role("button", name="Try to take it back").click()
+    desk.get_by_role("button", name="Reclaim it").click()
     assert_at_work_again(desk, site, task_id)
 
 
@@ -87,10 +87,10 @@ def test_what_went_back_to_the_queue_is_taken_back_and_settled(desk: Page, site:
     task_id = shown(desk)
     go_away(desk)
     change(site, task_id, ReviewTask.expired)
-    desk.get_by_role("button", name="Try to take it back").click()
+    desk.get_by_role("button", name="Reclaim it").click()
     assert_at_work_again(desk, site, task_id)
     desk.keyboard.press("Enter")
-    if desk.get_by_text("Nothing is chosen yet").is_visible():  # it came without suggestions
+    if desk.get_by_text("No labels chosen yet").is_visible():  # it came without suggestions
         desk.keyboard.press("Enter")
     expect(desk.locator("#saved")).to_have_text("All saved")
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)
@@ -106,7 +106,7 @@ def test_without_a_network_it_may_be_tried_again_to_take_a_document_back(
     task_id = shown(desk)
     go_away(desk)
     context.set_offline(True)
-    back = desk.get_by_role("button", name="Try to take it back")
+    back = desk.get_by_role("button", name="Reclaim it")
     back.click()
     expect(desk.locator("#saved")).to_contain_text("No connection")
     expect(back).to_be_visible()
@@ -121,10 +121,10 @@ def test_what_somebody_else_took_is_left_to_them(desk: Page, site: Site, faults:
     go_away(desk)
     lead = site.caller("lead").id
     change(site, task_id, lambda task: task.claimed(lead, datetime.now(UTC), LEASE))
-    desk.get_by_role("button", name="Try to take it back").click()
-    expect(desk.locator("#notices")).to_contain_text("Somebody else has this document now")
+    desk.get_by_role("button", name="Reclaim it").click()
+    expect(desk.locator("#notices")).to_contain_text("Another reviewer has this document now")
     expect(desk.locator("#comment")).to_have_value("half a thought")
-    desk.get_by_role("button", name="Go on with the next").click()
+    desk.get_by_role("button", name="Continue with the next").click()
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)
     expect(desk.locator("#comment")).to_have_value("")
 
@@ -136,8 +136,8 @@ def test_what_was_settled_meanwhile_is_not_asked_for_again(
     task_id = shown(desk)
     go_away(desk)
     change(site, task_id, ReviewTask.settled)
-    desk.get_by_role("button", name="Try to take it back").click()
-    expect(desk.locator("#notices")).to_contain_text("has been settled meanwhile")
-    expect(desk.get_by_role("button", name="Try to take it back")).to_have_count(0)
-    desk.get_by_role("button", name="Go on with the next").click()
+    desk.get_by_role("button", name="Reclaim it").click()
+    expect(desk.locator("#notices")).to_contain_text("has already been completed")
+    expect(desk.get_by_role("button", name="Reclaim it")).to_have_count(0)
+    desk.get_by_role("button", name="Continue with the next").click()
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)

@@ -11,7 +11,7 @@ from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
 
 SignIn = Callable[..., Page]
-AGAIN = "What you had typed is here again"
+AGAIN = "Your entries are restored"
 LATE_MS = 500
 
 

@@ -150,7 +150,7 @@ def test_a_login_name_that_is_taken_is_told_at_its_field(service: Service, admin
 def test_what_is_not_there_is_a_page_that_says_so(admin: Browser, address: str) -> None:
     missing = admin.get(address)
     assert missing.status_code == 404
-    assert "There is nothing here" in missing.text
+    assert "Page not found" in missing.text
 
 
 # Jobs

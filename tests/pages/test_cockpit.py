@@ -60,10 +60,10 @@ def test_without_documents_every_figure_says_what_to_do(browser: Browser) -> Non
     assert page.status_code == 200
     assert "<svg" not in page.text
     assert page.text.count('class="empty"') == page.text.count('<section class="card figure')
-    assert "no audit has been read yet" in page.text
-    assert "Nothing waits for a person." in page.text
+    assert "no audit has been completed yet" in page.text
+    assert "The queue is empty." in page.text
     assert "No label went wrong" not in page.text, "where nobody has looked"
-    assert not re.search(r"\b0 (of 0|documents came|audits since)|unknown were", page.text)
+    assert not re.search(r"\b0 (of 0|documents received|audits since)|unknown were", page.text)
     tiles = re.findall(r'<li class="tile (\w*)">.*?class="number">(.*?)<', page.text, re.DOTALL)
     assert tiles == [
         ("sent", "none"),
@@ -78,13 +78,13 @@ def test_one_document_is_told_of_as_one(service: Service, browser: Browser) -> N
     service.fix_threshold(0.8)
     service.predict("0.4")
     page = browser.get("/cockpit").text
-    assert "1 document came in: 0 sent without a person (0\N{NO-BREAK SPACE}%), 1 left to" in page
+    assert "1 document received: 0 sent automatically (0\N{NO-BREAK SPACE}%), 1 left to" in page
     assert "1 task waits" in page
-    assert "nobody can tell how it will go on" in page
-    assert "its pace shows after the first full day" in page
-    assert "somebody has set the threshold; no audits have proved it" in page
+    assert "there is no forecast" in page
+    assert "its pace is known after the first full day" in page
+    assert "the threshold was set by hand; no audits have proved it" in page
     assert ">0.5</text>" not in figure(page, "volume"), "documents are counted in whole numbers"
-    assert "reviewing a day (right)" not in page, "while nobody knows how fast people are"
+    assert "reviewing per day (right axis)" not in page, "while nobody knows how fast people are"
 
 
 def figure(page: str, name: str) -> str:
@@ -101,17 +101,17 @@ def test_working_time_is_written_in_a_unit_that_fits(
 ) -> None:
     worked(service, seconds)
     page = browser.get("/cockpit?threshold=0.6").text
-    assert f"{told} a document" in page
+    assert f"{told} per document" in page
     assert not re.search(r"\d(\.\d+)?e-\d", re.sub("<[^>]*>", " ", page))
-    assert re.search(r"Reviewing a day</th><td>[\d.]+ (seconds|minutes)</td>", page)
-    assert f"reviewer {unit} a day" in page
+    assert re.search(r"Reviewing per day</th><td>[\d.]+ (seconds|minutes)</td>", page)
+    assert f"reviewer {unit} per day" in page
 
 
 def test_each_row_of_numbers_has_its_name_in_front(service: Service, browser: Browser) -> None:
     worked(service)
     numbers = figure(browser.get("/cockpit").text, "what-if")
     assert '<th scope="row" class="count">0.01</th>' in numbers
-    assert ">Reviewing a day</th>" in numbers
+    assert ">Reviewing per day</th>" in numbers
 
 
 def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: Browser) -> None:
@@ -130,8 +130,8 @@ def test_figures_have_a_chart_a_sentence_and_numbers(service: Service, browser: 
             assert ".csv?" in section
     drawn = {re.search(r'id="([\w-]+)"', one)[1] for one in sections if "<svg" in one}
     assert drawn >= {"volume", "queue", "what-if", "reliability", "confidence", "labels", "sizes"}
-    assert "90 documents came in" in page
-    assert "20 seconds a document" in page
+    assert "90 documents received" in page
+    assert "20 seconds per document" in page
 
 
 def test_what_other_programs_report_is_not_called_an_audit(
@@ -149,12 +149,12 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     worked(service)
     before = service.verbs.get_policy(SYSTEM)
     page = browser.get("/cockpit?threshold=0.6").text
-    assert "looked at 0.6" in page
-    assert "Nothing has changed. An administrator can put it into force." in page
+    assert "tried 0.6" in page
+    assert "Nothing has changed. An administrator can apply it." in page
     row = re.search(r"Sent automatically</th><td>(.+?)</td><td class=\"then\">(.+?)</td>", page)
     assert row is not None
     assert row.groups() == ("11.1 %", "33.3 %")
-    assert "Looked at</th>" in browser.get("/cockpit?target=0.9").text
+    assert "Tried</th>" in browser.get("/cockpit?target=0.9").text
     assert service.verbs.get_policy(SYSTEM) == before
 
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_is_refused_in_the_frame_of_the_page(
         assert says in answer.text
         assert len(answer.text) < 20_000
         assert 'href="/account"' in answer.text  # in the frame of who is signed in
-        assert f'<a href="{address}">Show the page as usual.</a>' in answer.text
+        assert f'<a href="{address}">Show the page without them.</a>' in answer.text
 
 
 def test_a_script_is_told_in_json_what_cannot_be_read(browser: Browser) -> None:

@@ -127,7 +127,7 @@ def test_the_next_task_is_claimed_and_told_with_what_is_odd(service: Service, de
     item = desk.next()
     assert (item["id"], item["version"], item["kind"]) == (made.id, 2, "review")
     assert item["document"]["text"] == "fever, no cough"
-    assert item["why"] == "The model is less sure than the threshold asks."
+    assert item["why"] == "The model's confidence is below the threshold."
     assert [one["labels"] for one in item["candidates"]] == [["a", "b"], ["a"], []]
     assert item["candidates"][0]["warnings"] == ["Rule “b needs c”: b comes with c."]
     assert item["marginals"][0] == {"label": "a", "probability": 0.98}
@@ -180,7 +180,7 @@ def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
         transaction.commit()
     item = Desk(service, "lea", Role.LEAD).next()
     assert item["answers"] == [["a"], ["a", "b"]]
-    assert item["why"] == "Two answers differ. Yours decides."
+    assert item["why"] == "Two answers differ; yours decides."
 
 
 def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
@@ -191,7 +191,7 @@ def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
         transaction.reviews.save(replace(made, answers=(("a",),)))
         transaction.commit()
     item = Desk(service, "lea", Role.LEAD).next()
-    assert item["why"] == "Somebody has read it. Say whether the answer is right; yours counts."
+    assert item["why"] == "A reviewer has read it. Is the answer right? Yours counts."
 
 
 def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:
@@ -332,7 +332,7 @@ def test_the_page_runs_only_what_the_server_has_as_files(desk: Desk) -> None:
 
 def test_without_a_script_a_document_is_settled_with_a_form(service: Service, desk: Desk) -> None:
     first, second = fill(service, text="<script>alert(1)</script> & more"), fill(service)
-    assert "Nothing lies on your desk." in desk.get("/desk").text
+    assert "You have no document open." in desk.get("/desk").text
     assert desk.submit("/desk/claim", {"csrf": desk.csrf}).headers["location"] == "/desk"
     page = desk.get("/desk").text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in page

@@ -137,12 +137,12 @@ def tiles(response: httpx.Response) -> dict[str, int]:
 def test_an_empty_service_says_so_and_what_to_do_first(service: Service) -> None:
     service.visitor = Caller("admin-1", "Ada", Role.ADMIN)
     page = read(service.get()).text
-    assert "No document has come in yet" in page
+    assert "No documents yet" in page
     assert "setwise train DATA --out model" in page
     assert "setwise model add model --activate" in page
     assert "setwise key create --role client" in page
-    assert "No threshold is in force yet: every document waits for a person." in page
-    assert "none is active, so nothing can be predicted" in page
+    assert "No threshold is set yet: every document is reviewed." in page
+    assert "none is active, so there are no predictions" in page
     assert tiles(service.get()) == {}
 
 
@@ -152,9 +152,9 @@ def test_who_sets_nothing_up_is_shown_no_command_but_what_lacks(
 ) -> None:
     service.visitor = Caller("1", "Ann", role)
     page = read(service.get())
-    assert "No model serves yet: an administrator has to activate one." in page.text
-    assert "No program has sent a document yet" in page.text
-    assert "so a person reads every document" in page.text
+    assert "No model is active yet; an administrator has to activate one." in page.text
+    assert "No documents yet" in page.text
+    assert "so every document is reviewed" in page.text
     assert "setwise " not in page.text
     assert not any("/board/policy" in (link["href"] or "") for link in page.all("a"))
 
@@ -171,9 +171,9 @@ def test_each_role_is_led_only_to_what_it_can_do(service: Service, role: Role) -
 
 def test_a_reviewer_learns_whether_something_waits(service: Service) -> None:
     service.add_model()
-    assert "Nothing waits for a person now." in read(service.get()).text
+    assert "No documents are waiting." in read(service.get()).text
     service.predict("0.3")
-    assert "press the number of the set that is right" in read(service.get()).text
+    assert "press the number of the right set" in read(service.get()).text
 
 
 def test_a_registered_model_that_does_not_serve_is_to_be_activated(service: Service) -> None:
@@ -207,8 +207,8 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
         "Reviewed": 1,
     }
     page = read(response).text
-    assert "6 documents came in" in page
-    assert "50 % of the label sets were sent automatically; 2 reviews wait for a person." in page
+    assert "6 documents received" in page
+    assert "50 % of the label sets were sent automatically; 2 reviews are waiting." in page
     assert f"{WHY[Reason.OUT_OF_DOMAIN].capitalize()} 1 17 %" in page
 
 
@@ -225,8 +225,8 @@ def test_the_bar_covers_exactly_the_documents(service: Service) -> None:
 def test_one_document_is_written_in_the_singular(service: Service) -> None:
     service.predict("0.5")
     page = read(service.get()).text
-    assert "1 document came in" in page
-    assert "1 review waits for a person" in page
+    assert "1 document received" in page
+    assert "1 review is waiting" in page
 
 
 def test_a_threshold_set_by_hand_is_shown_as_not_certified(service: Service) -> None:
@@ -250,7 +250,7 @@ def test_a_tripped_breaker_is_said(service: Service) -> None:
         )
         transaction.commit()
     page = read(service.get()).text
-    assert "The breaker has tripped: every document waits for a person." in page
+    assert "The breaker has tripped: every document is reviewed." in page
 
 
 def test_every_reason_has_its_words() -> None:
@@ -326,7 +326,7 @@ def test_a_database_that_does_not_answer_is_a_page_too(service: Service) -> None
     service.verbs.summary = unavailable
     response = service.get()
     assert response.status_code == 503
-    assert "The database does not answer" in response.text
+    assert "The database is not responding" in response.text
     assert "/secret/path" not in response.text
 
 
@@ -337,6 +337,6 @@ def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(service: Service) -> N
     service.verbs.summary = broken
     response = service.get()
     assert response.status_code == 500
-    assert "This page has failed" in response.text
+    assert "Something went wrong" in response.text
     assert "logged as <code>" in response.text
     assert "secret" not in response.text

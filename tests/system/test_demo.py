@@ -172,7 +172,7 @@ def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
         assert time.monotonic() < deadline, "no calibrator was learnt"
         time.sleep(1)
     page = demo.page(f"/board/calibrators/{learnt[0]['id']}", "admin")
-    assert "Is confidence honest?" in page
+    assert "Is confidence calibrated?" in page
     assert "<svg" in page
     assert "recent documents" in page
 

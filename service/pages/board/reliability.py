@@ -19,8 +19,8 @@ def reliability(report: Mapping[str, object]) -> Figure:
     curves = {when: curve for when, curve in found.items() if curve is not None}
     figure = Figure(
         NAME,
-        "Is confidence honest?",
-        "Nobody can tell yet whether either calibrator means what it says.",
+        "Is confidence calibrated?",
+        "It is not known yet whether either calibrator is calibrated.",
         [
             Column("calibrator", Kind.TEXT),
             *(Column(name, Kind.SHARE) for name in ("confidence", "accuracy", "low", "high")),
@@ -31,7 +31,7 @@ def reliability(report: Mapping[str, object]) -> Figure:
         legend=(
             ("waiting stroke", "before"),
             ("link stroke", "after"),
-            ("link span", "where honest confidence would lie, after"),
+            ("link span", "where calibrated confidence would lie, after"),
         ),
         whole=True,
     )
@@ -63,7 +63,7 @@ def _curve(half: object) -> Curve | None:
 
 
 def _honest(curve: Curve) -> bool:
-    """Tell whether a curve strays no further than chance explains."""
+    """Return whether a curve strays no further than chance explains."""
     return curve.p_value >= 1.0 - curve.level
 
 
@@ -86,10 +86,10 @@ def _says(curves: Mapping[str, Curve]) -> str:
     told = []
     for when, curve in curves.items():
         how = (
-            "stays where honest confidence would lie"
+            "stays where calibrated confidence would lie"
             if _honest(curve)
-            else "strays further from the diagonal than chance explains: below it, sets are less "
-            "often right than their confidence says; above it, more often"
+            else "strays further from the diagonal than chance explains: below it, sets are right "
+            "less often than their confidence says; above it, more often"
         )
         told.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
     return " ".join(told)
@@ -100,10 +100,10 @@ def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
     rows = max(curve.checked for curve in curves.values())
     compared = report.get("comparison")
     unseen = compared.get("n") if isinstance(compared, Mapping) else None
-    told = f"Drawn from {plural(rows, 'row')}, each judged by a fit that has not seen it"
+    told = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
     if isinstance(unseen, int) and unseen < rows:
         return (
-            f"{told}; the calibrator before has learnt from {rows - unseen:,} of them, which "
+            f"{told}; the previous calibrator was trained on {rows - unseen:,} of them, which "
             "flatters it."
         )
     return f"{told}."
@@ -113,10 +113,10 @@ def _missing(report: Mapping[str, object]) -> str:
     """Say why there is nothing to draw.
 
     >>> _missing({"after": {"n": 12, "needed": 200}})
-    'It is drawn from 200 reviewed documents on; there were 12.'
+    'It needs at least 200 reviewed documents; there were 12.'
     """
     half = report.get("after")
     n, needed = (half.get(name) if isinstance(half, Mapping) else None for name in ("n", "needed"))
     if isinstance(n, int) and isinstance(needed, int):
-        return f"It is drawn from {plural(needed, 'reviewed document')} on; there were {n:,}."
+        return f"It needs at least {plural(needed, 'reviewed document')}; there were {n:,}."
     return "This calibrator was stored without a reliability curve."

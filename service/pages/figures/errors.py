@@ -22,7 +22,7 @@ _PAIR_ROW = 38
 
 _LONGEST_NAME, _LONGEST_PAIR = 32, 80
 
-_UNCHECKED = "No document of this time has been checked yet."
+_UNCHECKED = "No document in this period has been checked yet."
 
 
 def labels(seen: Cockpit) -> Figure:
@@ -30,7 +30,7 @@ def labels(seen: Cockpit) -> Figure:
     found = seen.mistakes
     figure = Figure(
         "labels",
-        "Labels with most errors",
+        "Labels with the most errors",
         _labels_says(seen),
         [Column("label", TEXT), *map(Column, ("missed", "added", "documents_with_it"))],
         [[one.label, one.missed, one.added, one.present] for one in found.labels],
@@ -65,11 +65,11 @@ def _labels_says(seen: Cockpit) -> str:
     if not found.checked:
         return _UNCHECKED
     if not found.labels:
-        return "No label went wrong among the checked documents."
+        return "No label was wrong in the checked documents."
     first = found.labels[0]
     return (
-        f"Among the documents checked last ({found.checked:,}), {found.wrong:,} had a wrong set. "
-        f"“{first.label}” went wrong most often: missed {plural(first.missed, 'time')}, added "
+        f"Of the documents checked most recently ({found.checked:,}), {found.wrong:,} had a wrong "
+        f"set. “{first.label}” was wrong most often: missed {plural(first.missed, 'time')}, added "
         f"{plural(first.added, 'time')}."
     )
 
@@ -79,18 +79,18 @@ def pairs(seen: Cockpit) -> Figure:
     found = seen.mistakes.pairs
     figure = Figure(
         "pairs",
-        "Labels taken for each other",
+        "Labels confused with each other",
         _UNCHECKED
         if not seen.mistakes.checked
-        else "No label was given in place of another one."
+        else "No label was given instead of another."
         if not found
-        else f"“{found[0].predicted}” stood where “{found[0].right}” was right in "
-        f"{plural(found[0].documents, 'document')}; pairs that go wrong often may need clearer "
+        else f"“{found[0].predicted}” was given where “{found[0].right}” was right in "
+        f"{plural(found[0].documents, 'document')}; pairs that are confused often may need clearer "
         "guidance, or more examples.",
         [Column("predicted", TEXT), Column("right_instead", TEXT), Column("documents")],
         [[one.predicted, one.right, one.documents] for one in found],
         empty=_no_errors(seen),
-        legend=(("skipped", "documents where the first stood for the second"),),
+        legend=(("skipped", "documents with the first instead of the second"),),
     )
     if not found:
         return figure
@@ -121,13 +121,13 @@ def sources(seen: Cockpit) -> Figure:
     return _groups(
         Figure(
             "sources",
-            "Where documents come from",
+            "Sources",
             _groups_says(found, _source),
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+            legend=(("completed", "accuracy before corrections, with exact bounds"),),
         ),
         found,
         _source,
@@ -140,13 +140,13 @@ def sizes(seen: Cockpit) -> Figure:
     return _groups(
         Figure(
             "sizes",
-            "How many labels the set has",
+            "Size of the label set",
             _groups_says(found, _size),
             _GROUP_COLUMNS,
             _group_rows(found),
             empty=_no_errors(seen),
             terms=("set accuracy", "exact bounds"),
-            legend=(("completed", "accuracy before anybody corrects, with exact bounds"),),
+            legend=(("completed", "accuracy before corrections, with exact bounds"),),
         ),
         found,
         _size,
@@ -191,18 +191,18 @@ def _groups_says(found: Sequence[GroupErrors], name_of: Callable[[GroupErrors], 
     if len(known) == 1:
         share = known[0].accuracy
         return (
-            f"All that was checked is “{name_of(known[0])}”: {percent(share.value)} of its sets "
-            f"are right (between {percent(share.low)} and {percent(share.high)})."
+            f"All checked documents are “{name_of(known[0])}”: {percent(share.value)} of their "
+            f"sets are right (between {percent(share.low)} and {percent(share.high)})."
         )
     worst = min(known, key=lambda one: one.accuracy.value or 0.0)
     best = max(known, key=lambda one: one.accuracy.low or 0.0)
     share = worst.accuracy
     apart = (share.high or 1.0) < (best.accuracy.low or 0.0)
     return (
-        f"Fewest sets are right at “{name_of(worst)}”: {percent(share.value)} (between "
+        f"Accuracy is lowest for “{name_of(worst)}”: {percent(share.value)} (between "
         f"{percent(share.low)} and {percent(share.high)}). "
         + (
-            f"These bounds lie below those of “{name_of(best)}”, so it is worth a look; a rule of "
+            f"This is below the bounds of “{name_of(best)}”, so look into it; a rule of "
             "the policy can hold such documents back."
             if apart
             else "The bounds overlap: chance alone may explain the differences."
@@ -262,7 +262,7 @@ def breaker(state: BreakerState) -> Figure:
             [place + 1, {True: "yes", False: "no", None: "not finished"}[audit.right], value]
             for place, (audit, value) in enumerate(zip(watch.audits, watch.path, strict=True))
         ],
-        empty="No audit of what is sent has come in yet; the breaker watches them all.",
+        empty="No audit of what is sent has been completed yet; the breaker watches them all.",
         terms=("breaker", "audit"),
         legend=(("completed stroke", "evidence against the target"), ("bad stroke", "alarm")),
     )
@@ -297,24 +297,24 @@ def _breaker_says(state: BreakerState) -> str:
         return (
             "Nothing is sent automatically, so there is nothing to watch."
             if watch.position is Position.IDLE
-            else "Sending goes on. No audit has come in since the breaker was last reset."
+            else "Sending is on. No audit has been completed since the breaker was last reset."
         )
     seen = (
         f"Audits since the last reset: {counts['right']:,} right, {counts['wrong']:,} wrong, "
-        f"{counts['unfinished']:,} not finished."
+        f"{counts['unfinished']:,} incomplete."
     )
     match watch.position:
         case Position.TRIPPED:
             cause = state.trip.cause.value if state.trip else "drift"
             return (
-                f"Automatic sending is stopped ({cause}). {seen} An administrator can start it "
-                "again once new audits bear the target out."
+                f"Automatic sending has stopped ({cause}). {seen} An administrator can resume it "
+                "once new audits confirm the target."
             )
         case Position.IDLE:
             return f"Nothing is sent automatically, so there is nothing to watch. {seen}"
         case Position.WATCHING:
             return (
-                f"Sending goes on. {seen} The probability of a false alarm among them is at most "
+                f"Sending is on. {seen} The probability of a false alarm among them is at most "
                 f"{percent(state.false_alarm_bound)}."
             )
 
@@ -332,7 +332,7 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
     ]
     figure = Figure(
         "noise",
-        "How often answers are wrong",
+        "Reviewers' error rates",
         _noise_says(groups),
         [
             Column("group", TEXT),
@@ -342,7 +342,7 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
         ],
         [[group, name, one.estimate, one.low, one.high, one.n] for group, name, _, one in rates],
         empty=(
-            "No lead has decided on an audit yet. Audits, and the share of them that is read "
+            "No lead has decided an audit yet. Audits, and the share of them that is read "
             "again, are set in the policy."
         ),
         terms=("noise", "adjudication"),
@@ -379,27 +379,27 @@ def noise(groups: Sequence[GroupReport]) -> Figure:
 def _noise_says(groups: Sequence[GroupReport]) -> str:
     known = [one for one in groups if one.estimate is not None]
     if not known:
-        return "How often people answer wrongly is not known yet."
+        return "Reviewers' error rates are not known yet."
     # Groups of which too little is known share the answers of all of them.
     pooled = {one.estimate.pooled: one.estimate for one in known if one.estimate}
     decided = sum(one.alpha.n + one.beta.n for one in pooled.values())
     blocked = [one.group.name for one in known if any(each.blocking for each in one.findings)]
     return (
-        f"From {plural(decided, 'blind answer')} on which leads have decided. Rates are of groups, "
-        "never of one person: they say how far answers may be trusted when confidence is learnt "
-        "from them. "
+        f"From {plural(decided, 'blind answer')} that leads have decided. Rates are of groups, "
+        "never of one person: they show how far answers can be trusted when the calibrator is "
+        "trained on them. "
         + (
-            f"Nothing is learnt from {', '.join(blocked)} yet, as too little is known of them."
+            f"Answers of {', '.join(blocked)} are not used yet, as too little is known of them."
             if blocked
-            else "Enough is known of every group to learn from its answers."
+            else "Enough is known of every group to use its answers."
         )
     )
 
 
 def _no_errors(seen: Cockpit) -> str:
     if not seen.mistakes.checked:
-        return "Nobody has checked a document during this time; reviews and audits fill this in."
-    return f"No error among {plural(seen.mistakes.checked, 'checked document')}."
+        return "No document was checked in this period; reviews and audits fill this in."
+    return f"No errors in {plural(seen.mistakes.checked, 'checked document')}."
 
 
 def _cut(name: str, longest: int = _LONGEST_NAME) -> str:

@@ -21,7 +21,7 @@ from setwise.service.services.forecast import Forecast
 _LEGEND = (
     ("leased stroke", "sent automatically"),
     ("sent stroke", "accuracy of what is sent, with exact bounds"),
-    ("waiting stroke", "reviewing a day (right)"),
+    ("waiting stroke", "reviewing per day (right axis)"),
 )
 
 _ROWS = 2
@@ -47,7 +47,7 @@ def what_if(seen: Cockpit) -> Figure:
     hours = [hours_a_day(one, seen) for one in seen.curve]
     figure = Figure(
         "what-if",
-        "What if the threshold were another one?",
+        "What if the threshold changed?",
         _says(seen),
         [
             Column("threshold", Kind.CONFIDENCE),
@@ -55,7 +55,7 @@ def what_if(seen: Cockpit) -> Figure:
             *(Column(name, SHARE) for name in ("accuracy", "low", "high")),
             Column("checked"),
             Column("reviews_a_day", Kind.NUMBER),
-            Column("hours_a_day", Kind.HOURS, "Reviewing a day"),
+            Column("hours_a_day", Kind.HOURS, "Reviewing per day"),
         ],
         [
             [
@@ -70,7 +70,7 @@ def what_if(seen: Cockpit) -> Figure:
             ]
             for one, worked in [*zip(seen.curve, hours, strict=True)][::_ROWS]
         ],
-        empty="No document came in during this time, so there is nothing to try a threshold on.",
+        empty="There were no documents in this period to try a threshold on.",
         terms=("threshold", "target", "coverage", "set accuracy"),
         legend=_LEGEND if seen.seconds is not None else _LEGEND[:2],
         whole=True,
@@ -95,11 +95,11 @@ def what_if(seen: Cockpit) -> Figure:
     ]
     if seen.now.threshold is not None:
         marks.append(
-            Rule(seen.now.threshold, "quiet", f"in force {confidence(seen.now.threshold)}", row=2)
+            Rule(seen.now.threshold, "quiet", f"current {confidence(seen.now.threshold)}", row=2)
         )
     if seen.then is not None and seen.then.threshold is not None:
         marks.append(
-            Rule(seen.then.threshold, "bad", f"looked at {confidence(seen.then.threshold)}", row=3)
+            Rule(seen.then.threshold, "bad", f"tried {confidence(seen.then.threshold)}", row=3)
         )
     work = [
         (one.threshold or 0.0, worked)
@@ -127,34 +127,34 @@ def _working_axis(most: float) -> tuple[float, Axis]:
 
     >>> unit, axis = _working_axis(0.2)
     >>> 60 * unit, axis.title, axis.ticks[-1]
-    (1.0, 'reviewer minutes a day', (10, '10'))
+    (1.0, 'reviewer minutes per day', (10, '10'))
     """
     name, unit = next((each for each in _UNITS if most >= 1.5 * each[1]), _UNITS[-1])
     highest = most / unit or 1.0
-    return unit, Axis(0, highest, round_ticks(0, highest, 5), f"reviewer {name} a day")
+    return unit, Axis(0, highest, round_ticks(0, highest, 5), f"reviewer {name} per day")
 
 
 def _says(seen: Cockpit) -> str:
     one = seen.then or seen.now
     verb, leaves = ("would send", "would leave") if seen.then else ("sends", "leaves")
     if not seen.documents:
-        return "Move the slider once documents have come in."
+        return "Move the slider once there are documents."
     if one.threshold is None:
         return (
             "No threshold would have met this target on these documents."
             if seen.then
-            else "Nothing is sent at present. Move the slider to see what a threshold would do."
+            else "Nothing is sent at the moment. Move the slider to see the effect of a threshold."
         )
     right = (
         f"of which {percent(one.accuracy.value)} are right (between {percent(one.accuracy.low)} "
         f"and {percent(one.accuracy.high)})"
         if one.accuracy.value is not None
-        else "and nobody knows how many of these are right, as too few were audited"
+        else "of which an unknown share is right, as too few were audited"
     )
     return (
         f"A threshold of {confidence(one.threshold)} {verb} {percent(one.coverage)} of the "
-        f"documents of this time, {right}, and {leaves} {_a_day(one)} a day to "
-        "people. What a rule held back stays held back."
+        f"documents in this period, {right}, and {leaves} {_a_day(one)} per day to "
+        "reviewers. Documents held back by a rule stay held back."
     )
 
 
@@ -181,8 +181,8 @@ def _described(one: Forecast, seen: Cockpit) -> dict[str, str]:
             if accuracy.value is not None
             else "unknown"
         ),
-        "Reviews a day": _a_day(one),
-        "Reviewing a day": "unknown" if worked is None else working_time(3600 * worked),
+        "Reviews per day": _a_day(one),
+        "Reviewing per day": "unknown" if worked is None else working_time(3600 * worked),
     }
 
 

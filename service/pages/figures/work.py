@@ -65,7 +65,7 @@ def volume(seen: Cockpit) -> Figure:
             [_iso(row), row.sent, row.audited, row.reviewed, ratio(row.sent, row.documents)]
             for row in seen.rows
         ],
-        empty="No document came in during this time. Post one, or choose a longer time.",
+        empty="There were no documents in this period. Post one, or choose a longer period.",
         terms=("coverage", "audit"),
         legend=ROUTES,
         whole=True,
@@ -86,7 +86,7 @@ def volume(seen: Cockpit) -> Figure:
     ]
     frame = Frame(
         Axis(0, len(seen.rows), _dates(seen.rows)),
-        Axis(0, most, count_ticks(most), f"documents a {seen.pace}"),
+        Axis(0, most, count_ticks(most), f"documents per {seen.pace}"),
         width=WIDE,
         height=200,
     )
@@ -95,13 +95,13 @@ def volume(seen: Cockpit) -> Figure:
 
 def _volume_says(seen: Cockpit) -> str:
     if not seen.documents:
-        return "Nothing to count yet."
+        return "No documents yet."
     audited = sum(row.audited for row in seen.rows)
     reviewed = seen.documents - seen.sent - audited
     return (
-        f"{plural(seen.documents, 'document')} came in: {seen.sent:,} sent without a person "
+        f"{plural(seen.documents, 'document')} received: {seen.sent:,} sent automatically "
         f"({percent(ratio(seen.sent, seen.documents))}), {reviewed:,} left to reviewers, and "
-        f"{audited:,} sure enough to be sent but held for an audit."
+        f"{audited:,} confident enough to be sent but held for an audit."
     )
 
 
@@ -159,12 +159,12 @@ def _accuracy_empty(seen: Cockpit) -> str:
     audits = seen.policy.audits
     if audits.certification_rate or audits.training_rate:
         return (
-            "Nobody has checked a set that was confident enough to be sent. Audits are drawn; "
-            "their answers appear here as soon as somebody has read one."
+            "None of the sets that were confident enough to be sent has been checked. Audits are "
+            "drawn; their results appear here once a reviewer has completed one."
         )
     return (
-        "Nobody has checked a set that was confident enough to be sent. Ask the administrator to "
-        "draw audits in the policy; a certification rate of 5 % is a good start."
+        "None of the sets that were confident enough to be sent has been checked. Ask an "
+        "administrator to draw audits in the policy; a certification rate of 5 % is a good start."
     )
 
 
@@ -172,20 +172,20 @@ def _accuracy_says(seen: Cockpit) -> str:
     share, risk = seen.accuracy, seen.policy.risk
     if share.value is None:
         return (
-            "Nothing was sent during this time."
+            "Nothing was sent in this period."
             if not seen.sent
-            else "What was sent has not been checked, so nobody knows how right it was."
+            else "What was sent has not been checked, so its accuracy is unknown."
         )
     basis = (
-        f"By {plural(share.checked, 'audit')} drawn by lot, each counted for the documents that it "
-        "stands for"
+        f"By {plural(share.checked, 'audit')} drawn at random, each counted for the documents that "
+        "it represents"
         if seen.drawn
-        else f"By {plural(share.checked, 'reported outcome')}, which nobody drew by lot"
+        else f"By {plural(share.checked, 'reported outcome')}, not drawn at random"
     )
     return (
         f"{basis}, {percent(share.value)} of the sets that were confident enough to be sent are "
-        f"right; the truth lies above {percent(share.low)} and below {percent(share.high)}, each "
-        f"with {exactly(1 - risk)} confidence. What nobody checked counts as neither."
+        f"right; the true share lies above {percent(share.low)} and below {percent(share.high)}, "
+        f"each with {exactly(1 - risk)} confidence. Unchecked sets do not count."
     )
 
 
@@ -197,8 +197,8 @@ def backlog(seen: Cockpit) -> Figure:
         _queue_says(seen),
         [Column(seen.pace.value, TEXT), *map(Column, ("arrived", "completed", "waiting"))],
         [[_iso(row), row.arrived, row.completed, row.backlog] for row in seen.rows],
-        empty="Nothing has waited for a person during this time.",
-        legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "if it goes on so")),
+        empty="Nothing has waited for a reviewer in this period.",
+        legend=(("waiting stroke", "waiting at the end"), ("quiet stroke", "forecast")),
         end_first=True,
     )
     if not any(row.backlog or row.arrived for row in seen.rows):
@@ -226,23 +226,23 @@ def backlog(seen: Cockpit) -> Figure:
 def _queue_says(seen: Cockpit) -> str:
     queue = seen.queue
     if not queue.waiting:
-        return "Nothing waits for a person."
+        return "The queue is empty."
     waits = plural(queue.waiting, "task waits", "tasks wait")
     waits = f"{waits}, the oldest for {span(queue.oldest_s)}."
     if not queue.arriving and not queue.completing:
         return (
-            f"{waits} In the {queue.over} days before today nothing came up and nothing was done, "
-            "so nobody can tell how it will go on."
+            f"{waits} In the {queue.over} days before today no tasks arrived and none were "
+            "completed, so there is no forecast."
         )
     pace = (
-        f"In the {queue.over} days before today, {plain(queue.arriving)} a day came up and "
-        f"{plain(queue.completing)} a day were done"
+        f"In the {queue.over} days before today, {plain(queue.arriving)} per day arrived and "
+        f"{plain(queue.completing)} per day were completed"
     )
     empty = queue.empty_in_days
     end = (
-        "so it grows, or stays, unless more people review."
+        "so the queue does not shrink unless more people review."
         if empty is None
-        else f"so it is empty in about {plural(max(1, round(empty)), 'day')}."
+        else f"so the queue is empty in about {plural(max(1, round(empty)), 'day')}."
     )
     return f"{waits} {pace}, {end}"
 
@@ -252,18 +252,18 @@ def reliability(seen: Cockpit) -> Figure:
     curve = seen.reliability
     figure = Figure(
         "reliability",
-        "Is confidence honest?",
-        "Too few documents have been checked to tell whether confidence means what it says.",
+        "Is confidence calibrated?",
+        "Too few documents have been checked to tell whether confidence is calibrated.",
         [Column(name, SHARE) for name in ("confidence", "accuracy", "low", "high")],
         [],
         empty=(
-            f"{plural(seen.checked, 'document')} checked so far; the curve is drawn from "
-            f"{LEAST_CHECKED} on. Reviews, audits and reported outcomes all count."
+            f"{plural(seen.checked, 'document')} checked so far; the curve needs at least "
+            f"{LEAST_CHECKED}. Reviews, audits and reported outcomes all count."
         ),
         terms=("calibrated", "confidence"),
         legend=(
             ("link stroke", "accuracy at each confidence"),
-            ("link span", "where honest confidence would lie"),
+            ("link span", "where calibrated confidence would lie"),
         ),
     )
     if curve is None:
@@ -272,11 +272,11 @@ def reliability(seen: Cockpit) -> Figure:
     says = (
         f"The curve is drawn from {plural(curve.checked, 'checked document')}. "
         + (
-            "It stays where honest confidence would lie: 90 % confident means nine in ten right."
+            "It stays where calibrated confidence would lie: at 90 %, nine in ten are right."
             if agrees
-            else "It leaves the band further than chance explains: where it runs below the "
-            "diagonal, documents are less often right than their confidence says. Recalibrating "
-            "helps."
+            else "It leaves the band by more than chance explains: where it runs below the "
+            "diagonal, sets are right less often than their confidence says. Retraining the "
+            "calibrator helps."
         )
         + f" (p {chance(curve.p_value)})"
     )
@@ -302,7 +302,7 @@ def histogram(seen: Cockpit) -> Figure:
     """Return how many documents had which confidence, and where they went."""
     figure = Figure(
         "confidence",
-        "How sure the machine was",
+        "Confidence",
         _histogram_says(seen),
         [
             Column("from", Kind.CONFIDENCE, "Confidence from"),
@@ -310,7 +310,7 @@ def histogram(seen: Cockpit) -> Figure:
             *map(Column, ("sent", "audited", "reviewed")),
         ],
         [[one.low, one.high, one.sent, one.audited, one.reviewed] for one in seen.histogram],
-        empty="No document came in during this time.",
+        empty="There were no documents in this period.",
         terms=("confidence", "threshold"),
         legend=ROUTES,
         end_first=True,
@@ -345,7 +345,7 @@ def histogram(seen: Cockpit) -> Figure:
 
 def _histogram_says(seen: Cockpit) -> str:
     if not seen.documents:
-        return "Nothing to count yet."
+        return "No documents yet."
     sure = sum(
         one.sent + one.audited + one.reviewed for one in seen.histogram if one.low >= 0.9 - 1e-9
     )
@@ -353,10 +353,10 @@ def _histogram_says(seen: Cockpit) -> str:
         one.sent + one.audited + one.reviewed for one in seen.histogram if one.high <= 0.5 + 1e-9
     )
     says = (
-        f"The machine was at least 90 % sure of {percent(ratio(sure, seen.documents), 0)} of the "
-        f"documents and less than 50 % sure of {percent(ratio(unsure, seen.documents), 0)}"
+        f"The model was at least 90 % confident on {percent(ratio(sure, seen.documents), 0)} of "
+        f"the documents and less than 50 % confident on {percent(ratio(unsure, seen.documents), 0)}"
     )
-    return f"{says}: these are the ones that people are for." if unsure else f"{says}."
+    return f"{says}: these need reviewers most." if unsure else f"{says}."
 
 
 # What the figures share

@@ -34,7 +34,7 @@ if (form) {
     const [, , right, low, high, , worked] = above;
     const known = right === null ? "accuracy unknown" : `${percent(right)} right (${percent(low)} to ${percent(high)})`;
     const reviews = Number(between(5).toPrecision(3)).toLocaleString("en");
-    const work = worked === null ? `${reviews} reviews a day` : `${time(between(6))} of reviewing a day`;
+    const work = worked === null ? `${reviews} reviews per day` : `${time(between(6))} of reviewing per day`;
     output.textContent = `${at.toFixed(3)}: ${exact ? "" : "about "}${percent(between(1))} sent, ${known}, ${work}`;
   };
   slider.addEventListener("input", tell);

@@ -64,7 +64,7 @@ function card(set, parts, place) {
   // What a set shares with the first one was read there; its difference is what counts.
   const brief = parts.length > common.length && common.length > MOST_IN_COMMON;
   if (brief) {
-    const rest = element("span", { class: "label common" }, `the same ${common.length}`);
+    const rest = element("span", { class: "label common" }, `${common.length} in common`);
     rest.title = common.map((part) => part.label).join("\n");
     labels.append(rest, " ");
   }
@@ -78,7 +78,7 @@ function card(set, parts, place) {
     }
     labels.append(part, " ");
   }
-  if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No label"), " ");
+  if (!set.labels.length) labels.prepend(element("span", { class: "label empty-set" }, "No labels"), " ");
   const accept = element(
     "button",
     { type: "button", class: "accept", "data-place": place, "aria-keyshortcuts": place + 1 },
@@ -102,8 +102,8 @@ function card(set, parts, place) {
       type: "button",
       class: "plain edit",
       "data-place": place,
-      "aria-label": `Change set ${place + 1}`,
-      title: `Change this set first (Shift+${place + 1})`,
+      "aria-label": `Edit set ${place + 1}`,
+      title: `Edit this set first (Shift+${place + 1})`,
     },
     "✎",
   );
@@ -211,8 +211,8 @@ export function telling(terms) {
 /** Which terms speak for a label and against it, as a line to read. */
 export function termLines(label, terms) {
   const lines = [
-    ["for", "Speaks for", terms.filter((one) => one.weight > 0)],
-    ["against", "Speaks against", terms.filter((one) => one.weight < 0)],
+    ["for", "For", terms.filter((one) => one.weight > 0)],
+    ["against", "Against", terms.filter((one) => one.weight < 0)],
   ].map(([kind, words, kept]) =>
     element(
       "p",
@@ -230,7 +230,7 @@ export function termLines(label, terms) {
               ` ${one.weight > 0 ? "+" : "−"}${Math.abs(one.weight).toFixed(1)}`,
             ]),
           )
-        : "nothing that stands here",
+        : "nothing in this document",
     ),
   );
   return lines;

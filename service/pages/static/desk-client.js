@@ -7,7 +7,7 @@ const LONGEST_PAUSE_MS = 8000;
 /** The server understood and said no. */
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail ?? problem.title ?? `The server answered ${status}.`);
+    super(problem.detail ?? problem.title ?? `The server responded with status ${status}.`);
     this.status = status;
     this.type = problem.type ?? "";
   }
@@ -57,7 +57,7 @@ async function once(path, body, { signal, keepalive = false } = {}) {
     if (error instanceof Refused || error.name === "AbortError") throw error;
     throw new Unreached(error.message);
   }
-  throw new Unreached(`The server answered ${answer.status}.`);
+  throw new Unreached(`The server responded with status ${answer.status}.`);
 }
 
 /** Ask once. Raises Refused or Unreached. */

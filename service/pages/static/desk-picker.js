@@ -80,8 +80,8 @@ export class Picker {
         return option;
       }),
     );
-    if (total > labels.length) this.list.append(more(`${total - labels.length} more; type on`));
-    if (!total) this.list.append(more("No label is called like this"));
+    if (total > labels.length) this.list.append(more(`${total - labels.length} more; keep typing`));
+    if (!total) this.list.append(more("No label matches"));
     this.count.textContent = `${total} label${total === 1 ? "" : "s"} found`;
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");

@@ -54,7 +54,7 @@ function show(item) {
   ui.rest.hidden = true;
   ui.work.hidden = false;
   ui.work.dataset.task = item.id;
-  ui.documentName.textContent = item.document.id ?? "A document without a name";
+  ui.documentName.textContent = item.document.id ?? "Untitled document";
   ui.why.textContent = item.why ?? "";
   ui.why.hidden = !item.why;
   showMetadata(item.document.metadata);
@@ -70,12 +70,12 @@ function show(item) {
   ui.confidenceTerm.hidden = Boolean(item.answers);
   ui.cards.classList.toggle("beside", Boolean(item.answers));
   ui.cards.replaceChildren(...cards(item));
-  ui.restore.textContent = choice.first.length ? "Back to the first suggestion" : "Start over";
+  ui.restore.textContent = choice.first.length ? "Back to the suggestion" : "Start over";
   render();
   clearNotices("item");
   clearNotices("empty");
   if (draft && draft.version !== item.version)
-    notice("item", "This document was on your desk before. What you had chosen is here again.");
+    notice("item", "You had this document before. Your earlier choice is restored.");
   showLease();
   shownAt = performance.now();
   window.scrollTo(0, 0);
@@ -84,15 +84,15 @@ function show(item) {
 }
 
 function titleOf(item, sets) {
-  if (!item.answers) return "Likeliest sets";
-  return sets.length > 1 ? "The answers that differ" : "The answer so far";
+  if (!item.answers) return "Most likely sets";
+  return sets.length > 1 ? "Answers that differ" : "Answer so far";
 }
 
 function spokenSummary(item, sets) {
   const name = item.document.id ?? "A document";
-  if (item.answers) return `${name}. ${titleOf(item, sets)}: ${sets.length}; yours decides.`;
+  if (item.answers) return `${name}. ${titleOf(item, sets)}: ${sets.length}; your answer decides.`;
   if (!sets.length) return `${name}. Choose the labels that apply.`;
-  const first = sets[0].labels.join(", ") || "no label";
+  const first = sets[0].labels.join(", ") || "no labels";
   return `${name}. ${sets.length} sets; likeliest: ${first}, ${percent(sets[0].confidence)}.`;
 }
 
@@ -121,7 +121,7 @@ function render() {
   ui.none.hidden = choice.labels.length > 0;
   ui.restore.hidden = !choice.changed;
   ui.settle.replaceChildren(
-    choice.labels.length ? "Settle " : "Settle: no label applies ",
+    choice.labels.length ? "Submit " : "Submit: no labels apply ",
     element("kbd", {}, "⏎"),
   );
   warn();
@@ -184,7 +184,7 @@ function settleChosen() {
   const unasked = queue.current.answers !== null || queue.current.candidates === null;
   if (unasked && !choice.touched && !choice.labels.length) {
     choice.touched = true;
-    notice("empty", "Nothing is chosen yet. If no label applies, settle once more.");
+    notice("empty", "No labels chosen yet. If none apply, submit again.");
     return;
   }
   settle(choice.labels);
@@ -192,11 +192,11 @@ function settleChosen() {
 
 function settle(labels) {
   if (!settled()) return;
-  const name = queue.current.document.id ?? "The document";
+  const name = queue.current.document.id ?? "Untitled document";
   queue.decide([...labels], ui.comment.value.trim() ? ui.comment.value : null);
   done += 1;
   showProgress();
-  showUndo(`${name}: ${labels.length ? labels.join(", ") : "no label"}`);
+  showUndo(`${name}: ${labels.length ? labels.join(", ") : "no labels"}`);
   go();
 }
 
@@ -224,7 +224,7 @@ async function undo() {
     showProgress();
     hideUndo();
     show(item);
-    say("Taken back. " + (item.document.id ?? ""));
+    say("Undone. " + (item.document.id ?? ""));
   } catch (error) {
     queue.last = null;
     hideUndo();
@@ -265,10 +265,10 @@ function rest(title, text, button, act) {
 
 function empty() {
   rest(
-    "Nothing waits for you",
-    "New documents appear here by themselves as soon as they come in. What two people have passed " +
-      "on waits for a lead.",
-    "Look now",
+    "No documents to review",
+    "New documents appear here automatically. Documents that two reviewers have passed on wait " +
+      "for a lead.",
+    "Check now",
     go,
   );
   clearTimeout(lookAgain);
@@ -280,10 +280,10 @@ async function pause() {
   paused = true;
   clearTimeout(lookAgain);
   rest(
-    "You are taking a break",
-    "Your documents are back in the queue for others. What you had chosen and written is kept in " +
+    "Paused",
+    "Your documents are back in the queue for others. Your choices and comments are kept in " +
       "this tab.",
-    "Go on",
+    "Resume",
     () => go(),
   );
   ui.resume.focus();
@@ -298,12 +298,12 @@ function showLease() {
   if (!item) return;
   const left = Math.max(0, Math.round(queue.left_s));
   const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
-  ui.leaseText.textContent = item.lost ? "Not yours any more" : `Yours for ${clock}`;
+  ui.leaseText.textContent = item.lost ? "Lease expired" : `Yours for ${clock}`;
   const short = left < Math.min(WARN_BELOW_S, item.lease / 4000);
   ui.lease.classList.toggle("short", short);
   if (left > 0 && short && !item.lost) {
     if (!has("lease"))
-      notice("lease", "This document goes back to the queue soon. Touch a key to keep it.");
+      notice("lease", "This document returns to the queue soon. Press any key to keep it.");
   } else {
     clearNotices("lease");
   }
@@ -311,19 +311,19 @@ function showLease() {
 
 function lost(how) {
   const words = {
-    expired: "You were away for a while, so the document is free for others again.",
-    taken: "Somebody else has this document now.",
-    settled: "You settled this document in another tab.",
-    decided: "This document has been settled meanwhile.",
+    expired: "Your lease expired, so other reviewers can take this document.",
+    taken: "Another reviewer has this document now.",
+    settled: "You completed this document in another tab.",
+    decided: "This document has already been completed.",
   };
   const over = how === "settled" || how === "decided";
-  const kept = how === "settled" ? "" : " What you chose and wrote is kept in this tab.";
+  const kept = how === "settled" ? "" : " Your choices and comment are kept in this tab.";
   clearNotices("lease");
   notice(
     "item",
     (words[how] ?? how) + kept,
-    ...(over ? [] : [["Try to take it back", takeBack]]),
-    ["Go on with the next", forget],
+    ...(over ? [] : [["Reclaim it", takeBack]]),
+    ["Continue with the next", forget],
   );
   showLease();
 }
@@ -332,7 +332,7 @@ async function takeBack() {
   const item = queue.current;
   if (!item) return;
   clearNotices("item");
-  if (await queue.beat(item)) say("It is yours again.");
+  if (await queue.beat(item)) say("You have it again.");
   showLease();
 }
 
@@ -348,7 +348,7 @@ function state(now) {
   const words = {
     saving: "Saving…",
     saved: "All saved",
-    offline: "No connection. Nothing is lost; it is tried again.",
+    offline: "No connection. Nothing is lost; retrying.",
   };
   ui.saved.textContent = words[now];
   ui.saved.dataset.state = now;
@@ -358,14 +358,14 @@ function trouble(error, again) {
   if (error.signedOut) return signedOut();
   if (error.name === "AbortError") return undefined;
   const actions = again ? [["Try again", again]] : [];
-  notice("trouble", error instanceof Refused ? error.message : "The server does not answer.", ...actions);
+  notice("trouble", error instanceof Refused ? error.message : "The server is not responding.", ...actions);
   return undefined;
 }
 
 function signedOut() {
   clearNotices("session");
   const link = element("a", { href: "/login?next=/desk", class: "button compact" }, "Sign in again");
-  notice("session", "You are signed out. Everything on this desk is kept in this tab.", link);
+  notice("session", "You are signed out. Your work is kept in this tab.", link);
 }
 
 function notice(kind, text, ...actions) {
@@ -407,7 +407,7 @@ function undoable() {
 }
 
 function showUndo(text) {
-  ui.undoText.replaceChildren(element("strong", {}, "Settled "), text);
+  ui.undoText.replaceChildren(element("strong", {}, "Submitted "), text);
   ui.undoBar.hidden = false;
 }
 
@@ -427,7 +427,7 @@ function tickUndo() {
 
 function showProgress() {
   ui.progress.hidden = false;
-  ui.progress.replaceChildren(element("strong", {}, String(done)), " settled today");
+  ui.progress.replaceChildren(element("strong", {}, String(done)), " completed today");
 }
 
 async function loadProgress() {
@@ -631,9 +631,9 @@ queue.addEventListener("failed", ({ detail: { decision, item, error } }) => {
   done -= 1;
   showProgress();
   hideUndo();
-  const what = `${decision.name ?? "A document"}: ${decision.labels.join(", ") || "no label"}`;
-  const again = item && error.status === 422 ? [["Open it again", () => reopen(item)]] : [];
-  notice("failed", `Not settled: ${what}${decision.comment ? ` (${decision.comment})` : ""}. ${error.message}`, ...again);
+  const what = `${decision.name ?? "Untitled document"}: ${decision.labels.join(", ") || "no labels"}`;
+  const again = item && error.status === 422 ? [["Open again", () => reopen(item)]] : [];
+  notice("failed", `Not submitted: ${what}${decision.comment ? ` (${decision.comment})` : ""}. ${error.message}`, ...again);
 });
 
 function reopen(item) {

@@ -51,7 +51,7 @@ function fill(form, values) {
   const note = document.createElement("p");
   note.className = "note";
   note.setAttribute("role", "status");
-  note.textContent = "No answer came to this. What you had typed is here again.";
+  note.textContent = "This form was not saved. Your entries are restored.";
   form.prepend(note);
 }
 

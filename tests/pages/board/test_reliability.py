@@ -33,7 +33,7 @@ def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
     assert figure.svg.count('class="band link"') == 1
     before, _, after = figure.says.partition("After")
     assert before.startswith("Before, the curve strays further")
-    assert after.startswith(", the curve stays where honest confidence would lie")
+    assert after.startswith(", the curve stays where calibrated confidence would lie")
     assert figure.says.endswith("600 rows, each judged by a fit that has not seen it.")
 
 
@@ -58,7 +58,7 @@ def test_too_few_rows_are_told_with_how_many_it_takes() -> None:
     few = half(honest=True, n=12)
     figure = reliability({"before": few, "after": few})
     assert figure.svg is None
-    assert figure.empty == "It is drawn from 200 reviewed documents on; there were 12."
+    assert figure.empty == "It needs at least 200 reviewed documents; there were 12."
 
 
 @pytest.mark.parametrize("report", [{}, {"before": None, "after": {"brier": {"value": 0.1}}}])

@@ -46,8 +46,8 @@ def test_no_number_is_written_with_an_exponent(kind: Kind, value: float) -> None
 
 
 def test_hours_are_written_as_people_say_them() -> None:
-    columns = [Column("hours_a_day", Kind.HOURS, "Reviewing a day"), Column("from_week")]
+    columns = [Column("hours_a_day", Kind.HOURS, "Reviewing per day"), Column("from_week")]
     figure = replace(FIGURE, columns=columns, rows=[[2.8e-05, 1], [0.25, 2], [120.0, 3]])
-    assert [column.head for column in columns] == ["Reviewing a day", "From week"]
+    assert [column.head for column in columns] == ["Reviewing per day", "From week"]
     assert [row[0] for row in figure.written()] == ["under a second", "15 minutes", "120 hours"]
     assert figure.as_csv().startswith("hours_a_day,from_week")
