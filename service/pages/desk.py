@@ -139,7 +139,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     def take_back(
         request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
-        """Keep a task after all, even if it went back to the queue meanwhile."""
+        """Keep a task, even if it has returned to the queue."""
         try:
             return held(verbs.extend_lease(visit.caller, task_id))
         except LeaseLost as lost:
@@ -218,7 +218,7 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         visit: Annotated[Visit, Depends(sends)],
         skipped: Annotated[Skipped, Body()],
     ) -> Response:
-        """Pass a task on to somebody else."""
+        """Pass a task on to another reviewer."""
         verbs.skip_review(visit.caller, task_id, skipped.reason, request_id=request_id_of(request))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -257,7 +257,7 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
             "features": document.features,
             "metadata": document.metadata,
         },
-        # A blind task is told as any other review to which the model has nothing to say.
+        # A blind task looks like any review for which the model has no suggestion.
         "kind": (ReviewKind.REVIEW if blind else task.kind).value,
         "why": None if blind else _why(task),
         "candidates": None

@@ -105,7 +105,7 @@ def assets() -> dict[str, Asset]:
 
     def asset(name: str) -> Asset:
         if name not in found:
-            # A module names others by where they lie; browsers are told the version to take.
+            # A module imports others by name; browsers need the address with the version.
             content = _IMPORT.sub(
                 lambda named: f'from "{asset(named[1].decode()).address}"'.encode(), contents[name]
             )
@@ -144,9 +144,9 @@ def templates() -> Environment:
     return environment
 
 
-# Whoever can make a browser request a page and sees how long the compressed response is could guess
-# a secret in it bit by bit (BREACH, Gluck, Harris and Prado, Black Hat USA 2013). The only secret
-# in a page, the token of its forms, therefore looks different in each.
+# An attacker who can make a browser request a page, and sees the length of the compressed response,
+# could guess a secret in it bit by bit (BREACH: Gluck, Harris and Prado, Black Hat USA 2013). The
+# only secret in a page, the token of its forms, therefore looks different in each response.
 
 LEAST_BYTES = 1_000
 """Anything shorter fits in one packet anyway."""
@@ -269,7 +269,7 @@ class Place:
     address : str
         The path of the page; what lies below it counts as being there.
     needed : Permission or None
-        What a visitor must be allowed; None for whoever is signed in.
+        What a visitor must be allowed; None for anyone signed in.
     invitation : str
         What the start page says to those who may go there.
     """
@@ -280,7 +280,7 @@ class Place:
     invitation: str = ""
 
 
-# In the order of the header. Whoever adds a page adds its line; a test asks for every address.
+# In the order of the header; a test requests every address.
 PLACES: tuple[Place, ...] = (
     Place("Overview", "/"),
     Place("Review", "/desk", Permission.REVIEW, "Review the next document"),

@@ -18,7 +18,7 @@ from setwise.service.pages.visitors import LOGIN, SignInFirst, visitor_of
 
 log = structlog.get_logger(__name__)
 
-# What a refusal is to somebody who reads pages; the first class that fits counts.
+# The status and heading of a refusal; the first class that matches counts.
 _REFUSALS: tuple[tuple[type[ServiceError], HTTPStatus, str], ...] = (
     (errors.ForgedRequest, HTTPStatus.FORBIDDEN, "This request did not come from this site"),
     (errors.Forbidden, HTTPStatus.FORBIDDEN, "Your role does not allow this"),
@@ -58,7 +58,7 @@ class Page(APIRoute):
             except Exception as error:
                 if _is_script(request) or isinstance(error, HTTPException):
                     raise
-                return _told(error, request)
+                return _error_page(error, request)
 
         return guarded
 
@@ -118,7 +118,7 @@ def refusal(error: ServiceError, request: Request) -> Response:
     return answer
 
 
-def _told(error: Exception, request: Request) -> Response:
+def _error_page(error: Exception, request: Request) -> Response:
     """Return the page that tells a person what went wrong."""
     if isinstance(error, RequestValidationError):
         return refusal(_unreadable(error), request)

@@ -1,4 +1,4 @@
-"""Pages for people, made on the server. They work without JavaScript and load nothing foreign."""
+"""Server-rendered pages: they work without JavaScript and load nothing from elsewhere."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class Part:
 
 
 def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
-    # As the service itself: whoever works here may know how much work there is, and its rule.
+    # As the service itself: every role may see how much work there is, and the policy.
     counts = verbs.summary(SYSTEM)
     policy = verbs.get_policy(SYSTEM)
     models = verbs.models.page(SYSTEM)

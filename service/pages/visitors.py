@@ -1,4 +1,4 @@
-"""Who is at the browser: the door of every page, and the pages at the door.
+"""The visitor of a page, and the permissions they need.
 
 A router of pages is made with ``APIRouter(route_class=Page)`` and takes its visitor from a
 `Visitors`::
@@ -15,11 +15,11 @@ A router of pages is made with ``APIRouter(route_class=Page)`` and takes its vis
         def skip(visit: Annotated[Visit, Depends(visitors.who_sends(Permission.REVIEW))]) -> …:
             …
 
-`Visitors.who_may` is for what only reads: without a session a browser is taken to ``/login?next=…``
-and back afterwards. `Visitors.who_sends` is for what changes something: it refuses, besides, a
-request that no page of ours sent, so a form carries ``<input type="hidden" name="csrf" value="{{
-csrf }}">`` and a script sends the header ``X-CSRF-Token`` with the value that the page has in
-``<meta name="csrf-token">``. The calls under ``/v1`` take the same cookie and header.
+`Visitors.who_may` is for reading: without a session the browser goes to ``/login?next=…`` and back
+afterwards. `Visitors.who_sends` is for changes: it also refuses requests that did not come from our
+pages, so a form carries ``<input type="hidden" name="csrf" value="{{ csrf }}">`` and a script sends
+the header ``X-CSRF-Token`` with the value of ``<meta name="csrf-token">``. Calls under ``/v1`` take
+the same cookie and header.
 Refusals become pages, or problems for scripts; `Page` sees to that.
 """
 
@@ -36,7 +36,7 @@ LOGIN = "/login"
 
 
 class SignInFirst(Exception):
-    """A person asks for a page without being signed in.
+    """A page was requested without a session.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SignInFirst(Exception):
 
 
 class Visitors:
-    """Hands the visitor of a page to its route, or turns them away.
+    """Hands the visitor of a page to its route, or refuses them.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Visitors:
 
 
 def visitor_of(request: Request) -> Visit | None:
-    """Return who was let in, even where they were refused something; None for nobody."""
+    """Return the visitor of a request, even of a refused one; None without a session."""
     visit: Visit | None = getattr(request.state, "visit", None)
     return visit
 

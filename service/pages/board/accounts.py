@@ -268,7 +268,7 @@ def _person(call: Call) -> Person:
     people = call.verbs.list_people(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
-        raise PersonNotFound(f"Nobody has the id {call.id!r}.")
+        raise PersonNotFound(f"No account has the id {call.id!r}.")
     return found
 
 

@@ -2,17 +2,17 @@
 
 A page declares where it is, who may read it, what it shows and what can be done there. An action
 declares its form, its question, and what it says when it is done. The engine does the rest: it
-checks permissions and tokens, reads forms, shows faults at their fields, asks before an action
-with a question, and leads back with a notice::
+checks permissions and tokens, reads forms, shows faults at their fields, asks for confirmation, and
+leads back with a notice::
 
     REVOKE = Action(
         "/board/keys/{key_id}/revoke",
-        do=lambda call, _: call.verbs.revoke_key(call.caller, call.id, request_id=call.request_id),
-        ask=_revoke,
+        _revoke,
+        ask=_revoke_question,
         then="/board/keys",
         notices={"key-revoked": "The key is revoked."},
     )
-    KEYS = BoardPage("/board/keys", "Keys", _keys, actions=(CREATE, REVOKE))
+    KEYS = BoardPage("/board/keys", _keys, (CREATE, REVOKE), name="Keys")
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,13 +58,13 @@ class Action(Generic[Fields]):
     Attributes
     ----------
     address : str
-        Where it is sent, with the ids of the page in braces.
+        Where its form is sent, with the ids of the page in braces.
     do : callable
         Does it. It returns where to go, or a page to show; None leads to ``then`` with the notice.
     model, heading, label, hint
         Its form, and what stands above, on and beside the form's button.
     ask : callable or None
-        What is asked first.
+        Asks for confirmation first.
     notices : mapping from str to str
         What the page that follows says, by the word in its address.
     blames : mapping
@@ -129,7 +129,7 @@ class Call:
     query : mapping from str to str
         What follows the question mark.
     tried : Action or None
-        What was tried in vain, with the ``filled`` form and its faults.
+        What was tried and refused, with the ``filled`` form and its faults.
     """
 
     verbs: Verbs

@@ -163,7 +163,7 @@ class Table(Part, Generic[Row]):
     gone : callable
         Whether a row is about something past.
     kind : str
-        A class of its own in the style sheet.
+        Its class in the style sheet.
     """
 
     macro = "table"
@@ -286,7 +286,7 @@ class Buttons(Part):
 
 @dataclass(frozen=True)
 class Form(Part):
-    """A form as it was filled in, on a card of its own."""
+    """A form as it was filled in, on its own card."""
 
     macro = "form"
     heading: str
@@ -359,7 +359,7 @@ class View:
     live : str
         Id of the page's content if a script asks for it again until it is ``settled``.
     template, values
-        A template of its own, and what it names.
+        Its own template, and the values for it.
     """
 
     heading: str

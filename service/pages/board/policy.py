@@ -383,7 +383,7 @@ def _described(policy: RoutingPolicy) -> dict[str, str]:
         "Floor": _number(policy.confidence_floor) or "none",
         "Certification audits": f"{percent(audits.certification_rate)} %",
         "Training audits": f"{percent(audits.training_rate)} %",
-        "An audited document": "waits" if audits.mode is AuditMode.HOLD else "is sent meanwhile",
+        "An audited document": "is held" if audits.mode is AuditMode.HOLD else "is sent at once",
         "Overlap": f"{percent(audits.overlap_rate)} %",
         "Audits read again": f"{percent(audits.gold_reread_rate)} %",
     }

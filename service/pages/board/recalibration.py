@@ -120,7 +120,7 @@ def _activate_question(call: Call) -> Question:
         f"Activate calibrator {made.version[:12]}?",
         (
             "It is loaded first; if that fails, the current one stays active.",
-            *routes_told(made.report),
+            *route_changes(made.report),
             "It sets the confidence of new documents; the model and its label sets stay.",
             (
                 "A certified threshold holds for one calibrator only: until one is proved for this "
@@ -260,7 +260,7 @@ def _calibrator(call: Call) -> View:
 
 def _route_parts(report: Mapping[str, object]) -> Iterator[Part]:
     routes, documents = part(report, "routes"), list(flips(report))
-    for says in routes_told(report):
+    for says in route_changes(report):
         threshold = _number(routes.get("threshold"))
         at = (
             ""
@@ -397,7 +397,7 @@ def verdict(report: Mapping[str, object]) -> str:
     return f"better: {found_so}" if found.get("better") else f"not proved better: {found_so}"
 
 
-def routes_told(report: Mapping[str, object]) -> list[str]:
+def route_changes(report: Mapping[str, object]) -> list[str]:
     """Return how many recent documents would take another route."""
     routes = part(report, "routes")
     to_auto, to_review = part(routes, "to_auto"), part(routes, "to_review")

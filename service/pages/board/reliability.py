@@ -83,7 +83,7 @@ def _rows(when: str, curve: Curve) -> list[list[Value]]:
 
 
 def _says(curves: Mapping[str, Curve]) -> str:
-    told = []
+    said = []
     for when, curve in curves.items():
         how = (
             "stays where calibrated confidence would lie"
@@ -91,8 +91,8 @@ def _says(curves: Mapping[str, Curve]) -> str:
             else "strays further from the diagonal than chance explains: below it, sets are right "
             "less often than their confidence says; above it, more often"
         )
-        told.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
-    return " ".join(told)
+        said.append(f"{when.capitalize()}, the curve {how} (p {chance(curve.p_value)}).")
+    return " ".join(said)
 
 
 def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
@@ -100,13 +100,13 @@ def _rows_say(report: Mapping[str, object], curves: Mapping[str, Curve]) -> str:
     rows = max(curve.checked for curve in curves.values())
     compared = report.get("comparison")
     unseen = compared.get("n") if isinstance(compared, Mapping) else None
-    told = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
+    said = f"Drawn from {plural(rows, 'document')}, each judged by a fit that has not seen it"
     if isinstance(unseen, int) and unseen < rows:
         return (
-            f"{told}; the previous calibrator was trained on {rows - unseen:,} of them, which "
+            f"{said}; the previous calibrator was trained on {rows - unseen:,} of them, which "
             "flatters it."
         )
-    return f"{told}."
+    return f"{said}."
 
 
 def _missing(report: Mapping[str, object]) -> str:

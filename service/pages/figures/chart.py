@@ -3,7 +3,7 @@
 A chart is a `Frame` with `pages.figures.marks` in it, later ones on top. Colours come from the
 page's style sheet by class, so that they follow its scheme and no style stands in the markup.
 The axes upwards are pictures of their own upon the chart: where it is wider than its box and
-scrolls, the style sheet keeps them in sight. Whoever does not see a chart reads its title, its
+scrolls, the style sheet keeps them in sight. A screen reader reads its title, its
 description, and the table beside it.
 """
 
@@ -84,7 +84,7 @@ def chart(
     name : str
         Distinct on its page; ids begin with it.
     title, description : str
-        For whoever does not see it.
+        For screen readers.
     on_right : sequence of Mark
         Marks whose heights are measured on the right axis.
     """

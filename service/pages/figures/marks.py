@@ -33,7 +33,7 @@ class Scale:
         return place
 
     def places(self, values: Iterable[float]) -> list[float]:
-        """Return the places of many numbers, likewise."""
+        """Return the places of many numbers."""
         low, start, span, length = self.low, self.start, self.high - self.low, self.end - self.start
         if not span:
             return [start + 0.5 * length for _ in values]
@@ -92,7 +92,7 @@ class Bar:
     parts : sequence of (float, str)
         Length and tone of each part.
     says : str
-        Told when somebody points at it.
+        Its tooltip.
     """
 
     start: float
@@ -122,7 +122,7 @@ class Bars:
                     inside.append(element("rect", **place, height=height, class_=f"piece {tone}"))
                 bottom = top
             if inside:
-                yield element("g", told(bar.says), *inside)
+                yield element("g", tooltip(bar.says), *inside)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Rows:
                         element("rect", **place, height=bottom - top, class_=f"piece {tone}")
                     )
                 at += length
-            yield element("g", told(says), *inside)
+            yield element("g", tooltip(says), *inside)
             if self.above:
                 yield text(name, x.start, top - 4, "start")
             else:
@@ -189,7 +189,7 @@ class Intervals:
                 dot = {"cx": x(place), "cy": y(value)}
             yield element(
                 "g",
-                told(says),
+                tooltip(says),
                 element("path", d=line, class_=f"whisker {self.tone}"),
                 element("circle", **dot, r=3.5, class_=f"dot {self.tone}"),
             )
@@ -265,8 +265,8 @@ def text(words: str, x: float, y: float, anchor: str, tone: str = "tick") -> Mar
     return element("text", escape(words), x=x, y=y, text_anchor=anchor, class_=tone)
 
 
-def told(words: str) -> Markup:
-    """Return what is told when somebody points at the element around."""
+def tooltip(words: str) -> Markup:
+    """Return the tooltip of the element around it."""
     return element("title", escape(words))
 
 

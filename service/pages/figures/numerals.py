@@ -1,4 +1,4 @@
-"""Numbers as people write them: never an exponent, nor a whole that is none, nor minus nothing."""
+"""Numbers as text: no exponents, no rounding to a whole, no minus zero."""
 
 import math
 
@@ -39,7 +39,7 @@ def share_of(part: int, whole: int) -> str:
 
 
 def exactly(share: float) -> str:
-    """Write a share that somebody has set, with all its digits.
+    """Write a share that was set by hand, with all its digits.
 
     >>> [exactly(share) for share in (0.9, 0.07, 0.995, 0.9995, 1e-7)]
     ['90 %', '7 %', '99.5 %', '99.95 %', '0.00001 %']
@@ -118,7 +118,7 @@ def span(seconds: float) -> str:
 
 
 def working_time(seconds: float) -> str:
-    """Write how long people work; days would leave open how long these are.
+    """Write a working time in hours or less.
 
     >>> [working_time(s) for s in (0.1, 12 * 60, 5400, 36_000, 5_000_000)]
     ['under a second', '12 minutes', '1.5 hours', '10 hours', '1,389 hours']

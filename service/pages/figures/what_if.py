@@ -38,7 +38,7 @@ class Comparison:
 
 
 def hours_a_day(one: Forecast, seen: Cockpit) -> float | None:
-    """Return how long reviewers would work a day; None while nobody knows how fast they are."""
+    """Return how long reviewers would work a day; None while their pace is unknown."""
     return None if seen.seconds is None else one.reviews_a_day * seen.seconds / 3600
 
 

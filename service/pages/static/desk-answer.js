@@ -113,7 +113,7 @@ function card(set, parts, place) {
 /** The labels of the set that is being made, and those that were considered. */
 export class Choice {
   constructor(item, draft) {
-    // Who decides between two answers begins with neither, and is not told which is the model's.
+    // Between two answers neither is preselected, nor marked as the model's.
     const open = item.answers !== null;
     this.first = open ? [] : (item.candidates?.[0]?.labels ?? []);
     this.chosen = new Set(draft?.labels ?? this.first);

@@ -1,4 +1,4 @@
-// What the desk asks of the server, as whoever is signed in. A lost network is waited out; asking
+// What the desk asks of the server, as the signed-in user. A lost network is waited out; asking
 // again is safe, because the server takes the same decision on the same version only once.
 
 const TOKEN = "meta[name=csrf-token]";
@@ -50,9 +50,9 @@ async function once(path, body, { signal, keepalive = false } = {}) {
       keepalive,
     });
     if (answer.status === 204) return null;
-    const told = await answer.json();
-    if (answer.ok) return told;
-    if (answer.status < 500 && answer.status !== 429) throw new Refused(answer.status, told);
+    const reply = await answer.json();
+    if (answer.ok) return reply;
+    if (answer.status < 500 && answer.status !== 429) throw new Refused(answer.status, reply);
   } catch (error) {
     if (error instanceof Refused || error.name === "AbortError") throw error;
     throw new Unreached(error.message);
@@ -75,9 +75,9 @@ export async function ask(path, body, options) {
 export async function insist(path, body, waiting = () => {}) {
   for (let pause = 400; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
     try {
-      const told = await ask(path, body);
+      const reply = await ask(path, body);
       waiting(false);
-      return told;
+      return reply;
     } catch (error) {
       if (!(error instanceof Unreached)) throw error;
       waiting(true);

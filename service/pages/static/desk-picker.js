@@ -1,4 +1,4 @@
-// A box that finds labels by code and words as somebody types (the ARIA pattern of a combobox).
+// A box that finds labels by code and words as one types (the ARIA pattern of a combobox).
 
 import { ask } from "./desk-client.js";
 
@@ -116,7 +116,7 @@ export class Picker {
     } else if (event.key === "Enter") {
       const option = open ? this.#options()[this.#at] : null;
       if (this.#query !== (open ? this.#shown : "")) {
-        // Whoever types fast means what is typed, not what the list of before begins with.
+        // A fast typist means what is typed, not the first entry of an older list.
         clearTimeout(this.#timer);
         this.#entered = true;
         this.#search();

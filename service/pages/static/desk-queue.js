@@ -86,7 +86,7 @@ export class Queue extends EventTarget {
     }
   }
 
-  /** Put a task behind those that are there; whoever asks meanwhile waits for the same one. */
+  /** Fetch one more task; concurrent callers share the request. */
   #fetch() {
     this.#fetching ??= this.#claim().finally(() => (this.#fetching = null));
     return this.#fetching;
@@ -94,9 +94,9 @@ export class Queue extends EventTarget {
 
   async #claim() {
     const having = [...this.#ids(), ...[...this.#elsewhere.values()].flat(), ...this.#given];
-    const told = await ask("/desk/next", { having: having.slice(0, 100) });
-    if (told === null || this.#ids().includes(told.id)) return false;
-    this.#ahead.push(this.#dated(told));
+    const reply = await ask("/desk/next", { having: having.slice(0, 100) });
+    if (reply === null || this.#ids().includes(reply.id)) return false;
+    this.#ahead.push(this.#dated(reply));
     this.#tell();
     return true;
   }
@@ -137,14 +137,14 @@ export class Queue extends EventTarget {
       this.#emit("state", { state: "saving" });
       const { id, version, labels, comment } = next;
       try {
-        const told = await insist(
+        const reply = await insist(
           `/desk/tasks/${id}/decide`,
           { version, labels, comment },
           (waiting) => this.#emit("state", { state: waiting ? "offline" : "saving" }),
         );
         unsent.drop(id);
         drafts.drop(id);
-        if (this.last?.decision.id === id) this.last.until = now() + 1000 * told.undo_s;
+        if (this.last?.decision.id === id) this.last.until = now() + 1000 * reply.undo_s;
         this.#emit("sent", { decision: next });
       } catch (error) {
         if (error.signedOut) {
@@ -216,7 +216,7 @@ export class Queue extends EventTarget {
     return this.current ? (this.current.deadline - now()) / 1000 : 0;
   }
 
-  /** Keep the tasks while somebody works on them; called every second. */
+  /** Keep the leases of tasks in use; called every second. */
   async tick() {
     for (const item of [this.current, ...this.#ahead]) {
       if (!item || item.lost) continue;
@@ -227,14 +227,14 @@ export class Queue extends EventTarget {
     }
   }
 
-  /** Extend a lease; when it is over, get the task again if nobody took it. True when it is ours. */
+  /** Extend a lease, or reclaim the task if no one took it. True when it is ours. */
   async beat(item) {
     const call = item.deadline > now() ? "heartbeat" : "take-back";
     item.beatAt = now();
     try {
-      const told = await ask(`/desk/tasks/${item.id}/${call}`, {});
-      item.version = told.version;
-      item.lease = 1000 * told.expires_in_s;
+      const reply = await ask(`/desk/tasks/${item.id}/${call}`, {});
+      item.version = reply.version;
+      item.lease = 1000 * reply.expires_in_s;
       item.deadline = now() + item.lease;
       item.lost = false;
       return true;

@@ -151,9 +151,9 @@ function warn() {
   if (!labels.length && !choice.changed) return showWarnings([]);
   checking = setTimeout(async () => {
     try {
-      const told = await ask(`/desk/tasks/${item.id}/check`, { labels });
+      const reply = await ask(`/desk/tasks/${item.id}/check`, { labels });
       if (queue.current === item && choice.labels.join("\n") === labels.join("\n"))
-        showWarnings(told.warnings);
+        showWarnings(reply.warnings);
     } catch (error) {
       // A warning is a courtesy; whether the set can be settled is said when it is.
       if (!(error instanceof Refused)) state("offline");
@@ -453,9 +453,9 @@ async function explain(label) {
     return;
   }
   try {
-    const told = await ask(`/desk/tasks/${item.id}/explain`, { labels: [label] });
+    const reply = await ask(`/desk/tasks/${item.id}/explain`, { labels: [label] });
     if (queue.current !== item) return;
-    const terms = telling(told.terms[0]);
+    const terms = telling(reply.terms[0]);
     explained = label;
     ui.terms.replaceChildren(...termLines(label, terms));
     ui.terms.hidden = false;

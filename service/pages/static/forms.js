@@ -1,9 +1,9 @@
 // Forms of all pages: nothing is sent twice, and what was typed outlives what comes in between.
-// A form that is sent is kept until one of our pages answers to somebody who is signed in. If the
+// A form that is sent is kept until a page for a signed-in user answers. If the
 // door comes instead, or the network is lost, it is filled in again afterwards.
 
 const SENT = "setwise-form";
-// Whoever stopped a page that did not come may send it again after this time.
+// After this time a form that got no answer may be sent again.
 const AGAIN_MS = 10_000;
 
 function stored() {
@@ -75,7 +75,7 @@ addEventListener("pageshow", () => {
 function arrive() {
   const sent = stored();
   if (!sent) return;
-  // Pages for nobody in particular, such as the door, are no answer to the form.
+  // Pages without a session, such as the sign-in page, are no answer to the form.
   if (!document.querySelector("meta[name=csrf-token]")) {
     store({ ...sent, away: true });
     const back = document.querySelector("form.door input[name=back]");

@@ -5,13 +5,13 @@ const PAUSE_MS = 1500;
 
 async function refresh(part) {
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-  // A busy server, as a lost network, is waited out; whoever may not look any more has seen it all.
+  // Wait for a busy server; stop once the session may no longer see the page.
   if (answer.status === 429 || answer.status >= 500) return part;
   if (!answer.ok) return null;
   const made = new DOMParser().parseFromString(await answer.text(), "text/html");
   const fresh = made.getElementById(part.id);
   if (!fresh) return null;
-  // Whoever is about to press something there must not lose it.
+  // Do not replace a part that has the focus.
   if (!part.contains(document.activeElement)) part.replaceWith(fresh);
   return document.getElementById(part.id);
 }
