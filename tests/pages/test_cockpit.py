@@ -140,7 +140,7 @@ def test_what_other_programs_report_is_not_called_an_audit(
     worked(service)
     page = browser.get("/cockpit").text
     assert "from 5 outcomes" in page
-    assert "which nobody drew by lot" in page
+    assert "not drawn at random" in page
 
 
 def test_another_threshold_is_looked_at_and_nothing_changes(

@@ -192,7 +192,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
     assert held is not None
     assert tiles(service.get()) == {
         "Sent automatically": 3,
-        "To a person": 3,
+        "To a reviewer": 3,
         "Waiting": 2,
         "Being reviewed": 1,
         "Reviewed": 0,
@@ -201,7 +201,7 @@ def test_counts_follow_what_is_predicted_and_reviewed(service: Service) -> None:
     response = service.get()
     assert tiles(response) == {
         "Sent automatically": 3,
-        "To a person": 3,
+        "To a reviewer": 3,
         "Waiting": 2,
         "Being reviewed": 0,
         "Reviewed": 1,

@@ -34,14 +34,14 @@ def test_both_curves_are_drawn_and_told(report: dict[str, object]) -> None:
     before, _, after = figure.says.partition("After")
     assert before.startswith("Before, the curve strays further")
     assert after.startswith(", the curve stays where calibrated confidence would lie")
-    assert figure.says.endswith("600 rows, each judged by a fit that has not seen it.")
+    assert figure.says.endswith("600 documents, each judged by a fit that has not seen it.")
 
 
 def test_a_calibrator_that_has_seen_the_rows_is_said_to_be_flattered(
     report: dict[str, object],
 ) -> None:
     says = reliability(report | {"comparison": {"n": 150}}).says
-    assert says.endswith("before has learnt from 450 of them, which flatters it.")
+    assert says.endswith("calibrator was trained on 450 of them, which flatters it.")
     assert "flatters" not in reliability(report | {"comparison": {"n": N}}).says
 
 
