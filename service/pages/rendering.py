@@ -192,8 +192,8 @@ GLOSSARY: dict[str, str] = {
         "reviewers'. The lead's answer counts as the truth."
     ),
     "audit": (
-        "A document drawn at random and read by a reviewer who does not see the model's answer. "
-        "Since they are drawn at random, audits measure how good the model is on all documents."
+        "A document drawn at random and read by a reviewer who does not see the prediction. "
+        "The random draw makes audits a fair measure of the model on all documents."
     ),
     "breaker": (
         "Watches the audits and stops automatic sending when they show that the target is no "

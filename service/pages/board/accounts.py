@@ -242,7 +242,7 @@ class NewPerson(BaseModel):
     password: Annotated[
         str,
         Input("First password", "At least 12 characters; they can change it later.", "password"),
-    ] = ""
+    ]
 
 
 class ChangedPerson(BaseModel):
@@ -261,7 +261,7 @@ class NewPassword(BaseModel):
     password: Annotated[
         str,
         Input("Password", "At least 12 characters. All sessions of the account end.", "password"),
-    ] = ""
+    ]
 
 
 def _person(call: Call) -> Person:
