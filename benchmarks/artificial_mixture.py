@@ -28,8 +28,8 @@ from scipy.special import expit, logsumexp
 from sklearn.base import clone
 
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.gating import fit_gate
-from setwise.models.mixtures.mixture_support import distinct_sets
+from setwise.models.mixtures.experts.gating import fit_gate
+from setwise.models.mixtures.support.mixture_support import distinct_sets
 
 N_FEATURES = 7
 N_LABELS = 4

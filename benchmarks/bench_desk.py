@@ -48,6 +48,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import generate_notes
+from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service import wiring
 from setwise.service.domain.callers import SYSTEM
@@ -217,7 +218,7 @@ def _artifact(folder: Path, n_labels: int) -> Path:
             file.write(json.dumps({"id": str(number), "text": text, "labels": labels}) + "\n")
     options = TrainingOptions(method="br", preset="fast", n_folds=2)
     started = perf_counter()
-    train(read_dataset(path), options).save(folder / "artifact")
+    save(train(read_dataset(path), options), folder / "artifact")
     print(f"# trained in {perf_counter() - started:.0f} s", file=sys.stderr)
     return folder / "artifact"
 

@@ -37,14 +37,14 @@ from sklearn.base import clone
 from setwise.models.data.datasets import Dataset, fold_ids, read_dataset
 from setwise.models.data.text import TextVectorizer
 from setwise.models.mixtures.averaged_mixture import AveragedMixture
-from setwise.models.mixtures.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.sized_calibration import (
+from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
     mixture_sized_marginals,
 )
-from setwise.models.mixtures.stacked_mixture import StackedMixture
+from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
 from setwise.models.sets.decisions import LabelThresholds, Posterior, SharedThreshold
 
 COMPONENTS = (5, 10, 20, 50, 100)

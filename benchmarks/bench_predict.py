@@ -41,6 +41,7 @@ from setwise.models.data.text import repeat_first_line
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import k_best_sets
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import TrainingOptions, train
 from setwise.service.cli.prediction_lines import LinePredictor
 
@@ -191,7 +192,7 @@ def stream(
     """Time the command on a long file."""
     with tempfile.TemporaryDirectory() as folder:
         artifact, path = Path(folder) / "model", Path(folder) / "in.jsonl"
-        predictor.save(artifact)
+        save(predictor, artifact)
         with path.open("wb") as file:
             file.writelines(islice(cycle(lines), n))
         theirs = None
@@ -235,7 +236,7 @@ def main() -> None:
     if not chosen.data.is_dir():
         sys.exit(f"no data at {chosen.data}: give a folder or set SETWISE_TEST_DATA")
     if chosen.artifact:
-        predictor = SetPredictor.load(chosen.artifact)
+        predictor = load(chosen.artifact)
     else:
         predictor = train(read_dataset(chosen.data, "train"), TrainingOptions(preset=chosen.preset))
     names = predictor.feature_names if predictor.kind == "vectors" else None

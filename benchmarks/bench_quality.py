@@ -22,10 +22,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from setwise.models.data.datasets import Dataset, DataWarning, read_dataset
-from setwise.models.deciding import fit_decider
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.evaluation.metrics import Metrics
 from setwise.models.evaluation.runs import judge_majority, random_split
+from setwise.models.sets.deciding import fit_decider
 from setwise.models.training import (
     METHODS,
     PRESETS,

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import generate_notes, write_jsonl
+from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service import wiring
 from setwise.service.domain.callers import SYSTEM, Role
@@ -207,7 +208,7 @@ def _cpu_s(process_id: int) -> float:
 def _artifact(folder: Path) -> tuple[Path, list[str]]:
     write_jsonl(generate_notes(1_000, seed=1), folder / "notes.jsonl")
     options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
-    train(read_dataset(folder / "notes.jsonl"), options).save(folder / "artifact")
+    save(train(read_dataset(folder / "notes.jsonl"), options), folder / "artifact")
     return folder / "artifact", [note.text for note in generate_notes(200, seed=2)]
 
 

@@ -22,13 +22,13 @@ from scipy.special import expit, logit
 
 from setwise.models.guarantees.certificates import Certificate, Certification
 from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.rival_thresholds import plugin_threshold, sgr_threshold
 from setwise.models.guarantees.thresholds import (
     MissRate,
     certify,
     certify_adjudicated,
     certify_noisy,
 )
+from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
 TARGET, RISK = 0.9, 0.1
 SIZES = (200, 1000, 5000)

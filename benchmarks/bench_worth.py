@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from setwise.models.calibration.calibrators import BoostedSets
-from setwise.models.crossfit import cross_fit, out_of_fold_logits
+from setwise.models.calibration.crossfit import cross_fit, out_of_fold_logits
 from setwise.models.data.datasets import fold_ids, read_dataset
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import Note, generate_notes, write_jsonl
+from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 
 N_TRAINING, TRAINING_SEED = 3000, 1
@@ -86,7 +87,7 @@ def main() -> None:
             n_folds=2,
             calibrator="isotonic",
         )
-        train(read_dataset(folder / "train.jsonl"), options).save(folder / "model")
+        save(train(read_dataset(folder / "train.jsonl"), options), folder / "model")
         print(HEAD)
         print(explain(str(folder / "model"), "--terms", "6", "--markdown").rstrip())
         print(REASONS)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain, islice
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -18,8 +17,8 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
+from setwise.models.labels.ranking import rank_largest
 from setwise.models.labels.scaling import as_rows
-from setwise.models.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.decider import Decider
 from setwise.models.sets.evidence import CandidateSource, Evidence
@@ -121,7 +120,8 @@ class SetPredictions:
 class SetPredictor:
     """Everything between a document and its ranked label sets, fitted.
 
-    Made by `training.train` or by `load`. Predicting only reads, so threads may share one.
+    Made by `training.train` or by `storage.artifacts.load`. Predicting only reads, so threads may
+    share one.
 
     Attributes
     ----------
@@ -147,6 +147,11 @@ class SetPredictor:
         What the set calibrator was fitted on, for those who calibrate anew; decides nothing.
     manifest : mapping
         How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
+    version : str
+        Digest of everything that decides except the set calibrator: 12 hexadecimal digits, from
+        `training.train` or the artifact.
+    calibrator_version : str
+        Digest of the set calibrator, likewise.
     """
 
     kind: Kind
@@ -163,6 +168,8 @@ class SetPredictor:
     decider: Decider | None = None
     calibration_rows: CalibrationRows | None = None
     manifest: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
+    calibrator_version: str = ""
 
     @property
     def features(self) -> SetFeatures:
@@ -174,27 +181,13 @@ class SetPredictor:
         """The set calibrator."""
         return self.reranker.calibrator
 
-    @cached_property
-    def version(self) -> str:
-        """Digest of all that decides, set calibrator apart: 12 hexadecimal digits."""
-        from setwise.models.storage.artifacts import content_versions  # noqa: PLC0415  # it imports this module
-
-        return content_versions(self)[0]
-
-    @cached_property
-    def calibrator_version(self) -> str:
-        """Digest of the set calibrator: 12 hexadecimal digits."""
-        from setwise.models.storage.artifacts import content_versions  # noqa: PLC0415  # it imports this module
-
-        return content_versions(self)[1]
-
     def with_calibrator(self, calibrator: SetCalibrator) -> Self:
         """Return this predictor with another set calibrator, fitted on the same features.
 
-        The rows that the former one was fitted on say nothing of it, and are left behind.
+        It has no calibration rows, because the former calibrator was fitted on those.
         """
         reranker = replace(self.reranker, calibrator=calibrator)
-        return replace(self, reranker=reranker, calibration_rows=None)
+        return replace(self, reranker=reranker, calibration_rows=None, calibrator_version="")
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
         """Score documents (n_documents, n_features) label by label."""
@@ -311,25 +304,6 @@ class SetPredictor:
     @cached_property
     def _column(self) -> dict[str, int]:
         return {name: column for column, name in enumerate(self.feature_names)}
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model to a folder that does not hold one yet; see `storage.artifacts.save`."""
-        from setwise.models.storage.artifacts import save  # noqa: PLC0415  # it imports this module
-
-        save(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> "SetPredictor":
-        """Read a model back; see `setwise.models.storage.artifacts.load`.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is anything but an intact artifact of this format.
-        """
-        from setwise.models.storage.artifacts import load  # noqa: PLC0415  # it imports this module
-
-        return load(folder)
 
 
 @njit(cache=True, nogil=True)

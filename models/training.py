@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, NamedTuple
@@ -31,22 +31,28 @@ from setwise.models.calibration.calibrators import (
     TreeSets,
     UncalibratedSets,
 )
+from setwise.models.calibration.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
 from setwise.models.calibration.group_softmax import SoftmaxSets
-from setwise.models.capacity import check_room
-from setwise.models.crossfit import CrossFitted, Progress, cross_fit, out_of_fold_logits
+from setwise.models.data.capacity import check_room
 from setwise.models.data.datasets import MIN_TRAINING_DOCUMENTS, Dataset, fold_ids
 from setwise.models.data.text import TextVectorizer
-from setwise.models.deciding import fit_decider
 from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.mixtures.proposals import (
+    Proposal,
+    propose_marginal,
+    propose_mixture,
+    propose_voted,
+)
 from setwise.models.predictor import SetPredictor, seen_features
-from setwise.models.proposals import Proposal, propose_marginal, propose_mixture, propose_voted
 from setwise.models.sets.decider import Decider, announced_order
+from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.decisions import OBJECTIVES, Objective
 from setwise.models.sets.reranker import SetReranker
+from setwise.models.storage.artifacts import content_versions
 
 Method = Literal["br", "br-rerank", "cbm", "cbm-rerank"]
 METHODS: tuple[Method, ...] = ("br", "br-rerank", "cbm", "cbm-rerank")
@@ -371,7 +377,7 @@ def assemble(
     """
     vectorizer, X, base, proposal, rows = fitted
     Y = dataset.Y
-    return SetPredictor(
+    predictor = SetPredictor(
         kind=dataset.kind,
         label_names=dataset.label_names,
         feature_names=_feature_names(dataset, vectorizer),
@@ -412,6 +418,8 @@ def assemble(
             "metrics": _cross_fitted_metrics(rows, Y, chosen.confidence, options),
         },
     )
+    version, calibrator_version = content_versions(predictor)
+    return replace(predictor, version=version, calibrator_version=calibrator_version)
 
 
 def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCalibrator:

@@ -17,7 +17,7 @@ Train a model on labelled documents, test it on others, and rank the label sets 
 >>> 0.0 <= best.confidence <= 1.0
 True
 
-`SetPredictor.save` writes the folder that `setwise.load` and the service read.
+`setwise.save` writes the folder that `setwise.load` and the service read.
 """
 
 import ast

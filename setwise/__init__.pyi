@@ -11,6 +11,7 @@ from setwise.models.predictor import SetPredictions as SetPredictions
 from setwise.models.predictor import SetPredictor as SetPredictor
 from setwise.models.predictor import UnknownFeatures as UnknownFeatures
 from setwise.models.storage.artifacts import load as load
+from setwise.models.storage.artifacts import save as save
 from setwise.models.storage.sealed_folder import ArtifactError as ArtifactError
 from setwise.models.training import TrainingOptions as TrainingOptions
 from setwise.models.training import TrainingWarning as TrainingWarning

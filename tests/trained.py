@@ -78,6 +78,7 @@ class Artifacts:
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
     """Train the models, in a few seconds."""
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
+    from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
     from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
     folder = tmp_path_factory.mktemp("artifacts")
@@ -90,5 +91,5 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
         (trained.other_text, read_dataset(write_documents(folder / "other.jsonl", 300, seed=2))),
         (trained.vectors, _vectors(300, seed=3)),
     ):
-        train(dataset, options).save(target)
+        save(train(dataset, options), target)
     return trained

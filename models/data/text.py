@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from setwise.models.bits import lowest_bit, without_lowest_bit
+from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.data.characters import FOLD, encoded, words_of
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words

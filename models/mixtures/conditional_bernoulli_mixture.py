@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from setwise.models.labels.binary_relevance import as_labels
 from setwise.models.labels.scaling import FeatureWeighting, Scheme
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
-from setwise.models.mixtures.gating import Gate
+from setwise.models.mixtures.experts.gating import Gate
+from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.kernel_map import KernelMap
 from setwise.models.mixtures.mixture_em import (
     Documents,
@@ -29,9 +30,8 @@ from setwise.models.mixtures.mixture_inference import MixtureInference
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts, as_mixture
 from setwise.models.mixtures.mixture_search import Found, MixtureSearch
 from setwise.models.mixtures.mixture_storage import pack_mixture, unpack_mixture
-from setwise.models.mixtures.mixture_support import distinct_sets
 from setwise.models.mixtures.mode_fitting import fit_for_modes
-from setwise.models.mixtures.separate_experts import component_rates
+from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.storage.state import checked_array, part_of
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.data.rows import SparseRows
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.scaling import as_rows
-from setwise.models.mixtures.mixture_support import distinct_sets
+from setwise.models.mixtures.support.mixture_support import distinct_sets
 from setwise.models.storage.state import check_labels, checked_array, part_of
 from setwise.models.voters.neighbours import NeighbourVotes
 

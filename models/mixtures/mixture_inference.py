@@ -28,7 +28,10 @@ from setwise.models.mixtures.mixture_explanation import (
 from setwise.models.mixtures.mixture_measure import Logits
 from setwise.models.mixtures.mixture_mode import DEFAULT_LIMIT, MixtureSets, most_probable_sets
 from setwise.models.mixtures.mixture_scoring import Mixture
-from setwise.models.mixtures.mixture_support import SOURCE_SUPPORT, support_log_probabilities
+from setwise.models.mixtures.support.mixture_support import (
+    SOURCE_SUPPORT,
+    support_log_probabilities,
+)
 from setwise.models.sets.candidates import CandidateSets, concatenate
 from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_expected_f1
 

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from setwise.models.labels.linear import usable_cores
-from setwise.models.mixtures.gating import Gate
+from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_measure import Biases, Logits, SharedLogits
 
 # Probabilities nearer to 0 or 1 than e^-30 (1e-13) are kept this far away: no set is impossible.

@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.labels.linear import LinearFit, fit_elastic_net
 from setwise.models.labels.penalty import choose_penalty
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture
-from setwise.models.mixtures.gating import constant_gate
+from setwise.models.mixtures.experts.gating import constant_gate
+from setwise.models.mixtures.experts.mixture_learners import (
+    GateSettings,
+    SeparateLearner,
+    SharedLearner,
+    SharedState,
+)
+from setwise.models.mixtures.experts.separate_experts import SeparateSettings
+from setwise.models.mixtures.experts.shared_experts import SharedSettings
 from setwise.models.mixtures.mixture_em import (
     Documents,
     EMRun,
@@ -23,15 +31,7 @@ from setwise.models.mixtures.mixture_em import (
     responsibilities,
     run_em,
 )
-from setwise.models.mixtures.mixture_learners import (
-    GateSettings,
-    SeparateLearner,
-    SharedLearner,
-    SharedState,
-)
 from setwise.models.mixtures.mixture_scoring import SharedExperts
-from setwise.models.mixtures.separate_experts import SeparateSettings
-from setwise.models.mixtures.shared_experts import SharedSettings
 
 # Penalty of a fit that cannot set a single row aside.
 _ALPHA_WITHOUT_VALIDATION = 1e-3

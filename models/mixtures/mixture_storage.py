@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from setwise.models.mixtures.gating import Gate
+from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts
 from setwise.models.storage.state import check_labels, checked_array
 

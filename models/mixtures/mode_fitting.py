@@ -50,7 +50,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from setwise.models.mixtures.gating import Gate
+from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_em import Documents
 from setwise.models.mixtures.mixture_mode import most_probable_sets
 from setwise.models.mixtures.mixture_scoring import (

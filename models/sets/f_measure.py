@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.mixtures.sized_marginals import Products, WeightedSets, tabulate
+from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
 from setwise.models.sets.candidates import CandidateSets
 
 # Chosen sets as indptr and labels, their values, and the document without mass or -1.

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.models.bits import lowest_bit, without_lowest_bit
+from setwise.models.data.bits import lowest_bit, without_lowest_bit
 from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, RaggedSets
 
 MAX_CANDIDATES = 64  # the flips of one candidate fit one 64-bit mask

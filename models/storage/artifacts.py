@@ -24,12 +24,11 @@ from setwise.models.calibration.calibrators import (
     UncalibratedSets,
 )
 from setwise.models.calibration.group_softmax import SoftmaxSets
-from setwise.models.calibration.robust import RobustBoostedSets, RobustLogisticSets
 from setwise.models.data.text import TextVectorizer
 from setwise.models.labels.binary_relevance import BinaryRelevance
 from setwise.models.labels.label_calibrator import LabelCalibrator
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.mixtures.support_decider import SupportDecider
+from setwise.models.mixtures.support.support_decider import SupportDecider
 from setwise.models.predictor import Kind, SetPredictor
 from setwise.models.sets.decider import Decider, SetDecider
 from setwise.models.sets.evidence import CandidateSource
@@ -77,8 +76,6 @@ _SET_CALIBRATORS: dict[str, type[SetCalibrator]] = {
     "tree": TreeSets,
     "boosted": BoostedSets,
     "softmax": SoftmaxSets,
-    "robust-logistic": RobustLogisticSets,
-    "robust-boosted": RobustBoostedSets,
 }
 
 _SOURCES: dict[str, type[CandidateSource]] = {
@@ -370,11 +367,10 @@ def _assemble(manifest: Mapping[str, Any], parts: Parts) -> SetPredictor:
             parts.build(_ROWS_PART, partial(_rows, n_labels)) if parts.has(_ROWS_PART) else None
         ),
         manifest={key: manifest[key] for key in _INFORMATION if key in manifest},
+        version=manifest["version"],
+        calibrator_version=manifest["calibrator_version"],
     )
     parts.finish()
-    # Cached properties, known already: computing them would write every part to memory again.
-    vars(predictor)["version"] = manifest["version"]
-    vars(predictor)["calibrator_version"] = manifest["calibrator_version"]
     return predictor
 
 
@@ -449,7 +445,7 @@ def _set_calibrator(
 ) -> SetCalibrator:
     calibrator = _SET_CALIBRATORS[settings["kind"]].from_state(arrays, settings)
     expected = (len(features.names), features.n_labels_)
-    if isinstance(calibrator, BoostedSets | RobustLogisticSets) and calibrator.shape_ != expected:
+    if isinstance(calibrator, BoostedSets) and calibrator.shape_ != expected:
         raise ValueError(f"a calibrator of {calibrator.shape_} columns does not suit {expected}")
     return calibrator
 

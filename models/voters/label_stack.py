@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.calibrators import BoostedSets
-from setwise.models.ranking import rank_largest
+from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.features import SetFeatureTable
 from setwise.models.voters.votes import SeenSets, SetVotes
 

@@ -8,7 +8,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.ranking import rank_largest
+from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.sets.evidence import Evidence
 from setwise.models.voters.votes import SeenSets, tally

@@ -220,7 +220,7 @@ def _examples(predictor: "Predictor") -> Examples:
 
 def _serve_model(verbs: "Verbs", folder: Path) -> None:
     """Register the model, and activate it unless another one is active."""
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.errors import DuplicateModel
 
@@ -230,7 +230,7 @@ def _serve_model(verbs: "Verbs", folder: Path) -> None:
         known = verbs.models.page(SYSTEM)
         if any(other.active for other in known):
             return
-        version = SetPredictor.load(folder).version
+        version = load(folder).version
         model = next(other for other in known if other.version == version)
     verbs.models.activate(SYSTEM, model.id)
 

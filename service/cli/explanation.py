@@ -43,9 +43,9 @@ def explain(
     if markdown and as_json:
         raise CommandError("--markdown and --json exclude each other; choose one")
     from setwise.models.evaluation.explanation import describe_model
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
 
-    predictor = SetPredictor.load(artifact)
+    predictor = load(artifact)
     if document is None:
         learnt = describe_model(predictor, n_labels=labels, n_terms=terms)
         if as_json:

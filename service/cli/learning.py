@@ -170,9 +170,9 @@ def evaluate(
     """Test a model on documents that it has not seen."""
     from setwise.models.data.datasets import read_dataset
     from setwise.models.evaluation.evaluation import evaluate
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
 
-    predictor = SetPredictor.load(artifact)
+    predictor = load(artifact)
     with progress("read") as report:
         dataset = read_dataset(
             data,
@@ -237,10 +237,10 @@ def predict(
     from joblib import cpu_count
 
     from setwise.models.data.lines import read_lines
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
     from setwise.service.cli.prediction_lines import predicted_lines
 
-    predictor = SetPredictor.load(artifact)
+    predictor = load(artifact)
     cores = jobs or int(cpu_count())
     if out is None:
         lines = read_lines(documents)

@@ -79,9 +79,9 @@ def activate(
 @commands.command()
 def verify(artifact: Artifact) -> None:
     """Verify the files of a model, without a database."""
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
 
-    predictor = SetPredictor.load(artifact)
+    predictor = load(artifact)
     say(
         f"sound: version {predictor.version}, calibrator {predictor.calibrator_version}, "
         f"{len(predictor.label_names)} labels, reads {predictor.kind}"

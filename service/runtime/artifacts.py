@@ -273,11 +273,11 @@ def _not_an_artifact(why: str) -> InvalidRequest:
 
 
 def _verified(folder: str | Path) -> "SetPredictor":
-    from setwise.models.predictor import SetPredictor
+    from setwise.models.storage.artifacts import load
     from setwise.models.storage.sealed_folder import ArtifactError
 
     try:
-        return SetPredictor.load(folder)
+        return load(folder)
     except (ArtifactError, OSError) as error:
         raise InvalidRequest(
             f"This is not a sound artifact: {error}", [FieldFault("/source", str(error))]

@@ -202,9 +202,9 @@ class HeldOutStream:
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:
         from setwise.models.data.datasets import DataWarning, read_dataset
-        from setwise.models.predictor import SetPredictor
+        from setwise.models.storage.artifacts import load
 
-        predictor = SetPredictor.load(artifact)
+        predictor = load(artifact)
         self._artifact = artifact
         self._labels = tuple(predictor.label_names)
         self._seed = seed

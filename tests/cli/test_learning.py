@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load
 from setwise.models.training import METHODS
 from setwise.service.cli import main
 
@@ -100,7 +100,7 @@ def test_training_prints_one_json_document_and_nothing_else_on_stdout(folder, tm
     out = tmp_path / "new" / "model"
     assert status_of("train", folder / "texts", "--out", out, "--method", "br", "--json") == 0
     summary = json.loads(capsys.readouterr().out)
-    predictor = SetPredictor.load(out)
+    predictor = load(out)
     assert summary["artifact"] == str(out)
     assert (summary["method"], summary["n"], summary["n_labels"]) == ("br", 80, 3)
     assert summary["model_version"] == predictor.version
@@ -126,7 +126,7 @@ def test_a_model_of_another_objective_announces_its_set_first(folder, tmp_path, 
     options = ("--preset", "fast", "--optimize", "micro-f1", "--json")
     assert status_of("train", data, "--out", out, *options) == 0
     summary = json.loads(capsys.readouterr().out)
-    rule = SetPredictor.load(out).manifest["training"]["decision_rule"]["rule"]
+    rule = load(out).manifest["training"]["decision_rule"]["rule"]
     assert (summary["optimize"], rule["objective"]) == ("micro-f1", "micro-f1")
     assert status_of("evaluate", out, data, "--json") == 0
     assert json.loads(capsys.readouterr().out)["micro_f1"] > 0.8
@@ -144,7 +144,7 @@ def test_equal_seeds_train_equal_models(folder, tmp_path):
     versions = []
     for name in ("a", "b"):
         assert status_of("train", folder / "texts", "--out", tmp_path / name, "--seed", "3") == 0
-        predictor = SetPredictor.load(tmp_path / name)
+        predictor = load(tmp_path / name)
         versions.append((predictor.version, predictor.calibrator_version))
     assert versions[0] == versions[1]
 
@@ -156,7 +156,7 @@ def test_an_artifact_is_replaced_only_on_request(folder, tmp_path, capsys):
     capsys.readouterr()
     assert refusal(capsys, *train).endswith("add --force to replace it")
     assert status_of(*train, "--force") == 0
-    assert SetPredictor.load(out).kind == "text"
+    assert load(out).kind == "text"
 
 
 def test_foreign_folders_and_files_are_never_replaced(folder, tmp_path, capsys):
@@ -251,7 +251,7 @@ def test_predictions_have_the_form_of_the_contract(folder, tmp_path, capsys):
         tmp_path / "in.jsonl", [{"id": "a", "text": "chest pain, cough"}, {"text": "?"}]
     )
     first, second = predicted(capsys, folder / "texts-model", path, "--top", "2")
-    predictor = SetPredictor.load(folder / "texts-model")
+    predictor = load(folder / "texts-model")
     assert first["id"] == "a"
     assert sorted(first["labels"]) == ["heart", "lung"]
     assert first["confidence"] == first["candidates"][0]["confidence"]

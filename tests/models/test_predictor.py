@@ -16,6 +16,7 @@ from scipy.special import expit
 from setwise.models.calibration.calibrators import UncalibratedSets
 from setwise.models.predictor import UnknownFeatures, likely_columns, most_likely
 from setwise.models.sets.search import k_best_sets
+from setwise.models.storage.artifacts import content_versions
 from setwise.models.training import TrainingOptions, TrainingWarning, train
 from tests.models.corpora import texts, vectors
 
@@ -186,8 +187,9 @@ def test_no_documents_give_no_predictions(of_vectors, of_texts):
 
 def test_another_calibrator_changes_its_version_and_not_the_models(of_vectors):
     other = of_vectors.with_calibrator(UncalibratedSets())
-    assert other.version == of_vectors.version
-    assert other.calibrator_version != of_vectors.calibrator_version
+    (version, calibrator_version) = content_versions(other)
+    assert version == of_vectors.version
+    assert calibrator_version != of_vectors.calibrator_version
     found = other.predict(vectors(seed=1).X)
     np.testing.assert_allclose(found.confidence, np.exp(found.candidates.log_score), rtol=1e-6)
 

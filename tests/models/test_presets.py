@@ -10,7 +10,7 @@ from setwise.models import training
 from setwise.models.data.datasets import Dataset
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.candidates import RaggedSets
-from setwise.models.storage.artifacts import save
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import (
     MAX_REFINED,
     MIN_DOCUMENTS_REFINED,
@@ -49,7 +49,7 @@ def test_confidences_are_probabilities_and_the_first_set_is_the_surest(voted: Vo
 def test_a_stored_model_predicts_as_before(voted: Voted, tmp_path: Path) -> None:
     model, data = voted
     save(model, tmp_path / "model")
-    loaded = SetPredictor.load(tmp_path / "model")
+    loaded = load(tmp_path / "model")
     before, after = model.predict(data.X[:40]), loaded.predict(data.X[:40])
     np.testing.assert_array_equal(before.candidates.labels, after.candidates.labels)
     np.testing.assert_allclose(before.confidence, after.confidence, atol=1e-6)

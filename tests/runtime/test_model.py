@@ -16,6 +16,7 @@ from setwise.models.calibration.recalibration import COLUMNS, Recalibration
 from setwise.models.predictor import SetPredictor
 from setwise.models.sets.decider import SetDecider
 from setwise.models.sets.decisions import SharedThreshold
+from setwise.models.storage.artifacts import load, save
 from setwise.models.storage.recalibrations import KeptRecalibration
 from setwise.models.training import Method, Preset, TrainingOptions, train
 from setwise.service.domain.errors import (
@@ -49,7 +50,7 @@ class Store:
         self.loads.append(location)
         if location not in self.folders:
             raise ModelUnavailable(f"{location} vanished")
-        return SetPredictor.load(self.folders[location])
+        return load(self.folders[location])
 
     def load_calibrator(self, location: str) -> KeptRecalibration:
         if location not in self.calibrators:
@@ -88,7 +89,7 @@ def world(artifacts: Artifacts) -> World:
 
 
 def _version(folder: Path) -> str:
-    return SetPredictor.load(folder).version
+    return load(folder).version
 
 
 def test_without_an_active_model_nothing_serves(world: World) -> None:
@@ -200,7 +201,7 @@ def test_the_watcher_swaps_models_under_load(artifacts: Artifacts) -> None:
 
 
 def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
-    predictor = SetPredictor.load(artifacts.text)
+    predictor = load(artifacts.text)
     texts = ["the judge heard the violin concert", "wheat and hail in the silo today"]
     expected = predictor.predict_texts(texts)
     scored = LoadedPredictor(predictor).score([Document(text=text) for text in texts])
@@ -226,14 +227,14 @@ def test_a_text_is_scored_as_the_model_says(artifacts: Artifacts) -> None:
 
 @pytest.mark.parametrize("text", ["zzz", "12345", "!?", "日本語の文章", "\x01\x02"])
 def test_a_text_without_a_known_word_is_out_of_domain(artifacts: Artifacts, text: str) -> None:
-    (scored,) = LoadedPredictor(SetPredictor.load(artifacts.text)).score([Document(text=text)])
+    (scored,) = LoadedPredictor(load(artifacts.text)).score([Document(text=text)])
     assert scored.out_of_domain
 
 
 def test_a_model_of_another_objective_is_served_with_the_set_that_its_rule_chose(
     artifacts: Artifacts,
 ) -> None:
-    model = replace(SetPredictor.load(artifacts.text), decider=SetDecider(SharedThreshold(0.3)))
+    model = replace(load(artifacts.text), decider=SetDecider(SharedThreshold(0.3)))
     text = "judge verdict witness wheat orbit"
     (scored,) = LoadedPredictor(model).score([Document(text=text)])
     (plain,) = LoadedPredictor(replace(model, decider=None)).score([Document(text=text)])
@@ -251,8 +252,8 @@ def test_mixtures_serve_what_they_predict(method: Method, preset: Preset, tmp_pa
     options = TrainingOptions(
         method=method, n_components=3, n_folds=2, calibrator="isotonic", alpha=1e-3, preset=preset
     )
-    train(texts(), options).save(tmp_path / "model")
-    predictor = SetPredictor.load(tmp_path / "model")
+    save(train(texts(), options), tmp_path / "model")
+    predictor = load(tmp_path / "model")
     served = LoadedPredictor(predictor)
     served.warm_up()
     asked = ["note insulin glucose", "note stone kidney rash itch"]
@@ -263,7 +264,7 @@ def test_mixtures_serve_what_they_predict(method: Method, preset: Preset, tmp_pa
 
 
 def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts) -> None:
-    predictor = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    predictor = LoadedPredictor(load(artifacts.vectors))
     (scored,) = predictor.score([Document(features={"about music": 1.5, "length": 0.2})])
     assert scored.labels == ("music",)
     assert not scored.out_of_domain
@@ -272,7 +273,7 @@ def test_vectors_are_scored_by_the_names_of_their_features(artifacts: Artifacts)
 
 
 def test_unknown_features_are_named(artifacts: Artifacts) -> None:
-    predictor = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    predictor = LoadedPredictor(load(artifacts.vectors))
     with pytest.raises(InvalidRequest) as refused:
         predictor.score([Document(features={"length": 1.0, "a/b": 2.0, "colour": 3.0})])
     assert [fault.pointer for fault in refused.value.faults] == [
@@ -282,11 +283,11 @@ def test_unknown_features_are_named(artifacts: Artifacts) -> None:
 
 
 def test_a_document_of_the_wrong_kind_is_refused(artifacts: Artifacts) -> None:
-    vectors = LoadedPredictor(SetPredictor.load(artifacts.vectors))
+    vectors = LoadedPredictor(load(artifacts.vectors))
     with pytest.raises(InvalidRequest, match="send features") as refused:
         vectors.score([Document(text="x")])
     assert [fault.pointer for fault in refused.value.faults] == ["/document/text"]
-    text = LoadedPredictor(SetPredictor.load(artifacts.text))
+    text = LoadedPredictor(load(artifacts.text))
     with pytest.raises(InvalidRequest, match="send text") as refused:
         text.score([Document(features={"length": 1.0})])
     assert [fault.pointer for fault in refused.value.faults] == ["/document/features"]
@@ -300,7 +301,7 @@ def test_a_model_that_was_loaded_for_activation_is_not_loaded_again(artifacts: A
     world.registry.load(model)
     world.registry.follow()
     assert world.store.loads == ["old", "new"]
-    assert world.registry.active().version == SetPredictor.load(artifacts.other_text).version
+    assert world.registry.active().version == load(artifacts.other_text).version
 
 
 def test_a_shadow_is_loaded_beside_the_serving_model_and_let_go(artifacts: Artifacts) -> None:
@@ -342,7 +343,7 @@ def test_a_shadow_that_does_not_load_leaves_the_serving_model_alone(artifacts: A
 
 
 def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
-    predictor = LoadedPredictor(SetPredictor.load(artifacts.text))
+    predictor = LoadedPredictor(load(artifacts.text))
     made = documents(1, seed=5)[0]
     document = Document(text=str(made["text"]))
     label = made["labels"][0]
@@ -355,12 +356,12 @@ def test_a_text_is_explained_with_its_own_terms(artifacts: Artifacts) -> None:
         predictor.explain(document, [label, "nonsense"])
     assert [fault.pointer for fault in refused.value.faults] == ["/labels/1"]
     with pytest.raises(InvalidRequest, match="vectors"):
-        LoadedPredictor(SetPredictor.load(artifacts.vectors)).explain(document, [])
+        LoadedPredictor(load(artifacts.vectors)).explain(document, [])
 
 
 def _learnt(world: World, model: ModelVersion, intercept: float) -> Calibration:
     """Store a calibrator of the artifact behind ``model``, and let it serve with the model."""
-    predictor = SetPredictor.load(world.store.folders[model.location])
+    predictor = load(world.store.folders[model.location])
     fitted = Recalibration(intercept, np.zeros(len(COLUMNS)), np.zeros(len(predictor.label_names)))
     kept = KeptRecalibration(predictor.version, predictor.calibrator_version, fitted)
     world.store.calibrators[kept.version] = kept

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load
 from setwise.service.simulation.plan import BadPlan, Drift
 from setwise.service.simulation.streams import VOCABULARY, HeldOutStream, SyntheticStream, drifted
 from tests.trained import FEATURES, Artifacts, write_documents
@@ -119,7 +119,7 @@ def test_a_data_set_of_the_wrong_kind_or_of_strange_labels_is_refused(
 
 
 def test_documents_of_vectors_are_named_features(artifacts: Artifacts, tmp_path):
-    labels = SetPredictor.load(artifacts.vectors).label_names
+    labels = load(artifacts.vectors).label_names
     (tmp_path / "labels.txt").write_text("".join(f"{label}\n" for label in labels))
     (tmp_path / "features.txt").write_text("".join(f"{name}\n" for name in FEATURES))
     data = tmp_path / "held-out.svm"

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from setwise.models.data.datasets import read_dataset
+from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service.domain.callers import SYSTEM, Role
 from tests.system.conftest import PATIENCE_S, Installation, Server, pages
@@ -51,7 +52,7 @@ def taught(installation: Installation, tmp_path: Path) -> Installation:
         preset="paper", calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3
     )
     dataset = read_dataset(write_documents(tmp_path / "train.jsonl", 1_500, seed=1))
-    train(dataset, options).save(tmp_path / "taught")
+    save(train(dataset, options), tmp_path / "taught")
     verbs = installation.application.verbs
     verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(tmp_path / "taught")).id)
     return installation

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load
 from setwise.service.domain.callers import SYSTEM
 from tests.system.conftest import PATIENCE_S, Installation, pages, review_together
 from tests.system.test_models import eventually
@@ -35,7 +35,7 @@ def test_confident_sets_are_sent_and_the_others_settled_by_people(
     installation.fix_threshold(THRESHOLD)
     server = installation.serve()
     sample = documents(150, seed=9)
-    predictor = SetPredictor.load(artifacts.text)
+    predictor = load(artifacts.text)
     expected = predictor.predict_texts([str(document["text"]) for document in sample])
     with server.client("client") as client, ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda d: _post(client, d, str(d["id"])), sample))
@@ -152,7 +152,7 @@ def test_another_model_takes_over_without_a_dropped_request(
 ) -> None:
     server = installation.serve()
     verbs = installation.application.verbs
-    old = SetPredictor.load(artifacts.text).version
+    old = load(artifacts.text).version
     new = verbs.models.add(SYSTEM, str(artifacts.other_text))
     sample = documents(200, seed=12)
     stop = threading.Event()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.models.predictor import SetPredictor
+from setwise.models.storage.artifacts import load
 from tests.system.conftest import Installation, Server
 from tests.trained import Artifacts, documents
 
@@ -50,8 +50,8 @@ def test_a_candidate_shadows_takes_over_and_gives_way_again(
     """Two servers follow each step within seconds, and a damaged model changes nothing."""
     installation.fix_threshold(0.7)
     one, other = installation.serve(), installation.serve()
-    old = SetPredictor.load(artifacts.text).version
-    new = SetPredictor.load(artifacts.other_text).version
+    old = load(artifacts.text).version
+    new = load(artifacts.other_text).version
 
     def serving(server: Server, version: str) -> bool:
         return predict(server, 1, seed=50) == [version]

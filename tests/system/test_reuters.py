@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from setwise.models.storage.artifacts import save
 from setwise.service.domain.callers import SYSTEM
 from tests.system.conftest import SETWISE, Installation, pages, review_together
 
@@ -28,7 +29,7 @@ def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("reuters") / "artifact"
     options = TrainingOptions(preset="paper", calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
-    train(read_dataset(data_dir / "reuters21578", "train"), options).save(folder)
+    save(train(read_dataset(data_dir / "reuters21578", "train"), options), folder)
     return folder
 
 

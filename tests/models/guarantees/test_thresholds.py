@@ -8,7 +8,6 @@ import pytest
 
 from setwise.models.guarantees.certificates import Certificate, Method, Refusal, RefusalReason
 from setwise.models.guarantees.noise import NoiseRates
-from setwise.models.guarantees.rival_thresholds import plugin_threshold, sgr_threshold
 from setwise.models.guarantees.sequence import plan_sequence
 from setwise.models.guarantees.thresholds import (
     MissRate,
@@ -17,6 +16,7 @@ from setwise.models.guarantees.thresholds import (
     certify_noisy,
     risk_of_attempt,
 )
+from setwise.models.research.rival_thresholds import plugin_threshold, sgr_threshold
 
 
 def world(seed, n, bias=0.0):

@@ -9,6 +9,13 @@ from scipy.special import expit, logsumexp
 
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
+from setwise.models.mixtures.experts.mixture_learners import (
+    GateSettings,
+    SeparateLearner,
+    SharedLearner,
+)
+from setwise.models.mixtures.experts.separate_experts import SeparateSettings
+from setwise.models.mixtures.experts.shared_experts import SharedSettings
 from setwise.models.mixtures.mixture_em import (
     Documents,
     StoppingRule,
@@ -16,9 +23,6 @@ from setwise.models.mixtures.mixture_em import (
     run_em,
     warn_of_missing,
 )
-from setwise.models.mixtures.mixture_learners import GateSettings, SeparateLearner, SharedLearner
-from setwise.models.mixtures.separate_experts import SeparateSettings
-from setwise.models.mixtures.shared_experts import SharedSettings
 
 KINDS = ["shared", "separate"]
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from benchmarks import artificial_mixture
 from setwise.models.mixtures import mode_fitting
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
-from setwise.models.mixtures.gating import Gate
+from setwise.models.mixtures.experts.gating import Gate
 from setwise.models.mixtures.mixture_em import Documents
 from setwise.models.mixtures.mixture_scoring import SeparateExperts, SharedExperts
 from setwise.models.mixtures.mode_fitting import LinearMixture, Objective, choose_sharpness, sharpen

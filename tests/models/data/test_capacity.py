@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from setwise.models import capacity, training
-from setwise.models.capacity import BYTES_PER_SCORE, available_memory, check_room
+from setwise.models import training
+from setwise.models.data import capacity
+from setwise.models.data.capacity import BYTES_PER_SCORE, available_memory, check_room
 from setwise.models.training import TrainingOptions, train
 from tests.models.corpora import vectors
 

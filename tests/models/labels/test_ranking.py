@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from setwise.models.ranking import rank_largest
+from setwise.models.labels.ranking import rank_largest
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,9 +11,16 @@ from setwise.models.evaluation.metrics import evaluate_predictions
 from setwise.models.mixtures.bernoulli_mixture import ComponentWarning
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.label_scores import LabelScores
+from setwise.models.mixtures.proposals import (
+    Judged,
+    choose_size,
+    propose_mixture,
+    scores_pay,
+    set_aside,
+)
 from setwise.models.mixtures.stacked_mixture import StackedMixture
 from setwise.models.predictor import SetPredictor
-from setwise.models.proposals import Judged, choose_size, propose_mixture, scores_pay, set_aside
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import PRESETS, Preset, TrainingOptions, TrainingWarning, train
 from tests.models.corpora import dataset, vectors
 
@@ -34,8 +41,8 @@ def predictor(request) -> SetPredictor:
 
 
 def test_artifacts_predict_bit_for_bit(predictor, tmp_path):
-    predictor.save(tmp_path / "model")
-    again = SetPredictor.load(tmp_path / "model")
+    save(predictor, tmp_path / "model")
+    again = load(tmp_path / "model")
     X = vectors(seed=1).X
     first, second = predictor.predict(X), again.predict(X)
     np.testing.assert_array_equal(first.confidence, second.confidence)
@@ -123,15 +130,15 @@ def test_label_scores_pay_by_more_than_chance_in_likelihood_and_in_sets():
 
 
 def test_a_mixture_over_label_scores_is_stored_explained_and_asked_for_f1(tmp_path, monkeypatch):
-    monkeypatch.setattr("setwise.models.proposals._LEAST_DOCUMENTS_SCORED", 1)
-    monkeypatch.setattr("setwise.models.proposals.scores_pay", lambda *_: True)
+    monkeypatch.setattr("setwise.models.mixtures.proposals._LEAST_DOCUMENTS_SCORED", 1)
+    monkeypatch.setattr("setwise.models.mixtures.proposals.scores_pay", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ComponentWarning)
         options = TrainingOptions(method="cbm", n_components=4, n_folds=2, optimize="f1")
         made = train(vectors(), options)
     assert isinstance(made.source.mixture_, StackedMixture)
-    made.save(tmp_path / "model")
-    again = SetPredictor.load(tmp_path / "model")
+    save(made, tmp_path / "model")
+    again = load(tmp_path / "model")
     assert again.version == made.version
     X = vectors(seed=1).X
     first, second = made.predict(X), again.predict(X)

@@ -6,12 +6,16 @@ import json
 import numpy as np
 import pytest
 
-from setwise.models.deciding import _fit_support, fit_decider
 from setwise.models.evaluation.metrics import count_agreement
-from setwise.models.mixtures.sized_calibration import SizedMarginalCalibrator
-from setwise.models.mixtures.support_decider import SupportDecider, sized_marginals, support_pairs
+from setwise.models.mixtures.support.sized_calibration import SizedMarginalCalibrator
+from setwise.models.mixtures.support.support_decider import (
+    SupportDecider,
+    sized_marginals,
+    support_pairs,
+)
 from setwise.models.sets.candidates import SOURCE_RULE
 from setwise.models.sets.decider import SetDecider
+from setwise.models.sets.deciding import _fit_support, fit_decider
 from setwise.models.sets.decisions import LabelMajority
 from setwise.models.sets.sources import MarginalCandidates
 from setwise.models.storage.artifacts import load, save

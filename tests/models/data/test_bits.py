@@ -1,6 +1,6 @@
 import numpy as np
 
-from setwise.models.bits import lowest_bit, without_lowest_bit
+from setwise.models.data.bits import lowest_bit, without_lowest_bit
 
 
 def test_every_bit_is_found():

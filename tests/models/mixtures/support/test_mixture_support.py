@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from setwise.models.mixtures.mixture_support import distinct_sets, support_log_probabilities
+from setwise.models.mixtures.support.mixture_support import distinct_sets, support_log_probabilities
 
 
 def test_distinct_sets_are_listed_once_by_size_then_labels() -> None:

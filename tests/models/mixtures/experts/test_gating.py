@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from setwise.models.mixtures.gating import constant_gate, fit_gate
+from setwise.models.mixtures.experts.gating import constant_gate, fit_gate
 
 
 def problem(seed: int, n: int = 80, d: int = 6, n_components: int = 4) -> tuple:

@@ -7,11 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from setwise.models.crossfit import CrossFitted, in_document_order
+from setwise.models.calibration.crossfit import CrossFitted, in_document_order
 from setwise.models.evaluation.metrics import count_agreement
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.mixtures.sized_calibration import SizedMarginalCalibrator, SizedMarginals
-from setwise.models.mixtures.support_decider import (
+from setwise.models.mixtures.support.sized_calibration import (
+    SizedMarginalCalibrator,
+    SizedMarginals,
+)
+from setwise.models.mixtures.support.support_decider import (
     SupportDecider,
     pair_codes,
     sized_marginals,

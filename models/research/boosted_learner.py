@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from setwise.models.labels.linear import usable_cores
+from setwise.models.mixtures.experts.separate_experts import component_rates
 from setwise.models.mixtures.mixture_em import Documents
 from setwise.models.mixtures.mixture_measure import Logits
 from setwise.models.mixtures.mixture_scoring import MAX_LOGIT
-from setwise.models.mixtures.separate_experts import component_rates
 
 Booster = Any  # xgboost ships no types, and is imported only where trees are grown or read
 

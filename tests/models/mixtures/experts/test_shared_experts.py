@@ -6,8 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from setwise.models.labels.linear import fit_elastic_net
-from setwise.models.mixtures.mixture_scoring import SharedExperts
-from setwise.models.mixtures.shared_experts import (
+from setwise.models.mixtures.experts.shared_experts import (
     SharedSettings,
     _collect_shares,
     _evaluate,
@@ -15,6 +14,7 @@ from setwise.models.mixtures.shared_experts import (
     _Rows,
     fit_shared_experts,
 )
+from setwise.models.mixtures.mixture_scoring import SharedExperts
 
 
 def problem(seed: int, n: int = 60, d: int = 4, n_components: int = 3) -> tuple:

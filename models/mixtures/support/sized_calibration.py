@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.mixtures.sized_marginals import Products, WeightedSets, tabulate
+from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
 from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
 from setwise.models.storage.state import check_ragged, checked_array
 

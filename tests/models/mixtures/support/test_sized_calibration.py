@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from setwise.models.mixtures.mixture_support import distinct_sets, support_log_probabilities
-from setwise.models.mixtures.sized_calibration import (
+from setwise.models.mixtures.support.mixture_support import distinct_sets, support_log_probabilities
+from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
     mixture_sized_marginals,

@@ -15,14 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from setwise.models.labels.binary_relevance import as_labels
 from setwise.models.labels.scaling import FeatureWeighting
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
-from setwise.models.mixtures.boosted_learner import (
-    BoostedLearner,
-    BoostedMixture,
-    BoostedState,
-    Trees,
-    TreeSettings,
-    read_booster,
-)
 from setwise.models.mixtures.mixture_em import (
     Documents,
     EMRun,
@@ -32,7 +24,15 @@ from setwise.models.mixtures.mixture_em import (
     warn_of_missing,
 )
 from setwise.models.mixtures.mixture_inference import MixtureInference
-from setwise.models.mixtures.mixture_support import distinct_sets
+from setwise.models.mixtures.support.mixture_support import distinct_sets
+from setwise.models.research.boosted_learner import (
+    BoostedLearner,
+    BoostedMixture,
+    BoostedState,
+    Trees,
+    TreeSettings,
+    read_booster,
+)
 from setwise.models.storage.state import check_labels, checked_array
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both

@@ -9,7 +9,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from setwise.models.labels.linear import usable_cores
-from setwise.models.mixtures.gating import Gate, fit_gate
+from setwise.models.mixtures.experts.gating import Gate, fit_gate
+from setwise.models.mixtures.experts.separate_experts import (
+    ComponentExperts,
+    SeparateSettings,
+    component_rates,
+    fit_component,
+    join_components,
+)
+from setwise.models.mixtures.experts.shared_experts import SharedSettings, fit_shared_experts
 from setwise.models.mixtures.mixture_em import Documents
 from setwise.models.mixtures.mixture_scoring import (
     SeparateExperts,
@@ -17,14 +25,6 @@ from setwise.models.mixtures.mixture_scoring import (
     SharedExperts,
     SharedMixture,
 )
-from setwise.models.mixtures.separate_experts import (
-    ComponentExperts,
-    SeparateSettings,
-    component_rates,
-    fit_component,
-    join_components,
-)
-from setwise.models.mixtures.shared_experts import SharedSettings, fit_shared_experts
 
 
 @dataclass(frozen=True)

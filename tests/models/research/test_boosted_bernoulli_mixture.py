@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from setwise.models.mixtures.bernoulli_mixture import BernoulliMixture, ComponentWarning
-from setwise.models.mixtures.boosted_bernoulli_mixture import BoostedBernoulliMixture
-from setwise.models.mixtures.boosted_learner import BoostedLearner, TreeSettings
 from setwise.models.mixtures.conditional_bernoulli_mixture import ConditionalBernoulliMixture
 from setwise.models.mixtures.mixture_em import Documents, responsibilities
+from setwise.models.research.boosted_bernoulli_mixture import BoostedBernoulliMixture
+from setwise.models.research.boosted_learner import BoostedLearner, TreeSettings
 
 TREES = TreeSettings(1, 0.3, 5, 0.1, 1.0, 1)
 

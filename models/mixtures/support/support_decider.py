@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from setwise.models.mixtures.mixture_candidates import MixtureCandidates
-from setwise.models.mixtures.sized_calibration import (
+from setwise.models.mixtures.support.sized_calibration import (
     SizedMarginalCalibrator,
     SizedMarginals,
     support_sized_marginals,

@@ -8,10 +8,11 @@ import pytest
 from scipy.special import expit
 
 from setwise.models.data.datasets import read_dataset
-from setwise.models.deciding import fit_decider
 from setwise.models.evaluation.evaluation import evaluate
 from setwise.models.sets.candidates import SOURCE_RULE
+from setwise.models.sets.deciding import fit_decider
 from setwise.models.sets.decisions import OBJECTIVES
+from setwise.models.storage.artifacts import load, save
 from setwise.models.training import (
     TrainingOptions,
     TrainingWarning,
@@ -149,8 +150,8 @@ def test_every_method_takes_every_objective_and_comes_back_from_disk(method, obj
     )
     predictor = quietly(vectors(n=250), options)
     assert predictor.manifest["training"]["optimize"] == objective
-    predictor.save(tmp_path / "model")
-    again = type(predictor).load(tmp_path / "model")
+    save(predictor, tmp_path / "model")
+    again = load(tmp_path / "model")
     new = vectors(n=50, seed=1).X
     before, after = predictor.predict(new), again.predict(new)
     assert (before.chosen() != after.chosen()).nnz == 0

@@ -10,7 +10,8 @@ from sklearn.exceptions import NotFittedError
 
 from setwise.models.calibration.calibrators import BoostedSets, IsotonicSets
 from setwise.models.calibration.losses import shifted_target
-from setwise.models.calibration.robust import (
+from setwise.models.calibration.sampling import inclusion_weights
+from setwise.models.research.robust_calibrators import (
     FEW_ROWS,
     RobustBoostedSets,
     RobustLogisticSets,
@@ -18,7 +19,6 @@ from setwise.models.calibration.robust import (
     document_folds,
     forward_loss,
 )
-from setwise.models.calibration.sampling import inclusion_weights
 from tests.models.calibration.tables import make_table
 
 BOTH = [RobustLogisticSets(), RobustBoostedSets(n_trees=150)]

@@ -1,0 +1,7 @@
+"""Methods of the papers that no preset uses; benchmarks compare against them.
+
+- `boosted_bernoulli_mixture`: conditional mixtures with boosted trees for gate and experts.
+- `boosted_learner`: those trees and the M steps that add them.
+- `rival_thresholds`: thresholds by a plug-in estimate and by selection with guaranteed risk.
+- `robust_calibrators`: set calibrators that learn from noisy answers, for noisy training labels.
+"""
