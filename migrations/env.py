@@ -1,7 +1,7 @@
 """What Alembic runs: the migrations, on the connection and in the transaction that it is given.
 
 `stores.migrate` gives it both, so that everything up to the target happens, or nothing does.
-To write a migration, edit `service/stores/tables.py` and follow the README.
+`docs/architecture.md` says how to write one.
 """
 
 from alembic import context
