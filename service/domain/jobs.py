@@ -87,16 +87,6 @@ class Job:
         """Whether the job succeeded, failed or was cancelled."""
         return self.state in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
 
-    def claimable(self, now: datetime) -> bool:
-        """Return whether the job is due, or its worker stopped renewing the lease."""
-        if self.state is JobState.QUEUED:
-            return self.due_at <= now
-        return (
-            self.state is JobState.RUNNING
-            and self.lease_expires_at is not None
-            and self.lease_expires_at <= now
-        )
-
     def claimed(self, now: datetime, lease: timedelta) -> "Job":
         """Return the job leased to a worker."""
         return replace(

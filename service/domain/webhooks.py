@@ -547,10 +547,6 @@ class Delivery:
         asked = min(answer.retry_after or timedelta(0), backoff.longest)
         return replace(self, due_at=now + max(delay, asked), lease_expires_at=None)
 
-    def cancelled(self, now: datetime) -> "Delivery":
-        """Return the delivery as cancelled, because its endpoint was deleted."""
-        return self._finished(DeliveryState.CANCELLED, now)
-
     def replayed(self, now: datetime) -> "Delivery":
         """Return the delivery due at once, at the start of the schedule."""
         return replace(

@@ -1,4 +1,4 @@
-"""Jobs: who may take one, how often it is tried, how it ends."""
+"""Jobs: claims, retries, and how they end."""
 
 from datetime import timedelta
 
@@ -14,24 +14,12 @@ MINUTE = timedelta(minutes=1)
 TICK = timedelta(microseconds=1)
 
 
-def test_a_queued_job_can_be_claimed_from_its_due_instant() -> None:
-    waiting = job(due_at=START + MINUTE)
-    assert not waiting.claimable(START + MINUTE - TICK)
-    assert waiting.claimable(START + MINUTE)
-
-
 def test_a_claim_leases_the_job_under_a_new_token() -> None:
     first = job().claimed(START, MINUTE)
     assert (first.state, first.attempt, first.token) == (JobState.RUNNING, 1, 1)
     assert (first.started_at, first.lease_expires_at) == (START, START + MINUTE)
     second = first.claimed(START + MINUTE, MINUTE)
     assert (second.attempt, second.token) == (2, 2)
-
-
-def test_a_running_job_can_be_claimed_when_its_worker_went_silent() -> None:
-    running = job().claimed(START, MINUTE)
-    assert not running.claimable(START + MINUTE - TICK)
-    assert running.claimable(START + MINUTE)
 
 
 def test_a_sign_of_life_keeps_what_was_said_unless_something_new_is() -> None:
@@ -46,7 +34,6 @@ def test_a_job_that_succeeds_is_over() -> None:
     done = job().claimed(START, MINUTE).succeeded({"expired": 3}, START + TICK)
     assert (done.state, done.progress, done.result) == (JobState.SUCCEEDED, 1.0, {"expired": 3})
     assert (done.finished_at, done.lease_expires_at) == (START + TICK, None)
-    assert not done.claimable(START + timedelta(days=9))
 
 
 def test_a_failed_attempt_waits_and_is_tried_again_until_the_rule_gives_up() -> None:
@@ -69,7 +56,7 @@ def test_success_forgets_the_error_of_an_earlier_attempt() -> None:
 def test_a_job_given_back_by_a_stopping_worker_has_lost_no_attempt() -> None:
     returned = job().claimed(START, MINUTE).returned(START + TICK)
     assert (returned.state, returned.attempt, returned.token) == (JobState.QUEUED, 0, 1)
-    assert returned.claimable(START + TICK)
+    assert returned.due_at == START + TICK
 
 
 @given(st.integers(1, 40), st.floats(1, 10), st.integers(1, 100))
