@@ -1,4 +1,4 @@
-"""Durable jobs, from asking to the end, through crashes."""
+"""Durable jobs: run once, retried, given up; their results and files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,10 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.errors import LeaseLost
+from setwise.service.domain.errors import JobNotFound, JobUnfinished, LeaseLost, ResultNotFound
 from setwise.service.domain.jobs import Job, JobState, RetryRule
 from tests.building import jobs
-from tests.fakes import FakeClock, FakeIds
+from tests.fake_files import FakeFiles
+from tests.fakes import START, FakeClock, FakeIds
+from tests.samples import ADMIN, CLIENT, OTHER_CLIENT, job
 from tests.sqlite import Database
 
 RULE = RetryRule(attempts=3, first_delay=timedelta(seconds=10), factor=2)
@@ -168,3 +170,56 @@ def test_recurring_work_keeps_one_row_and_waits_for_its_next_turn(yard: Yard) ->
         assert yard.jobs.claim(KINDS) is None
         yard.now.advance(seconds=1)
     assert len(yard.database.contents.jobs) == 1
+
+
+DAY = timedelta(days=1)
+
+
+def store(database: Database, files: FakeFiles, *parts: bytes, finished: bool = True):
+    made = job("scoring", owner_id=CLIENT.id)
+    with database() as transaction:
+        transaction.jobs.enqueue(made)
+        if finished:
+            transaction.jobs.change(made.cancelled(START))
+        transaction.commit()
+    for number, part in enumerate(parts):
+        files.stored[f"jobs/{made.id}/result/{number:08d}.jsonl"] = part
+    return made
+
+
+def test_a_result_is_read_part_by_part_in_order() -> None:
+    database, files = Database(), FakeFiles()
+    made = store(database, files, b"a\n" * 50_000, b"b\n")
+    for caller in (CLIENT, ADMIN):
+        result = jobs(database, files=files).result(caller, made.id)
+        assert result.name == f"scoring-{made.id}.jsonl"
+        chunks = list(result.chunks)
+        assert b"".join(chunks) == b"a\n" * 50_000 + b"b\n"
+        assert max(map(len, chunks)) <= 65_536
+    with pytest.raises(JobNotFound):
+        jobs(database, files=files).result(OTHER_CLIENT, made.id)
+
+
+def test_there_is_no_result_before_the_end_or_without_a_file() -> None:
+    database, files = Database(), FakeFiles()
+    with pytest.raises(JobUnfinished):
+        jobs(database, files=files).result(CLIENT, store(database, files, b"a", finished=False).id)
+    with pytest.raises(ResultNotFound):
+        jobs(database, files=files).result(CLIENT, store(database, files).id)
+
+
+def test_files_go_when_their_time_is_over() -> None:
+    database, files, clock = Database(), FakeFiles(), FakeClock()
+    done, running = (store(database, files, b"a", finished=finished) for finished in (True, False))
+    begun = f"{int(START.timestamp() * 1000):012x}"
+    orphan = f"{begun[:8]}-{begun[8:]}-7000-8000-00000000dead"  # no job ever had this id
+    files.stored[f"jobs/{orphan}/upload/documents"] = b"a"
+    sweep = jobs(database, clock, files=files, keep_files=7 * DAY).sweep_files
+    clock.advance(days=0.5)
+    assert sweep() == 0
+    clock.advance(days=1)
+    assert sweep() == 1
+    clock.advance(days=6)
+    assert sweep() == 1
+    assert files.names("jobs") == [running.id]
+    assert done.id != running.id
