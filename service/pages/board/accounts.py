@@ -441,7 +441,7 @@ PAGES = (
         name="People",
         meaning="Who can sign in, and in which role.",
         state=lambda call: State(
-            f"{sum(not one.disabled for one in call.verbs.list_people(call.caller)):,} may sign in."
+            f"{sum(not one.disabled for one in call.verbs.list_people(call.caller)):,} can sign in."
         ),
     ),
     BoardPage(

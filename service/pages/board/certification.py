@@ -305,7 +305,7 @@ def _breaker(call: Call) -> View:
                 f"the breaker trips at {plain(watch.run_length)}"
             ),
         ),
-        ("A false alarm so far", f"probability of at most {percent(state.false_alarm_bound)}"),
+        ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
         ("Last completed audit", instant(watch.last_finished_at)),
         ("Sent since then", sent),
     )

@@ -117,9 +117,9 @@ def _save(call: Call, _: Sent) -> View | None:
         draft = typed(effect.after, form)
         draft.blame(
             "",
-            f"{name_of(call.verbs, effect.before.created_by)} has changed the policy in the "
-            "meantime. Your changes are not saved: compare them with the current policy below, "
-            "and decide again.",
+            f"The policy has been changed in the meantime, by "
+            f"{name_of(call.verbs, effect.before.created_by)}. Your changes are not saved: compare "
+            "them with the current policy below, and decide again.",
         )
         return _view(call, draft, effect, status=HTTPStatus.PRECONDITION_FAILED)
     return None
@@ -177,7 +177,7 @@ PAGES = (
 def name_of(verbs: Verbs, actor_id: str) -> str:
     """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
-        return "The service itself"
+        return "the service itself"
     named = {one.id: one.name for one in verbs.list_keys(SYSTEM)}
     named |= {one.id: one.name for one in verbs.list_people(SYSTEM)}
     return named.get(actor_id, actor_id)

@@ -305,7 +305,7 @@ PAGES = (
         _calibrators,
         (RETRAIN, ROLL_BACK),
         name="Calibrators",
-        meaning="What reviews have taught, before and after.",
+        meaning="How confidence is calibrated, before and after retraining.",
         needed=_NEEDED,
     ),
     BoardPage(_ONE, _calibrator, (ACTIVATE,), section=CALIBRATORS, needed=_NEEDED),

@@ -143,7 +143,7 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
     service.verbs.change_policy(SYSTEM, CHANGE, None)
     late = admin.submit(HERE, mine)
     assert late.status_code == 412
-    assert "has changed the policy in the" in late.text
+    assert "The policy has been changed in the meantime" in late.text
     assert service.verbs.get_policy(SYSTEM).threshold == 0.8125
     again = fields(late.text, 0)
     assert again["threshold"] == ["0.5"]

@@ -1,4 +1,4 @@
-"""The board as administrators, auditors and others meet it, over fakes."""
+"""The board as administrators, auditors and others meet it."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What administrators do on the board, over fakes: each change asks first, and is on the trail."""
+"""Changes on the board: each asks first, and is in the audit trail."""
 
 import re
 from dataclasses import replace
