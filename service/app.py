@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from setwise.service.wiring import Application
 
 LONGEST_FAREWELL_S = 30
-"""How long requests under way may take to finish once the server is told to stop."""
+"""How long requests under way may take to finish once the server is asked to stop."""
 
 LONGEST_IDLE_S = 125
 """How long an idle connection stays open. Proxies and clients keep theirs for two minutes at most
@@ -154,7 +154,7 @@ def serve(
     port: int,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until the process is told to stop; requests under way are finished first.
+    """Serve until the process is asked to stop, then finish open requests.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def serve(
             log_config=None,
             access_log=False,  # RequestTelemetry writes better ones
             server_header=False,
-            # Whoever else sends X-Forwarded-For only pretends to be a proxy.
+            # X-Forwarded-For from any other address is forged.
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=settings.trusted_proxies,
             timeout_graceful_shutdown=LONGEST_FAREWELL_S,
@@ -204,7 +204,7 @@ class _Server(uvicorn.Server):
             self._started_up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; being told so by SIGTERM is no failure, so the process will end with status 0."""
+        """Stop. SIGTERM is no failure, so the process ends with status 0."""
         if sig == signal.SIGTERM:
             self.should_exit = True  # uvicorn would raise the signal again once it has stopped
         else:

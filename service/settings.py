@@ -66,11 +66,11 @@ class Settings(BaseSettings):
         one encrypts, all of them decrypt. Nothing is encrypted without.
     retain_auto_days, retain_reviewed_days : int
         How long the texts of documents are kept that were sent without a person, and of those that
-        people reviewed; 0 for ever.
+        people reviewed; 0 keeps them.
     max_text_bytes : int
         Largest text of one document, in bytes of UTF-8.
     undo_s : float
-        How long a reviewer may take the last decision back; nobody is told of it before.
+        How long a reviewer may take back the last decision. It is not sent before.
     lease_s, leases_per_reviewer : float, int
         How long a claimed review task is kept, and how many one reviewer may hold.
     key_cache_s : float
@@ -86,15 +86,15 @@ class Settings(BaseSettings):
     webhook_secret_grace_s : float
         How long a replaced webhook secret signs beside the new one.
     session_idle_s, session_longest_s : float
-        A person is signed out when unused for so long, and so long after signing in in any case.
+        A session ends after this time without use, and after this time in any case.
     public_url : str
         Where browsers reach the service, such as ``https://setwise.example``; empty where it is
         the address that they name in their requests.
     key_rate_per_minute : int
-        Requests that a key may send to one process in a minute, unless made with a limit of its
-        own; 0 for any number.
+        Requests a minute that a key may send to one process, unless the key has another limit; 0
+        for any number.
     open_metrics : bool
-        Anybody may read ``/metrics``; otherwise it takes a key that may inspect.
+        Serve ``/metrics`` without a key; otherwise it needs a key that may inspect.
     otlp_endpoint : str
         OpenTelemetry collector that takes spans by OTLP over HTTP, such as
         ``http://collector:4318``; none unless set.
@@ -246,7 +246,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _places(cls, values: dict[str, Any]) -> dict[str, Any]:  # Any: not yet validated
-        """Put the database and the artifacts under the data folder unless told otherwise."""
+        """Put the database and the artifacts under the data folder unless set."""
         folder = Path(values.get("data_dir") or _DATA_DIR).expanduser().absolute()
         usual = _places_under(folder)
         return values | {
@@ -370,18 +370,18 @@ def without_secrets(text: str) -> str:
 
 
 def misspelt(names: Iterable[str]) -> list[str]:
-    """Say which environment variables look like settings and are none.
+    """Return a line for each environment variable that looks like a setting.
 
     >>> misspelt(["SETWISE_DATABSE_URL", "SETWISE_LOG_LEVEL", "HOME"])
     ['SETWISE_DATABSE_URL is no setting and has no effect; is SETWISE_DATABASE_URL meant?']
     """
     known = [f"{PREFIX}{name.upper()}" for name in Settings.model_fields]
-    told = []
+    found = []
     for name in sorted(names):
         upper = name.upper()
         if not upper.startswith(PREFIX) or upper in known or upper.startswith(_OF_TESTS):
             continue
         near = get_close_matches(upper, known, n=1)
         hint = f"; is {near[0]} meant?" if near else "; setwise doctor lists those that are"
-        told.append(f"{name} is no setting and has no effect{hint}")
-    return told
+        found.append(f"{name} is no setting and has no effect{hint}")
+    return found

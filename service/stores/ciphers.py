@@ -22,8 +22,8 @@ SEALED = "sw1:"
 class TextCipher:
     """Seals and opens texts.
 
-    A sealed text is bound to its place (table and column), so that nobody who can write to the
-    database can move one to where it would be shown to others.
+    A sealed text is bound to its table and column, so an attacker who can write to the database
+    cannot move it to a place where others would see it.
 
     Parameters
     ----------

@@ -32,10 +32,10 @@ def database_clock(engine: Engine) -> Clock:
 
 
 class ServerClock:
-    """The database server's time, asked for now and then and counted on in between.
+    """The database server's time, read now and then and extrapolated in between.
 
-    In between it follows this machine's monotonic counter, so it does not jump when somebody sets
-    the machine's clock.
+    In between it follows this machine's monotonic counter, so it does not jump when the machine's
+    clock is set.
     """
 
     def __init__(self, engine: Engine) -> None:

@@ -29,7 +29,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse a naive time, whose zone nobody knows."""
+        """Refuse a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:

@@ -62,9 +62,9 @@ def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = Non
 
 
 def hurry(engine: Engine) -> None:
-    """Let commits to an SQLite file that nobody will miss no longer wait for the disk.
+    """Do not wait for the disk at commits to a throwaway SQLite file.
 
-    To be called before the engine is used.
+    Call it before the engine is used.
     """
 
     @event.listens_for(engine, "connect")

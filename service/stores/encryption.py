@@ -1,4 +1,4 @@
-"""Which keys have sealed what is stored, and sealing it anew under another one."""
+"""Which keys encrypted the stored values, and re-encryption under a new key."""
 
 import json
 from collections.abc import Callable
@@ -99,10 +99,10 @@ def note_key(engine: Engine, now: datetime) -> None:
 
 
 def reseal(engine: Engine, report: Report) -> int:
-    """Seal everything under the first key; returns how many values were sealed anew.
+    """Encrypt everything under the first key; return how many values changed.
 
-    It may run while the service does, be interrupted and started again. Once it has ended, no
-    value is left that needs another key, so that the other keys can be taken away.
+    It can run beside the service, and resumes after an interruption. When it ends, no value
+    needs another key, so the other keys can be removed.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:
@@ -145,7 +145,7 @@ def _reseal_some(
         own = and_(*(key == value for key, value in zip(keys, row, strict=False)))
         done = connection.execute(
             update(place.table)
-            .where(own, raw == stored)  # unless it was taken away meanwhile
+            .where(own, raw == stored)  # unless it changed since it was read
             .values({place.column.name: _opened(connection, place, stored)})
         )
         changed += done.rowcount

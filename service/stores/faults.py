@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from setwise.service.domain.errors import StorageUnavailable
 
-# Result codes of SQLite that pass by themselves or once somebody has made room; see
+# Result codes of SQLite that pass by themselves or once there is room again; see
 # https://sqlite.org/rescode.html. SQLITE_ERROR (1), such as a missing table, is a fault of ours.
 _SQLITE_REASONS = {
     sqlite3.SQLITE_PERM: "its file may not be opened",

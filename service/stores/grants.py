@@ -1,8 +1,8 @@
-"""What the application's own user of PostgreSQL may do: everything that it needs, no more.
+"""The rights of the service's PostgreSQL role: what it needs, and no more.
 
-Tables belong to whoever migrates. The service runs as another user, which can neither change the
-tables nor switch their triggers off, and has no right to change or delete what is history. So not
-even somebody who takes the service over can rewrite what was done.
+The role that migrates owns the tables. The service runs as another role, which can neither alter
+the tables nor disable their triggers, and may not update or delete history. An attacker who takes
+over the service therefore cannot rewrite the audit trail.
 """
 
 from sqlalchemy import Connection, text

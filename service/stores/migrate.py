@@ -35,7 +35,7 @@ def _folder() -> Path:
 FOLDER = _folder()
 
 _LOCK = 0x5E7_0015E
-"""PostgreSQL's advisory lock that whoever migrates holds; any number that nobody else uses."""
+"""PostgreSQL's advisory lock that a migration holds. The number is arbitrary."""
 
 _PATIENCE_S = 60
 """How long a second process waits for the first to finish."""
@@ -133,7 +133,7 @@ def head() -> str:
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection]:
     """Open a transaction that no other migration runs beside, and commit it."""
-    # A connection of its own that is thrown away: the settings below must not reach the pool.
+    # Detached and closed afterwards: the settings below must not reach the pool.
     with engine.connect() as connection:
         connection.detach()
         if engine.dialect.name == "sqlite":
@@ -204,9 +204,9 @@ def _config() -> Config:
 def _make_file(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # documents are nobody else's business
+        path.touch(mode=0o600)  # documents are confidential
     except OSError as error:
-        raise StorageUnavailable(f"The database file cannot be made: {error}.") from error
+        raise StorageUnavailable(f"The database file cannot be created: {error}.") from error
 
 
 def _copy(connection: Connection) -> None:

@@ -104,7 +104,7 @@ def _share(name: str, *, given: bool = False) -> Column[float]:
 
 
 def _word(name: str, values: type[StrEnum]) -> Column[str]:
-    """Return a column of ``values``, likewise; rows from before hold the first."""
+    """Return a column that holds one of ``values``, by default the first."""
     first = next(iter(values)).value
     return Column(name, Text, _one_of(name, values), nullable=False, server_default=first)
 
@@ -644,7 +644,7 @@ webhook_endpoints = Table(
     Column("url", Text, nullable=False),
     Column("description", Text, nullable=False),
     Column("events", Json, nullable=False),
-    # A hash cannot sign: without encryption, whoever reads this table can forge messages.
+    # A hash cannot sign: without encryption, anyone who reads this table can forge messages.
     Column("secrets", SealedJson("webhook_endpoints.secrets"), nullable=False),
     Column("version", Integer, nullable=False),
     Column("disabled_because", Text),
