@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.made_once import made_once
+
 if TYPE_CHECKING:
     from setwise.models.data.datasets import Dataset
 
@@ -76,20 +78,22 @@ class Artifacts:
 
 @pytest.fixture(scope="session")
 def artifacts(tmp_path_factory: pytest.TempPathFactory) -> Artifacts:
-    """Train the models, in a few seconds."""
+    """Return small models, trained once for all workers."""
+    folder = made_once(tmp_path_factory, "artifacts", _train)
+    return Artifacts(folder / "text", folder / "other_text", folder / "vectors")
+
+
+def _train(folder: Path) -> None:
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- as above
     from setwise.models.storage.artifacts import save  # noqa: PLC0415 -- as above
     from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
-    folder = tmp_path_factory.mktemp("artifacts")
     options = TrainingOptions(
         preset="paper", calibrator="isotonic", n_folds=2, n_candidates=5, alpha=1e-3
     )
-    trained = Artifacts(folder / "text", folder / "other_text", folder / "vectors")
-    for target, dataset in (
-        (trained.text, read_dataset(write_documents(folder / "text.jsonl", 300, seed=1))),
-        (trained.other_text, read_dataset(write_documents(folder / "other.jsonl", 300, seed=2))),
-        (trained.vectors, _vectors(300, seed=3)),
+    for name, dataset in (
+        ("text", read_dataset(write_documents(folder / "text.jsonl", 300, seed=1))),
+        ("other_text", read_dataset(write_documents(folder / "other.jsonl", 300, seed=2))),
+        ("vectors", _vectors(300, seed=3)),
     ):
-        save(train(dataset, options), target)
-    return trained
+        save(train(dataset, options), folder / name)

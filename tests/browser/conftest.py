@@ -25,6 +25,7 @@ from playwright.sync_api import (
 
 from tests.browser.site import Site, copied, prepare
 from tests.browser.watching import DESKTOP, PATIENCE_MS, Faults
+from tests.made_once import made_once
 from tests.trained import Artifacts
 
 FOLDER = Path(__file__).parent
@@ -103,7 +104,7 @@ def prepared(
     chromium: Browser, artifacts: Artifacts, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """Return the folder of a service with some history; nobody serves from it."""
-    return prepare(tmp_path_factory.mktemp("site") / "prepared", artifacts)
+    return made_once(tmp_path_factory, "site", lambda folder: prepare(folder, artifacts))
 
 
 @pytest.fixture(scope="module")

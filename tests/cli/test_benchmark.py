@@ -12,6 +12,7 @@ from setwise.models.evaluation.published import published_results
 from setwise.models.evaluation.runs import NON_EMPTY_BR, PLAIN_BR
 from setwise.models.training import METHODS
 from setwise.service.cli import main
+from tests.made_once import made_once
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
 FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]
@@ -39,20 +40,28 @@ def status_of(*arguments):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmark")
-    write_dataset(folder / "notes")
-    write_dataset(folder / "scene", seed=1)  # a name that papers report on
+    write_datasets(folder)
     return folder
 
 
+def write_datasets(folder):
+    write_dataset(folder / "notes")
+    write_dataset(folder / "scene", seed=1)  # a name that papers report on
+
+
 @pytest.fixture(scope="module")
-def measured(data):
-    """The JSON of every method on one data set with two seeds, and what was printed."""
-    path = data / "out.json"
-    status = status_of(
-        "benchmark", "--data", data, "--datasets", "notes", "--seeds", 2, "--json", path
-    )
-    assert status == 0
-    return json.loads(path.read_text())
+def measured(tmp_path_factory):
+    """The JSON of every method on one data set with two seeds."""
+
+    def measure(folder):
+        write_datasets(folder)
+        path = folder / "out.json"
+        status = status_of(
+            "benchmark", "--data", folder, "--datasets", "notes", "--seeds", 2, "--json", path
+        )
+        assert status == 0
+
+    return json.loads((made_once(tmp_path_factory, "measured", measure) / "out.json").read_text())
 
 
 def test_every_method_is_measured_with_every_seed(measured):

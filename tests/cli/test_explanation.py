@@ -5,19 +5,22 @@ import json
 import pytest
 
 from setwise.service.cli import main
+from tests.made_once import made_once
 from tests.trained import LABELS, documents
 
 
 @pytest.fixture(scope="module")
 def mixture(tmp_path_factory):
     """An artifact of `cbm-rerank`, and three documents to explain."""
-    folder = tmp_path_factory.mktemp("mixture")
+    return made_once(tmp_path_factory, "mixture", make_mixture)
+
+
+def make_mixture(folder):
     for name, n, seed in (("train", 200, 5), ("new", 3, 6)):
         lines = (json.dumps(document) + "\n" for document in documents(n, seed))
         (folder / f"{name}.jsonl").write_text("".join(lines))
     train = ("train", folder / "train.jsonl", "--out", folder / "model")
     assert status_of(*train, "--method", "cbm-rerank") == 0
-    return folder
 
 
 def status_of(*arguments):

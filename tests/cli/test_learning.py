@@ -14,6 +14,7 @@ import pytest
 from setwise.models.storage.artifacts import load
 from setwise.models.training import METHODS
 from setwise.service.cli import main
+from tests.made_once import made_once
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
@@ -55,7 +56,10 @@ def write_vectors(folder):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A data set of texts, one of vectors, and a model of each."""
-    root = tmp_path_factory.mktemp("learning")
+    return made_once(tmp_path_factory, "learning", make_folder)
+
+
+def make_folder(root):
     texts = root / "texts"
     texts.mkdir()
     write_lines(texts / "train.jsonl.gz", notes(80))
@@ -63,7 +67,6 @@ def folder(tmp_path_factory):
     vectors = write_vectors(root / "vectors")
     for data in (texts, vectors):
         assert status_of("train", data, "--out", root / f"{data.name}-model") == 0
-    return root
 
 
 def status_of(*arguments):

@@ -163,7 +163,7 @@ def the_keys_are_kept_where_only_their_owner_reads(demo: Demo) -> None:
         path = demo.folder / f"{name}.json"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert json.loads(path.read_text()) == secrets
-    assert "Only you can read the files" in demo.said
+    assert "which only you can read" in demo.said
 
 
 def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
@@ -178,7 +178,7 @@ def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
 
 
 def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
-    pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train a model")[0]
+    pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train your own model")[0]
     pasted = pasted.replace("curl -s", "curl --fail-with-body -sS")
     before = demo.tiles()
     done = subprocess.run(

@@ -13,6 +13,7 @@ import pytest
 
 from setwise.models.storage.artifacts import save
 from setwise.service.domain.callers import SYSTEM
+from tests.made_once import made_once
 from tests.system.conftest import SETWISE, Installation, pages, review_together
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.data]
@@ -27,19 +28,27 @@ def artifact(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from setwise.models.data.datasets import read_dataset  # noqa: PLC0415 -- seconds to import
     from setwise.models.training import TrainingOptions, train  # noqa: PLC0415 -- as above
 
-    folder = tmp_path_factory.mktemp("reuters") / "artifact"
     options = TrainingOptions(preset="paper", calibrator="boosted-logistic", n_folds=3, alpha=3e-6)
-    save(train(read_dataset(data_dir / "reuters21578", "train"), options), folder)
-    return folder
+
+    def make(folder: Path) -> None:
+        predictor = train(read_dataset(data_dir / "reuters21578", "train"), options)
+        save(predictor, folder / "artifact")
+
+    return made_once(tmp_path_factory, "reuters", make) / "artifact"
 
 
 @pytest.fixture(scope="module")
 def predicted(artifact: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return what the command line says of each story of the test part."""
-    out = tmp_path_factory.mktemp("predicted") / "predicted.jsonl"
     stories = data_dir / "reuters21578" / "test.jsonl.gz"
-    subprocess.run([SETWISE, "predict", artifact, stories, "--out", out], check=True)
-    return {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
+
+    def make(folder: Path) -> None:
+        out = folder / "predicted.jsonl"
+        subprocess.run([SETWISE, "predict", artifact, stories, "--out", out], check=True)
+
+    folder = made_once(tmp_path_factory, "reuters-predicted", make)
+    lines = (folder / "predicted.jsonl").read_text().splitlines()
+    return {line["id"]: line for line in map(json.loads, lines)}
 
 
 def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
