@@ -12,7 +12,6 @@ from setwise.models.evaluation.published import published_results
 from setwise.models.evaluation.runs import NON_EMPTY_BR, PLAIN_BR
 from setwise.models.training import METHODS
 from setwise.service.cli import main
-from tests.made_once import made_once
 
 WORDS = {"heart": ["chest", "pain"], "lung": ["cough", "wheeze"], "skin": ["rash", "itch"]}
 FILLER = ["patient", "reports", "since", "monday", "mild", "seen", "again", "today"]
@@ -40,52 +39,43 @@ def status_of(*arguments):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("benchmark")
-    write_datasets(folder)
+    write_dataset(folder / "notes")
+    write_dataset(folder / "scene", seed=1)  # a name that papers report on
     return folder
 
 
-def write_datasets(folder):
-    write_dataset(folder / "notes")
-    write_dataset(folder / "scene", seed=1)  # a name that papers report on
+def measured(folder, *arguments):
+    """Benchmark the notes; return the one data set of the JSON."""
+    path = folder / "out.json"
+    assert status_of("benchmark", *arguments, "--datasets", "notes", "--json", path) == 0
+    (dataset,) = json.loads(path.read_text())["datasets"]
+    return dataset
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """The JSON of every method on one data set with two seeds."""
-
-    def measure(folder):
-        write_datasets(folder)
-        path = folder / "out.json"
-        status = status_of(
-            "benchmark", "--data", folder, "--datasets", "notes", "--seeds", 2, "--json", path
-        )
-        assert status == 0
-
-    return json.loads((made_once(tmp_path_factory, "measured", measure) / "out.json").read_text())
-
-
-def test_every_method_is_measured_with_every_seed(measured):
-    (dataset,) = measured["datasets"]
+@pytest.mark.slow
+def test_every_method_is_measured(data, tmp_path):
+    dataset = measured(tmp_path, "--data", data)
     assert (dataset["n_train"], dataset["n_test"], dataset["n_labels"]) == (70, 30, 3)
     rows = {row["method"]: row for row in dataset["rows"]}
     assert set(METHODS) | {PLAIN_BR, NON_EMPTY_BR} == set(rows)
-    for row in rows.values():
-        assert [run["seed"] for run in row["runs"]] == measured["seeds"] == [0, 1]
     for method in METHODS:
         assert rows[method]["summary"]["train_seconds"]["mean"] > 0
         assert rows[method]["summary"]["predict_seconds"]["mean"] > 0
 
 
-def test_mean_and_standard_error_are_those_of_the_runs(measured):
-    for row in measured["datasets"][0]["rows"]:
+def test_mean_and_standard_error_are_those_of_the_seeds(data, tmp_path):
+    dataset = measured(tmp_path, "--data", data, "--methods", "br", "--seeds", 2)
+    for row in dataset["rows"]:
+        assert [run["seed"] for run in row["runs"]] == [0, 1]
         values = [run["metrics"]["brier"] for run in row["runs"]]
         spread = row["summary"]["brier"]
         assert spread["mean"] == pytest.approx(np.mean(values))
         assert spread["standard_error"] == pytest.approx(abs(values[0] - values[1]) / 2)
 
 
-def test_forbidding_the_empty_set_changes_empty_predictions_only(measured):
-    rows = {row["method"]: row["summary"] for row in measured["datasets"][0]["rows"]}
+def test_forbidding_the_empty_set_changes_empty_predictions_only(data, tmp_path):
+    dataset = measured(tmp_path, "--data", data, "--methods", "br")
+    rows = {row["method"]: row["summary"] for row in dataset["rows"]}
     plain, forbidden = rows[PLAIN_BR], rows[NON_EMPTY_BR]
     assert forbidden["set_accuracy"]["mean"] >= plain["set_accuracy"]["mean"]
     assert forbidden["map"] == plain["map"]

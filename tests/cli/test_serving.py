@@ -1,4 +1,4 @@
-"""``serve``, ``worker`` and ``openapi`` as processes."""
+"""``serve``, ``worker`` and ``openapi``."""
 
 import json
 import os
@@ -7,82 +7,107 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from setwise.service.cli import main
 from setwise.service.stores.database import create
 
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 600.0  # a command imports, and may compile, on a machine that is busy
 
 
-def start(tmp_path: Path, *arguments: str, **settings: str) -> "subprocess.Popen[str]":
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SETWISE_")}
-    given = {f"SETWISE_{name.upper()}": value for name, value in settings.items()}
-    return subprocess.Popen(
-        [SETWISE, *arguments],
-        env=kept | {"SETWISE_DATA_DIR": str(tmp_path / "data")} | given,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("SETWISE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SETWISE_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
 
 
-def refused(process: "subprocess.Popen[str]") -> str:
-    """Return the one line with which a process refused to work."""
-    out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, out) == (2, "")
-    (line,) = err.splitlines()
-    assert line.startswith("setwise: ")
-    return line
+def run(*arguments: str) -> object:
+    """Run a command in this process and return its exit status."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return ended.value.code
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Return a function that runs a command and returns the one line that refuses it."""
+
+    def line_of(*arguments: str) -> str:
+        assert run(*arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        (line,) = err.splitlines()
+        assert line.startswith("setwise: ")
+        return line
+
+    return line_of
 
 
 @pytest.mark.parametrize("command", ["serve", "worker"])
-def test_a_database_without_tables_is_refused(tmp_path: Path, command: str) -> None:
-    line = refused(start(tmp_path, command))
-    assert "run setwise db upgrade" in line
-    assert not (tmp_path / "data" / "setwise.db").exists()
+def test_a_database_without_tables_is_refused(
+    refused: Callable[..., str], data_dir: Path, command: str
+) -> None:
+    assert "run setwise db upgrade" in refused(command)
+    assert not (data_dir / "setwise.db").exists()
 
 
-def test_a_bad_setting_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    line = refused(start(tmp_path, "serve", embedded_worker="perhaps"))
-    assert "SETWISE_EMBEDDED_WORKER" in line
+def test_a_bad_setting_stops_the_start_with_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_EMBEDDED_WORKER", "perhaps")
+    assert "SETWISE_EMBEDDED_WORKER" in refused("serve")
 
 
-def test_a_port_in_use_is_one_line(tmp_path: Path, sqlite_url: str) -> None:
+def test_a_port_in_use_is_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, sqlite_url: str
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", sqlite_url)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        line = refused(start(tmp_path, "serve", "--port", port, database_url=sqlite_url))
+        line = refused("serve", "--port", port)
     assert port in line
     assert "--port" in line
 
 
-def test_a_database_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
-    url = "postgresql://setwise:hunter2@127.0.0.1:1/x"
-    line = refused(start(tmp_path, "serve", database_url=url))
+def test_a_database_that_does_not_answer_is_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", "postgresql://setwise:hunter2@127.0.0.1:1/x")
+    line = refused("serve")
     assert "does not answer" in line
     assert "hunter2" not in line
 
 
-def test_openapi_needs_neither_settings_nor_a_database(tmp_path: Path) -> None:
-    out, err = start(tmp_path, "openapi", database_url="nonsense").communicate(timeout=PATIENCE_S)
+def test_openapi_needs_neither_settings_nor_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SETWISE_DATABASE_URL", "nonsense")
+    assert run("openapi") == 0
+    out, err = capsys.readouterr()
     assert json.loads(out)["openapi"].startswith("3.1")
     assert err == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_openapi_is_written_to_a_file(tmp_path: Path) -> None:
-    out, _ = start(tmp_path, "openapi", "--out", "api.json").communicate(timeout=PATIENCE_S)
-    assert out == ""
+    assert run("openapi", "--out", str(tmp_path / "api.json")) == 0
+    assert capsys.readouterr().out == ""
     assert json.loads((tmp_path / "api.json").read_text())["paths"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "api.json"]
 
 
-def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, database_url: str) -> None:
-    process = start(tmp_path, "worker", database_url=database_url, log_format="json")
-    engine = create(database_url)
+def test_a_worker_runs_jobs_and_stops_when_told(tmp_path: Path, sqlite_url: str) -> None:
+    process = subprocess.Popen(
+        [SETWISE, "worker"],
+        env=os.environ | {"SETWISE_DATABASE_URL": sqlite_url, "SETWISE_LOG_FORMAT": "json"},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    engine = create(sqlite_url)
     deadline = time.monotonic() + PATIENCE_S
     states: list[str] = []
     while time.monotonic() < deadline and process.poll() is None:
