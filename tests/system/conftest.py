@@ -28,6 +28,9 @@ collect_ignore = ["third_program.py"]  # a program that a test starts
 SETWISE = Path(sys.executable).with_name("setwise")
 PATIENCE_S = 240.0
 
+ON_POSTGRES = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+"""For facts that do not depend on the database; PostgreSQL is the stricter one."""
+
 
 @dataclass
 class Installation:

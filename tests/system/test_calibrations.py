@@ -5,11 +5,11 @@ import time
 import httpx
 import pytest
 
-from tests.system.conftest import PATIENCE_S, Installation, Server, pages
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.system.test_models import eventually
 from tests.trained import documents
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
 
 CALIBRATIONS = "/v1/admin/calibrations"
 N_DOCUMENTS = 260

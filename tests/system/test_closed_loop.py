@@ -17,10 +17,11 @@ from setwise.models.data.datasets import read_dataset
 from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
 from setwise.service.domain.callers import SYSTEM, Role
-from tests.system.conftest import PATIENCE_S, Installation, Server, pages
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, Installation, Server, pages
 from tests.trained import LABELS, documents, write_documents
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+# The simulation plays the same loop on SQLite.
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
 
 N_DOCUMENTS = 3_000
 AT_ONCE = 250
@@ -37,12 +38,6 @@ POLICY = {
     "gold_reread_rate": 0.5,
 }
 VOCABULARY = sorted(LABELS)
-
-
-@pytest.fixture
-def database_url(postgres_url: str) -> str:
-    """Only PostgreSQL: the simulation plays the same loop on SQLite."""
-    return postgres_url
 
 
 @pytest.fixture

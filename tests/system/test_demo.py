@@ -178,7 +178,9 @@ def a_calibrator_is_learnt_in_the_background(demo: Demo) -> None:
 
 
 def the_calls_work_when_pasted_into_a_shell(demo: Demo) -> None:
-    pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train your own model")[0]
+    pasted = demo.said.partition("Try in another terminal:")[2].partition("# Train your own model")[
+        0
+    ]
     pasted = pasted.replace("curl -s", "curl --fail-with-body -sS")
     before = demo.tiles()
     done = subprocess.run(

@@ -20,10 +20,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from setwise.service.app import create_app
-from tests.system.conftest import PATIENCE_S, SETWISE, Installation, Server
+from tests.system.conftest import ON_POSTGRES, PATIENCE_S, SETWISE, Installation, Server
 from tests.trained import documents
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
 
 BINARY = ("x-ndjson", "jsonl", "gzip", "zip")
 EXAMPLES = 15

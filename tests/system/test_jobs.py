@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from tests.system.conftest import SETWISE, Installation, pages
+from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages
 from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -123,6 +123,7 @@ def test_a_worker_killed_in_the_middle_of_a_file_loses_and_doubles_nothing(
     assert min(decided.values()) > 100
 
 
+@ON_POSTGRES
 def test_a_worker_that_is_told_to_stop_gives_its_job_back(installation: Installation) -> None:
     content = "".join(json.dumps({"text": d["text"]}) + "\n" for d in documents(N, seed=32))
     server = installation.serve()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from setwise.models.storage.artifacts import load
-from tests.system.conftest import Installation, Server
+from tests.system.conftest import ON_POSTGRES, Installation, Server
 from tests.trained import Artifacts, documents
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow]
 
 MODELS = "/v1/admin/models"
 PATIENCE_S = 240.0

@@ -14,9 +14,9 @@ import pytest
 from setwise.models.storage.artifacts import save
 from setwise.service.domain.callers import SYSTEM
 from tests.made_once import made_once
-from tests.system.conftest import SETWISE, Installation, pages, review_together
+from tests.system.conftest import ON_POSTGRES, SETWISE, Installation, pages, review_together
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.data]
+pytestmark = [ON_POSTGRES, pytest.mark.system, pytest.mark.slow, pytest.mark.data]
 
 THRESHOLD = 0.9
 Z = 2.576  # standard deviations of a two-sided bound of 99 %

@@ -18,7 +18,7 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.webhooks import DeliveryState, EndpointChange
 from tests.ports import held_port
 from tests.receiver import Receiver
-from tests.system.conftest import Installation, Server, pages
+from tests.system.conftest import ON_POSTGRES, Installation, Server, pages
 from tests.trained import documents
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -131,6 +131,7 @@ def book(folder: Path) -> dict[str, dict[str, Any]]:
     return {message["id"]: message for message in kept}
 
 
+@ON_POSTGRES
 def test_a_third_program_ends_with_exactly_what_was_sent(
     installation: Installation, tmp_path: Path, ports: tuple[int, int]
 ) -> None:
@@ -196,6 +197,7 @@ def test_what_was_committed_before_a_kill_is_delivered_after_it(
     assert heard == sent
 
 
+@ON_POSTGRES
 def test_a_server_without_permission_calls_nothing_on_its_own_network(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
