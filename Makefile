@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 WORKERS ?= auto
+QUICK := "not slow and not system and not browser and not data"
 
-.PHONY: help setup demo test lint format lock bench screenshots clean
+.PHONY: help setup demo check test coverage lint format lock bench screenshots clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -27,7 +28,13 @@ $(READY): requirements.lock pyproject.toml
 demo: setup  ## Train on generated notes, start the service, fill its queue
 	$(BIN)/setwise demo
 
-test: setup lint  ## Everything that must hold: style, types, layers, doctests, tests with coverage
+check: setup lint  ## Style, types, import rules and the quick tests, in two minutes
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m $(QUICK)
+
+test: setup lint  ## Everything that must hold: style, types, import rules, doctests, all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+coverage: setup  ## All tests, with the lines and branches that they do not reach
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
 
 lint: setup  ## Style, types and import rules
