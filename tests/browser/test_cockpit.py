@@ -161,7 +161,7 @@ def test_labels_of_near_thresholds_do_not_cover_each_other(
 ) -> None:
     page = sign_in("lead", f"/cockpit?threshold={threshold}")
     labels = page.evaluate(LABELS)
-    assert {text.split()[0] for text, *_ in labels} == {"target", "in", "looked"}
+    assert {text.split()[0] for text, *_ in labels} == {"target", "current", "tried"}
     for (one, *a), (other, *b) in itertools.combinations(labels, 2):
         apart = a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] + 2 or b[3] <= a[2] + 2
         assert apart, (one, other)
