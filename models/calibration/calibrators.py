@@ -16,7 +16,11 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.calibration.trees import CompiledTrees
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.sets.features import Arrays, SetFeatureTable
-from setwise.models.storage.state import check_ragged, checked_array
+from setwise.models.storage.state import (
+    StoredPart,
+    check_ragged,
+    checked_array,
+)
 
 Objective = Literal["squared", "logistic", "softmax"]
 
@@ -67,7 +71,7 @@ def check_outcomes(
     return outcome, weight
 
 
-class UncalibratedSets(BaseEstimator):
+class UncalibratedSets(StoredPart, BaseEstimator):
     """Takes the set's probability under independent labels at its word."""
 
     def fit(
@@ -80,15 +84,6 @@ class UncalibratedSets(BaseEstimator):
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the column ``score``."""
         return table.column("score")
-
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return an empty state."""
-        return {}, {}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
-        """Rebuild the calibrator."""
-        return cls()
 
 
 class IsotonicSets(BaseEstimator):

@@ -1,7 +1,6 @@
 """From raw label scores to label probabilities that keep order and never reach 0 or 1."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numba import njit
@@ -11,13 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise.models.labels.isotonic import IsotonicCurve
-from setwise.models.storage.state import check_ragged, checked_array
+from setwise.models.storage.state import StoredArray, StoredPart, StoredSetting
 
 # Beyond it a float64 probability can no longer be told from 0 or 1 after a few roundings.
 LOGIT_LIMIT = 34.0
 
 
-class LabelCalibrator(BaseEstimator):
+class LabelCalibrator(StoredPart, BaseEstimator):
     """Mean of each label's raw logit and the logit of its isotonic probability.
 
     Isotonic regression alone emits exact 0 and 1 and long ties, which make sets impossible or
@@ -47,6 +46,12 @@ class LabelCalibrator(BaseEstimator):
     knot_indptr_: NDArray[np.int64]
     knot_logits_: NDArray[np.float64]
     knot_values_: NDArray[np.float64]
+    stored = (
+        StoredArray("knot_indptr", "knot_indptr_", np.int64, ("labels+1",), cuts="knots", least=1),
+        StoredArray("knot_logits", "knot_logits_", np.float64, ("knots",)),
+        StoredArray("knot_values", "knot_values_", np.float64, ("knots",)),
+        StoredSetting("isotonic_share", "isotonic_share", float),
+    )
 
     def __init__(self, isotonic_share: float = 0.5) -> None:
         self.isotonic_share = isotonic_share
@@ -123,26 +128,6 @@ class LabelCalibrator(BaseEstimator):
         return calibrate_rows(
             logits, self.knot_indptr_, self.knot_logits_, self.knot_values_, self.isotonic_share
         )
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return arrays and JSON settings for `from_state`."""
-        arrays = {
-            "knot_indptr": self.knot_indptr_,
-            "knot_logits": self.knot_logits_,
-            "knot_values": self.knot_values_,
-        }
-        return arrays, {"isotonic_share": self.isotonic_share}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild the fitted calibrator."""
-        calibrator = cls(float(settings["isotonic_share"]))
-        calibrator.knot_indptr_ = checked_array(arrays, "knot_indptr", np.int64, (None,))
-        calibrator.knot_logits_ = checked_array(arrays, "knot_logits", np.float64, (None,))
-        shape = calibrator.knot_logits_.shape
-        calibrator.knot_values_ = checked_array(arrays, "knot_values", np.float64, shape)
-        check_ragged("knot_indptr", calibrator.knot_indptr_, shape[0], least=1)
-        return calibrator
 
 
 @njit(cache=True, nogil=True)

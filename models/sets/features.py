@@ -15,7 +15,7 @@ from setwise.models.sets.candidates import CandidateSets, RaggedSets, gather, jo
 from setwise.models.sets.counts import LabelSetCounts
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores
-from setwise.models.storage.state import check_labels, checked_array, part_of
+from setwise.models.storage.state import StoredPart, check_labels, checked_array, part_of
 from setwise.models.voters.vote_features import (
     LinearFeatures,
     MarginFeatures,
@@ -152,7 +152,7 @@ class FeatureGroup(Protocol):
         """Rebuild the fitted group."""
 
 
-class ScoreFeatures:
+class ScoreFeatures(StoredPart):
     """The set's probability under independent labels, its logarithm, and its cardinality."""
 
     names = ("score", "log_score", "cardinality")
@@ -166,17 +166,8 @@ class ScoreFeatures:
         """Return probability, log-probability in nats, and number of labels of each set."""
         return _describe_scores(candidates.log_score, candidates.set_indptr)
 
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return an empty state."""
-        return {}, {}
 
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
-        """Rebuild the group."""
-        return cls()
-
-
-class IndependentFeatures:
+class IndependentFeatures(StoredPart):
     """The set's log-probability under independent labels, where the score comes from a joint."""
 
     names = ("log_independent",)
@@ -190,15 +181,6 @@ class IndependentFeatures:
         """Return the sum of the log-probabilities of all labels' values, in nats."""
         log_score = independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
         return log_score.astype(np.float32)[:, None]
-
-    def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return an empty state."""
-        return {}, {}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
-        """Rebuild the group."""
-        return cls()
 
 
 class PriorFeatures:

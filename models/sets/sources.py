@@ -1,7 +1,6 @@
 """Where candidate label sets come from."""
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numba import njit
@@ -20,10 +19,11 @@ from setwise.models.sets.candidates import (
 )
 from setwise.models.sets.evidence import Evidence
 from setwise.models.sets.search import independent_scores, k_best_sets
+from setwise.models.storage.state import StoredPart, StoredSetting
 from setwise.models.voters.votes import SeenSets, find_leaders
 
 
-class MarginalCandidates(BaseEstimator):
+class MarginalCandidates(StoredPart, BaseEstimator):
     """The most probable sets of independent labels.
 
     Parameters
@@ -38,6 +38,7 @@ class MarginalCandidates(BaseEstimator):
     """
 
     allow_empty_: bool
+    stored = (StoredSetting("k", "k", int), StoredSetting("allow_empty", "allow_empty_", bool))
 
     def __init__(self, k: int = 10) -> None:
         self.k = k
@@ -57,19 +58,8 @@ class MarginalCandidates(BaseEstimator):
         """Return the log-probability of sets under independent labels, in nats."""
         return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
 
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the settings; there are no arrays."""
-        return {}, {"k": self.k, "allow_empty": self.allow_empty_}
 
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # there are no arrays
-        """Rebuild the fitted source."""
-        source = cls(int(settings["k"]))
-        source.allow_empty_ = bool(settings["allow_empty"])
-        return source
-
-
-class VotedCandidates(BaseEstimator):
+class VotedCandidates(StoredPart, BaseEstimator):
     """The most probable sets of independent labels, and those that voters favour.
 
     All are scored under independent labels. Those of independent labels come first, then the
@@ -91,6 +81,12 @@ class VotedCandidates(BaseEstimator):
     """
 
     allow_empty_: bool
+    stored = (
+        StoredSetting("k", "k", int),
+        StoredSetting("k_voted", "k_voted", int),
+        StoredSetting("pool", "pool", int),
+        StoredSetting("allow_empty", "allow_empty_", bool),
+    )
 
     def __init__(self, k: int = 10, k_voted: int = 4, pool: int = 32) -> None:
         self.k = k
@@ -132,17 +128,6 @@ class VotedCandidates(BaseEstimator):
     def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
         """Return the log-probability of sets under independent labels, in nats."""
         return independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the settings; there are no arrays."""
-        return {}, {**self.get_params(), "allow_empty": self.allow_empty_}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # there are no arrays
-        """Rebuild the fitted source."""
-        source = cls(int(settings["k"]), int(settings["k_voted"]), int(settings["pool"]))
-        source.allow_empty_ = bool(settings["allow_empty"])
-        return source
 
 
 @njit(cache=True, nogil=True)

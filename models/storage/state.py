@@ -1,10 +1,132 @@
-"""Arrays that come from disk, checked before compiled code indexes with them."""
+"""What a part of a model keeps on disk, checked before compiled code indexes with it."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+
+class StoredArray(NamedTuple):
+    """One stored array of a part.
+
+    Attributes
+    ----------
+    name : str
+        Name in the file.
+    attribute : str
+        Where the part keeps it.
+    dtype : DTypeLike
+    shape : tuple of str
+        A name for each length, such as ``"knots"`` or ``"labels+1"``. The same name means the same
+        length in all arrays of the part.
+    cuts : str
+        Length that the array cuts into consecutive rows, if it does.
+    least : int
+        Smallest length of such a row.
+    picks : str
+        Length that the values of the array index, if they do.
+    """
+
+    name: str
+    attribute: str
+    dtype: DTypeLike
+    shape: tuple[str, ...]
+    cuts: str = ""
+    least: int = 0
+    picks: str = ""
+
+
+class StoredSetting(NamedTuple):
+    """One stored number, flag or text of a part."""
+
+    name: str
+    attribute: str
+    kind: Callable[[Any], Any]
+
+
+class StoredPart:
+    """A part of a model whose stored arrays and settings are declared once.
+
+    Examples
+    --------
+    >>> class Curve(StoredPart):
+    ...     stored = (
+    ...         StoredArray("x", "x_", np.float64, ("knots",)),
+    ...         StoredArray("y", "y_", np.float64, ("knots",)),
+    ...         StoredSetting("slope", "slope", float),
+    ...     )
+    >>> curve = Curve.from_state({"x": np.zeros(2), "y": np.ones(2)}, {"slope": 1})
+    >>> curve.y_.tolist(), curve.get_state()[1]
+    ([1.0, 1.0], {'slope': 1.0})
+    >>> Curve.from_state({"x": np.zeros(2), "y": np.ones(3)}, {"slope": 1})
+    Traceback (most recent call last):
+    ...
+    ValueError: array 'y' is float64 of shape (3,), not float64 of shape (2)
+    """
+
+    stored: ClassVar[tuple[StoredArray | StoredSetting, ...]] = ()
+
+    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return arrays and JSON settings for `from_state`."""
+        arrays = {
+            one.name: getattr(self, one.attribute)
+            for one in self.stored
+            if isinstance(one, StoredArray)
+        }
+        settings = {
+            one.name: getattr(self, one.attribute)
+            for one in self.stored
+            if isinstance(one, StoredSetting)
+        }
+        return arrays, settings
+
+    @classmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
+        """Rebuild the fitted part.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, does not have the declared type and shape, or points outside
+            another.
+        """
+        part = cls()
+        declared = [one for one in cls.stored if isinstance(one, StoredArray)]
+        for one, array in zip(declared, checked_arrays(arrays, declared), strict=True):
+            setattr(part, one.attribute, array)
+        for setting in cls.stored:
+            if isinstance(setting, StoredSetting):
+                setattr(part, setting.attribute, setting.kind(settings[setting.name]))
+        return part
+
+
+def checked_arrays(
+    arrays: Mapping[str, NDArray[Any]], declared: Sequence[StoredArray]
+) -> list[NDArray[Any]]:
+    """Return the declared arrays after checking them, alone and against each other.
+
+    Raises
+    ------
+    ValueError
+        If one does not fit its declaration.
+    """
+    lengths: dict[str, int] = {}
+    found = []
+    for one in declared:
+        names = [name.partition("+") for name in one.shape]
+        shape = tuple(
+            lengths[name] + int(more or 0) if name in lengths else None for name, _, more in names
+        )
+        found.append(checked_array(arrays, one.name, one.dtype, shape))
+        for (name, _, more), length in zip(names, found[-1].shape, strict=True):
+            lengths.setdefault(name, length - int(more or 0))
+    for one, array in zip(declared, found, strict=True):
+        if one.cuts:
+            check_ragged(one.name, array, lengths[one.cuts], least=one.least)
+        if one.picks and len(array) and not 0 <= array.min() <= array.max() < lengths[one.picks]:
+            raise ValueError(f"array {one.name!r} names {one.picks} that do not exist")
+    return found
 
 
 def checked_array(

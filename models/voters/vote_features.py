@@ -1,7 +1,6 @@
 """Set features beyond the paper's: margins of the labels, and what voters say."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numba import njit
@@ -11,24 +10,16 @@ from scipy.sparse import csr_array
 from setwise.models.labels.ranking import rank_largest
 from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.sets.evidence import Evidence
+from setwise.models.storage.state import StoredPart
 from setwise.models.voters.votes import SeenSets, tally
 
 
-class _Unfitted:
+class _Unfitted(StoredPart):
     """A group of features that learns nothing itself."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
         """Learn nothing: the evidence carries it all."""
         return self
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return an empty state."""
-        return {}, {}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # the state is empty
-        """Rebuild the group."""
-        return cls()
 
 
 class MarginFeatures(_Unfitted):

@@ -5,9 +5,8 @@ A joint misjudges :math:`P_{ls} = p(y_l = 1, |y| = s \mid x)` now and then. One 
 belong to normalised distributions: otherwise a curve pools documents with different factors.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +18,7 @@ from sklearn.base import BaseEstimator
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.mixtures.support.sized_marginals import Products, WeightedSets, tabulate
 from setwise.models.sets.f_measure import ExpectedF1Sets, maximise_from_sized_marginals
-from setwise.models.storage.state import check_ragged, checked_array
+from setwise.models.storage.state import StoredArray, StoredPart
 
 # A pair that occurs in fewer documents shares the curve of all rare pairs of its size: by itself it
 # would be calibrated to nought but where its few documents lie.
@@ -101,7 +100,7 @@ def mixture_sized_marginals(
     return SizedMarginals(P, labels, sizes, n_labels)
 
 
-class SizedMarginalCalibrator(BaseEstimator):
+class SizedMarginalCalibrator(StoredPart, BaseEstimator):
     """Isotonic curves for sized marginals.
 
     Attributes
@@ -121,6 +120,14 @@ class SizedMarginalCalibrator(BaseEstimator):
     knots_: NDArray[np.float64]
     values_: NDArray[np.float64]
     curve_of_: NDArray[np.int64]
+    stored = (
+        StoredArray(
+            "curve_indptr", "curve_indptr_", np.int64, ("curves+1",), cuts="knots", least=1
+        ),
+        StoredArray("knots", "knots_", np.float64, ("knots",)),
+        StoredArray("values", "values_", np.float64, ("knots",)),
+        StoredArray("curve_of", "curve_of_", np.int64, ("pairs",), picks="curves"),
+    )
 
     def fit(self, marginals: SizedMarginals, Y: sp.csr_array) -> Self:
         """Fit the curves to documents that the joint was not fitted on.
@@ -192,36 +199,6 @@ class SizedMarginalCalibrator(BaseEstimator):
             calibrated.sizes,
             calibrated.n_labels,
         )
-
-    def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the curves."""
-        return {
-            "curve_indptr": self.curve_indptr_,
-            "knots": self.knots_,
-            "values": self.values_,
-            "curve_of": self.curve_of_,
-        }, {}
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:  # noqa: ARG003  # there are none
-        """Rebuild the fitted calibrator.
-
-        Raises
-        ------
-        ValueError
-            If an array is missing, has a wrong type or shape, or points outside another.
-        """
-        calibrator = cls()
-        indptr = checked_array(arrays, "curve_indptr", np.int64, (None,))
-        knots = checked_array(arrays, "knots", np.float64, (None,))
-        check_ragged("curve_indptr", indptr, len(knots), least=1)
-        curve_of = checked_array(arrays, "curve_of", np.int64, (None,))
-        if len(curve_of) and not 0 <= curve_of.min() <= curve_of.max() < len(indptr) - 1:
-            raise ValueError("array 'curve_of' names curves that do not exist")
-        calibrator.curve_indptr_, calibrator.knots_ = indptr, knots
-        calibrator.values_ = checked_array(arrays, "values", np.float64, knots.shape)
-        calibrator.curve_of_ = curve_of
-        return calibrator
 
 
 def _occurrences(marginals: SizedMarginals, Y: sp.csr_array) -> NDArray[np.float64]:
