@@ -118,7 +118,7 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     reviewers = [verbs.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)]
     audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
-    policy = verbs.change_policy(SYSTEM, change, None)
+    policy = verbs.policy.change(SYSTEM, change, None)
     made = _Documents(key.id, policy.version, reviewers, seed)
     with application.engine.begin() as connection:
         for start in range(0, documents, 5000):

@@ -223,7 +223,7 @@ def _setwise(
     verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
     _, key = verbs.create_key(SYSTEM, "bench", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
-    verbs.change_policy(SYSTEM, change, None)
+    verbs.policy.change(SYSTEM, change, None)
     application.close()
     port = _free_port()
     environment = os.environ | {

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+from setwise.service.services.breaker import Breaker
+from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
@@ -10,7 +12,7 @@ from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from tests.fake_files import FakeFiles
-from tests.fakes import FakeClock, FakeIds, FakeLoader, FakeStore
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakeLoader, FakeStore
 
 
 def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:
@@ -41,3 +43,16 @@ def files(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> 
     options.setdefault("max_upload_bytes", 100_000)
     options.setdefault("longest_line", 2_000)
     return Files(begin, now, ids, **options)
+
+
+def certifications(
+    begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any
+) -> Certifications:
+    """Return the service of certifications."""
+    return Certifications(begin, now, ids, LOTTERY, lease_clock=now, **options)
+
+
+def breaker(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Breaker:
+    """Return the breaker, with the outlook of these certifications unless given."""
+    options.setdefault("outlook", certifications(begin, now, ids).outlook)
+    return Breaker(begin, now, ids, **options)

@@ -95,7 +95,7 @@ class Service:
     def fix_threshold(self, value: float) -> None:
         """Send every document with at least this confidence."""
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
-        self.verbs.change_policy(SYSTEM, change, None)
+        self.verbs.policy.change(SYSTEM, change, None)
 
 
 @pytest.fixture

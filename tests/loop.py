@@ -3,16 +3,16 @@
 from dataclasses import dataclass, field
 
 from setwise.service.domain.audits import AuditPlan
+from setwise.service.domain.breaker import BreakerRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
-from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.breaker import BreakerRule, GetBreaker, WatchAudits
-from setwise.service.services.breaker_reset import ResetBreaker
-from setwise.service.services.certification import Certify, Schedule
+from setwise.service.services.certification import Schedule
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
@@ -33,17 +33,22 @@ class Loop:
 
     def __post_init__(self) -> None:
         parts = (self.begin, self.now, self.new_id)
-        self.change_policy = ChangePolicy(*parts)
+        self.change_policy = Policies(*parts).change
+        self.certifications = building.certifications(*parts, schedule=EARLY)
+        self.certify = self.certifications.certify
+        self.certify_if_due = self.certifications.certify_if_due
+        breaker = building.breaker(*parts, outlook=self.certifications.outlook, rule=self.rule)
+        self.watch, self.breaker, self.reset = breaker.watch, breaker.get, breaker.reset
         self.predictors = FakePredictors()
         self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
-        self.claim = ClaimReview(*parts, most_leases=10_000)
-        self.complete = CompleteReview(
-            *parts, FakePredictors(), LOTTERY, WatchAudits(*parts, self.rule).answered
+        self.reviews = Reviews(
+            *parts,
+            FakePredictors(),
+            LOTTERY,
+            most_leases=10_000,
+            annotated=breaker.annotated,
         )
-        self.certify = Certify(*parts, LOTTERY, EARLY)
-        self.watch = WatchAudits(*parts, self.rule)
-        self.breaker = GetBreaker(self.begin, self.rule)
-        self.reset = ResetBreaker(*parts, self.certify.outlook)
+        self.claim, self.complete = self.reviews.claim, self.reviews.complete
 
     def plan(self, audits: AuditPlan = HALF, target: float = 0.8, **rest: object) -> None:
         wanted = change(

@@ -259,7 +259,7 @@ class AnnotatorPage(AnswerBody):
 @router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List who may review, or has reviewed, with their groups, all in one page."""
-    items = [Annotator.of(one) for one in verbs.list_annotators(caller)]
+    items = [Annotator.of(one) for one in verbs.annotators.page(caller)]
     return answer(AnnotatorPage(items=items, limit=len(items)))
 
 
@@ -270,7 +270,7 @@ def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
 )
 def get_annotator(caller: CallerOf, annotator_id: str, verbs: VerbsOf) -> Response:
     """Read who somebody is, how much they have answered, and how often they err."""
-    found = verbs.get_annotator(caller, annotator_id)
+    found = verbs.annotators.get(caller, annotator_id)
     return answer(Annotator.of(found), etag=found.annotator.version)
 
 
@@ -289,7 +289,7 @@ def place_annotator(
     if_match: _IfMatch = None,
 ) -> Response:
     """Put somebody into a group, from their next answer on."""
-    placed = verbs.place_annotator(
+    placed = verbs.annotators.place(
         caller, annotator_id, body.group, _version(if_match), request_id=request_id
     )
     return answer(Annotator.of(placed), etag=placed.annotator.version)
@@ -298,7 +298,7 @@ def place_annotator(
 @router.get("/groups", response_model=GroupPage)
 def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
     """List the groups of annotators with their noise rates, all in one page."""
-    items = [Group.of(one) for one in verbs.list_groups(caller)]
+    items = [Group.of(one) for one in verbs.annotators.groups(caller)]
     return answer(GroupPage(items=items, limit=len(items)))
 
 
@@ -309,7 +309,7 @@ def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
 )
 def get_group(caller: CallerOf, group_id: str, verbs: VerbsOf) -> Response:
     """Read a group's noise rates, with their intervals and what speaks against using them."""
-    found = verbs.get_group(caller, group_id)
+    found = verbs.annotators.get_group(caller, group_id)
     return answer(Group.of(found), etag=found.group.version)
 
 
@@ -328,7 +328,7 @@ def change_group(
     if_match: _IfMatch = None,
 ) -> Response:
     """Make a group, or change its name or where its noise rates come from."""
-    changed = verbs.change_group(
+    changed = verbs.annotators.change_group(
         caller, group_id, body.as_change(), _version(if_match), request_id=request_id
     )
     return answer(Group.of(changed), etag=changed.group.version)

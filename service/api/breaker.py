@@ -11,9 +11,8 @@ from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answe
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from setwise.service.domain import breaker
-from setwise.service.domain.breaker import Position, TripCause
+from setwise.service.domain.breaker import BreakerState, Position, TripCause
 from setwise.service.domain.errors import BreakerNotTripped, CertificateNeeded
-from setwise.service.services.breaker import BreakerState
 
 router = APIRouter(prefix="/v1/admin/breaker", tags=["administration"], route_class=StrictRoute)
 
@@ -183,7 +182,7 @@ def get_breaker(caller: CallerOf, verbs: VerbsOf) -> Response:
     While the share of right sets is at least the target, whatever came before, the statistic
     reaches `run_length` among n audits with a probability of at most n / `run_length`.
     """
-    return answer(Breaker.of(verbs.get_breaker(caller)))
+    return answer(Breaker.of(verbs.breaker.get(caller)))
 
 
 @router.post(
@@ -199,5 +198,5 @@ def reset_breaker(
     It takes a certificate from after the trip, which after a drift rests on predictions from after
     it; or a threshold of mode `fixed` and `uncertified`.
     """
-    verbs.reset_breaker(caller, uncertified=body.uncertified, request_id=request_id)
-    return answer(Breaker.of(verbs.get_breaker(caller)))
+    verbs.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
+    return answer(Breaker.of(verbs.breaker.get(caller)))

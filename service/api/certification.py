@@ -80,7 +80,7 @@ def request_certification(caller: CallerOf, verbs: VerbsOf, request_id: RequestI
     A proved one is in force at once if the policy's mode is `certified`. One certification runs at
     a time: asked again meanwhile, this answers with the one that runs.
     """
-    job = verbs.request_certification(caller, request_id=request_id)
+    job = verbs.certification.request(caller, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
@@ -89,7 +89,7 @@ def list_certifications(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List the attempts, newest first, those that proved nothing included."""
-    page = edge.verbs.list_certifications(
+    page = edge.verbs.certification.page(
         caller, after=edge.cursors.read(wanted.cursor, "certifications"), limit=wanted.limit
     )
     return answer(
@@ -108,4 +108,4 @@ def list_certifications(
 )
 def get_certification(caller: CallerOf, certification_id: str, verbs: VerbsOf) -> Response:
     """Read one attempt with all its evidence."""
-    return answer(Certification.of(verbs.get_certification(caller, certification_id)))
+    return answer(Certification.of(verbs.certification.get(caller, certification_id)))

@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=Stri
 @router.get("/policy", response_model=Policy)
 def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
     """Read the policy that every prediction is routed by."""
-    policy = verbs.get_policy(caller)
+    policy = verbs.policy.get(caller)
     return answer(Policy.of(policy), etag=policy.version)
 
 
@@ -40,7 +40,7 @@ def change_policy(
     Rules hold documents back whatever their confidence, with the reason `rule`; the audit trail
     names the rule.
     """
-    policy = verbs.change_policy(
+    policy = verbs.policy.change(
         caller, body.as_change(), version_in(if_match), request_id=request_id
     )
     return answer(Policy.of(policy), etag=policy.version)

@@ -303,7 +303,7 @@ def preview_policy(caller: CallerOf, body: PreviewRequest, verbs: VerbsOf) -> Re
     sets was right; where fewer than 20 were checked, the confidence is taken at its word.
     """
     rules = body.rules
-    made = verbs.preview_policy(
+    made = verbs.policy.preview(
         caller,
         threshold=body.threshold,
         target_accuracy=body.target_accuracy,

@@ -48,7 +48,7 @@ def list_reviews(
 ) -> Response:
     """List review tasks, oldest first."""
     scope = f"reviews?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.list_reviews(
+    page = edge.verbs.reviews.page(
         caller,
         state=wanted.state,
         reason=wanted.reason,
@@ -74,14 +74,14 @@ def list_reviews(
 )
 def claim_review(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
     """Lease the next task: it is yours, and nobody else's, until the lease expires."""
-    task = verbs.claim_review(caller, request_id=request_id)
+    task = verbs.reviews.claim(caller, request_id=request_id)
     return Response(status_code=204) if task is None else _shown(task)
 
 
 @router.get("/reviews/{task_id}", response_model=ReviewTask, responses=documented(*_ONE_TASK))
 def get_review(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
     """Read one task, for instance after a page was loaded anew."""
-    return _shown(verbs.get_review(caller, task_id))
+    return _shown(verbs.reviews.get(caller, task_id))
 
 
 @router.post(
@@ -89,7 +89,7 @@ def get_review(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
 )
 def extend_lease(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
     """Keep a task for longer; the version stays."""
-    return _shown(verbs.extend_lease(caller, task_id))
+    return _shown(verbs.reviews.extend(caller, task_id))
 
 
 @router.post(
@@ -99,7 +99,7 @@ def release_review(
     caller: CallerOf, task_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Give a task back to the queue."""
-    return _shown(verbs.release_review(caller, task_id, request_id=request_id))
+    return _shown(verbs.reviews.release(caller, task_id, request_id=request_id))
 
 
 @router.post(
@@ -111,7 +111,7 @@ def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Pass a task on to somebody else; after two skips it waits for a lead."""
-    return _shown(verbs.skip_review(caller, task_id, body.reason, request_id=request_id))
+    return _shown(verbs.reviews.skip(caller, task_id, body.reason, request_id=request_id))
 
 
 @router.post(
@@ -132,7 +132,7 @@ def complete_review(
 ) -> Response:
     """Settle a task with the label set that is right; nothing overwrites it afterwards."""
     seen = _task_version(if_match)
-    annotation = verbs.complete_review(
+    annotation = verbs.reviews.complete(
         caller, task_id, body.labels, body.comment, seen, request_id=request_id
     )
     # The version seen was the last one, and completing made the next. Reading the task again could
@@ -164,7 +164,9 @@ def search_labels(
     """Search the labels of the active model, for a picker."""
     scope = f"labels?{wanted.query}"
     offset = int(edge.cursors.read(wanted.cursor, scope) or 0)
-    matches = edge.verbs.search_labels(caller, wanted.query, offset=offset, limit=wanted.limit)
+    matches = edge.verbs.reviews.search_labels(
+        caller, wanted.query, offset=offset, limit=wanted.limit
+    )
     end = offset + len(matches.labels)
     return answer(
         LabelPage(

@@ -254,7 +254,7 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     reviewer = verbs.authenticate(secrets["reviewer"])
     history = History(verbs, clock, client, reviewer, cache(keys.annotator), plan)
     counts = verbs.summary(SYSTEM)
-    if verbs.get_policy(SYSTEM).version == FIRST_POLICY_VERSION:
+    if verbs.policy.get(SYSTEM).version == FIRST_POLICY_VERSION:
         history.begin()
     if counts.predictions < history.total:
         history.happen(counts.predictions, report)

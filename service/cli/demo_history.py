@@ -149,11 +149,13 @@ class History:
         change = PolicyChange(TARGET, RISK, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
         morning, _, _ = next(self.plan.schedule(self._today))
         self.clock.travel(morning)
-        self.verbs.change_policy(SYSTEM, change, FIRST_POLICY_VERSION)
+        self.verbs.policy.change(SYSTEM, change, FIRST_POLICY_VERSION)
         for one in ANNOTATORS:
             group = one.group.replace(" ", "-")
-            self.verbs.change_group(SYSTEM, group, GroupChange(one.group.capitalize()), None)
-            self.verbs.place_annotator(SYSTEM, self.annotator(one.name, False).id, group, None)
+            self.verbs.annotators.change_group(
+                SYSTEM, group, GroupChange(one.group.capitalize()), None
+            )
+            self.verbs.annotators.place(SYSTEM, self.annotator(one.name, False).id, group, None)
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
@@ -175,7 +177,7 @@ class History:
                     self._review(reviews, last_days=place >= self.plan.days - 2)
                     self._report_outcomes(sent)
                     if place in self.plan.certified_on:
-                        self.verbs.certify()
+                        self.verbs.certification.certify()
                 report(end / total, "make five weeks of history")
                 start = end
             while self._complete_next(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
@@ -228,16 +230,16 @@ class History:
         only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
         """Claim a task and complete it; return whether there was one to complete."""
-        task = self.verbs.claim_review(reviewer)
+        task = self.verbs.reviews.claim(reviewer)
         if task is None:
             return False
         note = self._truth.get(task.prediction.document.id or "")
         # A user may have posted other documents between two runs.
         if note is None or not only(task):
-            self.verbs.release_review(reviewer, task.id)
+            self.verbs.reviews.release(reviewer, task.id)
             return False
         self.clock.advance(draw.uniform(LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S))
-        self.verbs.complete_review(reviewer, task.id, answer(note), None, task.version)
+        self.verbs.reviews.complete(reviewer, task.id, answer(note), None, task.version)
         return True
 
     def _report_outcomes(self, sent: "list[tuple[datetime, Prediction]]") -> None:

@@ -1,33 +1,31 @@
-"""The breaker: automatic sending stops when audits no longer bear out the target.
+"""The breaker: automatic sending stops when audits contradict the target.
 
-It watches the audits of what was sent, or would have been but for the audit. Having tripped, it
-stays open until a person closes it. The policy in force says whether it has: so every process
-follows at once, and each decision can be derived again from the version that made it.
+It watches audits of label sets that were sent, or that only the audit held back. Once tripped it
+stays so until a person resets it. The policy in force records the trip, so every process follows at
+once and each decision can be derived again from the policy version that made it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
 class TripCause(StrEnum):
-    """Why the breaker tripped.
-
-    A drift contradicts the evidence from before; staleness leaves it without support from now.
-    """
+    """Why the breaker tripped: audits contradict the target, or audits are missing."""
 
     DRIFT = "drift"
     STALE = "stale"
 
 
 class Position(StrEnum):
-    """Whether the breaker has tripped, watches, or has nothing to watch, as nothing is sent."""
+    """Whether the breaker has tripped, watches, or is idle because nothing is sent."""
 
     TRIPPED = "tripped"
     WATCHING = "watching"
@@ -35,16 +33,16 @@ class Position(StrEnum):
 
 
 class WatchedAudit(NamedTuple):
-    """The audit of a set that was sent, or would have been but for the audit.
+    """The audit of a label set that was sent, or that only the audit held back.
 
     Attributes
     ----------
     target_accuracy : float
-        What the policy that decided on it promised.
+        The target of the policy that decided on it.
     right : bool or None
-        None while it is not read to the end.
+        None until the audit ends.
     finished_at : datetime or None
-        None likewise.
+        None until the audit ends.
     """
 
     prediction_id: str
@@ -54,40 +52,40 @@ class WatchedAudit(NamedTuple):
 
     @property
     def not_wrong(self) -> bool:
-        """Right, as far as is known.
+        """Whether the set is right, as far as is known.
 
-        An audit that finds a fault takes longer, as a lead decides on it. In the order in which
-        audits end the detector would meet faults in clusters, which its bound does not allow for.
-        It takes them in the order of the predictions instead, and an unfinished one for right: a
-        fault that is found later only raises what it has computed, so the bound holds.
+        An audit that finds a fault takes longer, because a lead decides on it. In the order in
+        which audits end, faults would come in clusters, and the detector's bound would not hold.
+        It therefore takes audits in the order of the predictions, and unfinished ones as right: a
+        fault found later only raises the statistic, so the bound holds.
         """
         return self.right is not False
 
 
 def ends_audit(annotation: Annotation) -> bool:
-    """Tell whether an answer ends the audit: a lead's decision, or one that is not read again."""
+    """Return whether an annotation ends the audit: no one reads the document again."""
     return annotation.kind is ReviewKind.ADJUDICATION or (
         annotation.kind is ReviewKind.AUDIT and annotation.settles
     )
 
 
 def would_be_sent(prediction: Prediction) -> bool:
-    """Tell whether a set was sent, or would have been but for the audit."""
+    """Return whether a set was sent, or only an audit held it back."""
     return prediction.decision is Decision.AUTO or prediction.reason is Reason.AUDIT
 
 
 @dataclass(frozen=True)
 class Trip:
-    """One time that the breaker tripped; never changed once stored.
+    """A trip of the breaker; immutable once stored.
 
     Attributes
     ----------
     scorer : Scorer
         Whose label sets were watched.
     policy_version : str
-        The version that was in force until then.
+        The version in force until the trip.
     evidence : mapping
-        What it stands on: enough to come to the same decision again.
+        Everything needed to derive the trip again.
     """
 
     id: str
@@ -100,18 +98,18 @@ class Trip:
 
     @property
     def sets_evidence_aside(self) -> bool:
-        """Whether audits of what was predicted before prove nothing from now on."""
+        """Whether audits of earlier predictions no longer count as proof."""
         return self.cause is TripCause.DRIFT
 
 
 @dataclass(frozen=True)
 class Reset:
-    """A person's decision that sending goes on after a trip.
+    """A person's decision to send again after a trip.
 
     Attributes
     ----------
     certificate_id : str or None
-        What proves the threshold that is in force again; None where it stands on the owner's word.
+        The certificate that proves the threshold; None if the owner vouches for it.
     """
 
     id: str
@@ -122,14 +120,14 @@ class Reset:
 
 
 class Unvouched(NamedTuple):
-    """What was sent since an audit was last read to the end, and what sends came into force.
+    """What was sent since the last audit ended and the present policy came into force.
 
     Attributes
     ----------
     documents : int
-        How many; counted only as far as matters.
+        Counted only up to the limit that matters.
     oldest_at : datetime or None
-        When the first of them was; None if there is none.
+        When the first of them was sent; None without any.
     """
 
     documents: int
@@ -138,12 +136,12 @@ class Unvouched(NamedTuple):
 
 @dataclass(frozen=True)
 class Freshness:
-    """How much may be sent while no audit is finished.
+    """How much may be sent without a finished audit.
 
     Attributes
     ----------
     most_documents : int
-        Documents; 0 for any number.
+        0 for any number.
     longest : timedelta or None
         Time since the first of them was sent; None for any.
     """
@@ -152,7 +150,7 @@ class Freshness:
     longest: timedelta | None = timedelta(days=30)
 
     def lost(self, since: Unvouched, now: datetime) -> bool:
-        """Tell whether too much was sent, or too long ago."""
+        """Return whether too much was sent, or for too long."""
         if self.most_documents and since.documents > self.most_documents:
             return True
         return (
@@ -160,3 +158,132 @@ class Freshness:
             and since.oldest_at is not None
             and now - since.oldest_at > self.longest
         )
+
+
+RUN_LENGTH = 5_000.0
+"""Least number of audits until a false alarm, on average."""
+
+
+@dataclass(frozen=True)
+class BreakerRule:
+    """When the breaker trips.
+
+    Attributes
+    ----------
+    run_length : float
+        Least number of audits until a false alarm, on average. The probability of one within n
+        audits is at most ``n / run_length``.
+    freshness : Freshness
+        How much may be sent without a finished audit.
+    """
+
+    run_length: float = RUN_LENGTH
+    freshness: Freshness = field(default_factory=Freshness)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the breaker sees at one instant.
+
+    Attributes
+    ----------
+    scorer : Scorer or None
+        The model and calibrator that serve; None before the first prediction.
+    audits : tuple of WatchedAudit
+        Those since the last reset whose policy had the present target, by prediction.
+    path : tuple of float
+        The detector's statistic after each audit; it raises the alarm at ``run_length``.
+    last_finished_at : datetime or None
+        When the last audit ended or the breaker was reset.
+    unvouched : Unvouched
+        What was sent since.
+    """
+
+    policy: RoutingPolicy
+    scorer: Scorer | None
+    run_length: float
+    audits: tuple[WatchedAudit, ...]
+    path: tuple[float, ...]
+    last_finished_at: datetime | None
+    unvouched: Unvouched
+
+    @property
+    def position(self) -> Position:
+        """Whether the breaker has tripped, watches, or is idle."""
+        if self.policy.trip_id is not None:
+            return Position.TRIPPED
+        sends = self.policy.sends and self.scorer is not None
+        return Position.WATCHING if sends else Position.IDLE
+
+    @property
+    def alarm(self) -> int | None:
+        """Place of the audit with which the statistic first reaches the alarm."""
+        reached = (place for place, value in enumerate(self.path) if value >= self.run_length)
+        return next(reached, None)
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many audits found the set right or wrong, and how many are unfinished."""
+        said = [audit.right for audit in self.audits]
+        return {
+            "audits": len(said),
+            "right": said.count(True),
+            "wrong": said.count(False),
+            "unfinished": said.count(None),
+        }
+
+    def drift_evidence(self, place: int) -> Mapping[str, object]:
+        """Return the evidence for a trip at the audit at ``place``."""
+        symbols = {True: "1", False: "0", None: "?"}
+        return {
+            **self.counts(),
+            "target_accuracy": self.policy.target_accuracy,
+            "run_length": self.run_length,
+            "statistic": self.path[place],
+            "alarm_at": self.audits[place].prediction_id,
+            "first": self.audits[0].prediction_id,
+            "last": self.audits[-1].prediction_id,
+            # Right, wrong and unfinished, by prediction: all that the detector reads.
+            "outcomes": "".join(symbols[audit.right] for audit in self.audits),
+        }
+
+    def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:
+        """Return the evidence for a trip for lack of finished audits."""
+        return {
+            "last_finished_at": _instant(self.last_finished_at),
+            "sent_since": self.unvouched.documents,
+            "oldest_sent_at": _instant(self.unvouched.oldest_at),
+            "most_documents": freshness.most_documents,
+            "longest_days": freshness.longest.total_seconds() / 86_400
+            if freshness.longest is not None
+            else None,
+        }
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+@dataclass(frozen=True)
+class BreakerState:
+    """What leads see of the breaker.
+
+    Attributes
+    ----------
+    trip : Trip or None
+        Set while the breaker stops sending.
+    trips : tuple of (Trip, Reset or None)
+        The newest trips, newest first, each with its reset.
+    further_audits : int or None
+        How many audits the last certification since the trip lacked.
+    """
+
+    watch: Watch
+    rule: BreakerRule
+    trip: Trip | None
+    trips: tuple[tuple[Trip, Reset | None], ...]
+    further_audits: int | None
+
+    @property
+    def false_alarm_bound(self) -> float:
+        """Largest probability of a false alarm among the watched audits."""
+        return min(1.0, len(self.watch.audits) / self.watch.run_length)

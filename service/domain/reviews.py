@@ -1,17 +1,28 @@
-"""Review tasks: waiting, leased, completed or skipped; and who may do what to them."""
+"""Review tasks: their states, who may change them, and the answers that complete them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from setwise.service.domain.annotators import DEFAULT_GROUP
-from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided, StaleVersion
+from setwise.service.domain.errors import (
+    FieldFault,
+    InvalidRequest,
+    LeaseLost,
+    ReviewAlreadyDecided,
+    StaleVersion,
+)
 from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.rules import Rule
+from setwise.service.domain.text import text_faults
 
 SKIPS_BEFORE_ESCALATION = 2
 """A task that this many people have skipped waits for a lead."""
+
+LONGEST_SKIP_REASON = 500
+LONGEST_COMMENT = 4000
 
 
 class ReviewState(StrEnum):
@@ -26,8 +37,8 @@ class ReviewState(StrEnum):
 class ReviewKind(StrEnum):
     """Why a person reads the document.
 
-    An audit checks the model and an overlap the first reviewer, both without seeing an answer. In
-    an adjudication a lead sees the answers that differ, and decides.
+    An audit checks the model and an overlap checks the first reviewer; both hide earlier answers.
+    In an adjudication a lead sees the answers that differ and decides.
     """
 
     REVIEW = "review"
@@ -37,13 +48,13 @@ class ReviewKind(StrEnum):
 
     @property
     def blind(self) -> bool:
-        """Whoever does it must not know what the model or somebody else answered."""
+        """Whether the reviewer must not see the answers of the model or of other people."""
         return self in {ReviewKind.AUDIT, ReviewKind.OVERLAP}
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The right of one reviewer to settle a task, until it expires."""
+    """One reviewer's right to complete a task, until it expires."""
 
     holder: str
     expires_at: datetime
@@ -52,7 +63,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Skip:
-    """A reviewer who passed a task on, and why."""
+    """A reviewer who skipped a task, and why."""
 
     reviewer: str
     reason: str
@@ -61,16 +72,16 @@ class Skip:
 
 @dataclass(frozen=True)
 class HeldDecision:
-    """What the holder of a task decided, kept for a while in which they may take it back.
+    """A decision that its maker can still undo.
 
     Attributes
     ----------
     labels : tuple of str
         In the vocabulary's order.
     by : str
-        The holder's name, for the audit trail.
+        The name of its maker, for the audit trail.
     settles_at : datetime
-        When the decision becomes final by itself.
+        When the decision becomes final.
     """
 
     labels: tuple[str, ...]
@@ -87,12 +98,12 @@ class ReviewTask:
     Attributes
     ----------
     version : int
-        Grows with every change of state, so it fences off a reviewer whose lease was lost.
+        Grows with every change of state, so that a reviewer whose lease was lost changes nothing.
     decision : HeldDecision or None
-        Of a leased task: what its holder decided and may still take back. No lease that ran out
-        takes such a task away from them.
+        What the holder of a leased task decided and can still undo. The task stays with them even
+        if the lease expires.
     answers : tuple of tuple of str
-        The label sets between which an adjudication decides, whoever gave them; `rival_answers`.
+        The label sets that an adjudication decides between; see `rival_answers`.
     """
 
     id: str
@@ -108,19 +119,18 @@ class ReviewTask:
 
     @property
     def escalated(self) -> bool:
-        """Only a lead may claim the task: to adjudicate, or since too many people skipped it."""
+        """Whether only a lead may claim the task: an adjudication, or skipped too often."""
         return self.kind is ReviewKind.ADJUDICATION or self.passed_on
 
     @property
     def passed_on(self) -> bool:
-        """So many people have skipped the task that it waits for a lead."""
+        """Whether enough people have skipped the task for it to wait for a lead."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
 
     def claimable_by(self, reviewer: str, now: datetime, *, escalated: bool) -> bool:
-        """Tell whether ``reviewer`` may claim the task now; ``escalated`` is a lead's right.
+        """Return whether ``reviewer`` may claim the task now; ``escalated`` for leads.
 
-        Nobody may read one document twice; who holds or has done another task of the same
-        prediction is not known here.
+        The store also checks that the reviewer has no other task of the same prediction.
         """
         free = self.state in {ReviewState.WAITING, ReviewState.SKIPPED} or (
             self.lease is not None and self.lease.expires_at <= now and self.decision is None
@@ -138,37 +148,37 @@ class ReviewTask:
         )
 
     def extended(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
-        """Return the task with its lease running from ``now`` again.
+        """Return the task with its lease running from ``now``.
 
-        A lease that ran out may be extended as long as nobody else has claimed the task.
+        An expired lease can be extended until another reviewer claims the task.
         """
         lease = self._require_holder(holder)
         return replace(self, lease=replace(lease, expires_at=now + duration))
 
     def released(self, holder: str) -> "ReviewTask":
-        """Return the task given back to the queue."""
+        """Return the task, back in the queue."""
         self._require_holder(holder)
         return self._returned(self.skips)
 
     def expired(self) -> "ReviewTask":
-        """Return the task back in the queue, because its holder was not heard of in time."""
+        """Return the task, back in the queue because its lease expired."""
         return self._returned(self.skips)
 
     def skipped(self, holder: str, reason: str, now: datetime) -> "ReviewTask":
-        """Return the task passed on: to another reviewer, or to a lead after two skips."""
+        """Return the task, waiting for another reviewer or, after two skips, a lead."""
         self._require_holder(holder)
         return self._returned((*self.skips, Skip(holder, reason, now)))
 
     def completed(self, holder: str, expected_version: int) -> "ReviewTask":
-        """Return the task settled by ``holder``, who saw it at ``expected_version``."""
+        """Return the task completed by ``holder``, who saw ``expected_version``."""
         self._require_version(expected_version)
         self._require_holder(holder)
-        return self.settled()
+        return self.finished()
 
     def decided(
         self, holder: str, expected_version: int, decision: HeldDecision, duration: timedelta
     ) -> "ReviewTask":
-        """Return the task with a decision that its holder may take back for a while."""
+        """Return the task with a decision that its holder can still undo."""
         self._require_version(expected_version)
         lease = self._require_holder(holder)
         return replace(
@@ -178,13 +188,24 @@ class ReviewTask:
             version=self.version + 1,
         )
 
+    def decided_before(self, holder: str, labels: Sequence[str], comment: str | None) -> bool:
+        """Return whether ``holder`` has made this decision already."""
+        decision = self.decision
+        return (
+            decision is not None
+            and self.lease is not None
+            and self.lease.holder == holder
+            and set(decision.labels) == set(labels)
+            and decision.comment == comment
+        )
+
     def reopened(self, holder: str, now: datetime, duration: timedelta) -> "ReviewTask":
-        """Return the task without the decision that ``holder`` takes back."""
+        """Return the task without the decision that ``holder`` undoes."""
         final = self.state is ReviewState.COMPLETED
         if final or (self.decision is not None and self.decision.settles_at <= now):
-            raise ReviewAlreadyDecided("The time in which the decision could be undone is over.")
+            raise ReviewAlreadyDecided("The decision can no longer be undone.")
         if self.decision is None or self.lease is None or self.lease.holder != holder:
-            raise LeaseLost("You have decided nothing here that could be undone.")
+            raise LeaseLost("You have made no decision here that could be undone.")
         return replace(
             self,
             lease=replace(self.lease, expires_at=now + duration),
@@ -192,14 +213,47 @@ class ReviewTask:
             version=self.version + 1,
         )
 
-    def settled(self) -> "ReviewTask":
-        """Return the task completed."""
+    def finished(self) -> "ReviewTask":
+        """Return the task, completed; `completed` also checks who asks."""
         return replace(
             self,
             state=ReviewState.COMPLETED,
             lease=None,
             decision=None,
             version=self.version + 1,
+        )
+
+    def answer(
+        self,
+        annotation_id: str,
+        reviewer: str,
+        labels: Sequence[str],
+        comment: str | None,
+        now: datetime,
+    ) -> "Annotation":
+        """Return the annotation that completes the task."""
+        chosen = set(labels)
+        scored = self.prediction.scored
+        ranks = (
+            rank for rank, shown in enumerate(scored.candidates) if set(shown.labels) == chosen
+        )
+        claimed_at = self.lease.claimed_at if self.lease else now
+        decided_at = self.decision.decided_at if self.decision else now
+        return Annotation(
+            id=annotation_id,
+            task_id=self.id,
+            prediction_id=self.prediction.id,
+            reviewer=reviewer,
+            labels=tuple(labels),
+            comment=comment,
+            agreed=chosen == set(scored.labels),
+            chosen_rank=None if self.kind.blind else next(ranks, None),
+            suggestion_shown=not self.kind.blind,
+            # The clock may have been set back since the claim.
+            seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
+            created_at=now,
+            kind=self.kind,
+            version=self.version,
         )
 
     def _require_version(self, expected: int) -> None:
@@ -219,7 +273,7 @@ class ReviewTask:
     def _require_holder(self, holder: str) -> Lease:
         self._require_open()
         if self.lease is None or self.lease.holder != holder:
-            raise LeaseLost("You do not hold this task: it is free or leased to somebody else.")
+            raise LeaseLost("You do not hold this task: it is free or leased to another reviewer.")
         return self.lease
 
     def _returned(self, skips: tuple[Skip, ...]) -> "ReviewTask":
@@ -229,7 +283,7 @@ class ReviewTask:
 
 
 class NewTask(NamedTuple):
-    """A task that waits from the moment in which its prediction is made."""
+    """A task that is created together with its prediction."""
 
     id: str
     prediction_id: str
@@ -244,22 +298,22 @@ class Annotation:
     Attributes
     ----------
     agreed : bool
-        The labels are those that the model predicted.
+        Whether the labels are those that the model predicted.
     chosen_rank : int or None
-        Place, from 0, of the labels among the candidates shown; None when they were not there.
+        Place, from 0, of the labels among the candidates shown; None if they were not among them.
     suggestion_shown : bool
-        Whether the reviewer saw the model's or another person's answer before deciding.
+        Whether the reviewer saw an answer of the model or of another person before deciding.
     seconds : float
         From claim to completion.
     kind : ReviewKind
-        Of the task; an adjudication is taken for the truth.
+        Kind of the task; an adjudication counts as the truth.
     settles : bool
-        The labels are the service's answer for the document: other programs are told them unless
-        they know them already.
+        Whether the labels are the service's answer for the document. Other programs receive them
+        unless they already have them.
     group : str
-        The reviewer's at the time, by id.
+        Id of the reviewer's group at that time.
     version : int or None
-        Of the task when it was settled; None for answers from before it was kept.
+        The task's version when it was completed; None in rows older than this column.
     """
 
     id: str
@@ -278,13 +332,22 @@ class Annotation:
     group: str = DEFAULT_GROUP
     version: int | None = None
 
+    def repeats(self, reviewer: str, labels: Sequence[str], comment: str | None) -> bool:
+        """Return whether ``reviewer`` sent the same answer again."""
+        return (
+            self.reviewer == reviewer
+            and set(self.labels) == set(labels)
+            and self.comment == comment
+        )
+
 
 def rival_answers(
     predicted: tuple[str, ...], annotations: Sequence[Annotation]
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the distinct answers between which a lead decides, in an order that tells nothing.
+    """Return the distinct answers that a lead decides between, sorted.
 
-    An audit contradicts the model, an overlap the first reviewer.
+    The order does not show whose answer it is. An audit contradicts the model, an overlap the
+    first reviewer.
     """
     audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
     given = [one.labels for one in annotations if one.kind is not ReviewKind.ADJUDICATION]
@@ -294,12 +357,12 @@ def rival_answers(
 def calls_for_adjudication(
     annotation: Annotation, others: Sequence[Annotation], *, reread: bool
 ) -> bool:
-    """Tell whether a lead must decide now that ``annotation`` is made.
+    """Return whether a lead must decide after ``annotation``.
 
     Parameters
     ----------
     others : sequence of Annotation
-        What was said of the same prediction before.
+        Earlier annotations of the same prediction.
     reread : bool
         Whether this document's audit is read again even if it agrees with the model.
     """
@@ -313,3 +376,131 @@ def calls_for_adjudication(
             return any(
                 set(one.labels) != set(annotation.labels) for one in others if one.kind in other
             )
+
+
+def adjudication(
+    task_id: str, prediction: Prediction, annotations: Sequence[Annotation]
+) -> ReviewTask:
+    """Return the task in which a lead decides between annotations."""
+    return ReviewTask(
+        id=task_id,
+        prediction=prediction,
+        kind=ReviewKind.ADJUDICATION,
+        state=ReviewState.WAITING,
+        version=1,
+        created_at=annotations[-1].created_at,
+        answers=rival_answers(prediction.scored.labels, annotations),
+    )
+
+
+def is_final(annotation: Annotation, *, adjudicated: bool) -> bool:
+    """Return whether the annotation's labels are the answer for the document.
+
+    Parameters
+    ----------
+    adjudicated : bool
+        Whether a lead decides on the document next.
+    """
+    match annotation.kind:
+        case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
+            return True
+        case ReviewKind.AUDIT:
+            return not adjudicated
+        case ReviewKind.OVERLAP:
+            return False
+
+
+def skip_reason_faults(reason: str) -> list[FieldFault]:
+    """Return what is wrong with the reason for a skip."""
+    return text_faults(reason, "/reason", longest=LONGEST_SKIP_REASON)
+
+
+def checked_answer(
+    prediction: Prediction, vocabulary: Sequence[str], labels: Sequence[str], comment: str | None
+) -> tuple[str, ...]:
+    """Return a reviewer's labels in the vocabulary's order; raises `InvalidRequest`.
+
+    Parameters
+    ----------
+    vocabulary : sequence of str
+        The active model's labels. The prediction's own labels are allowed too, because another
+        model may have been activated since.
+    """
+    scored = prediction.scored
+    allowed = [
+        *vocabulary,
+        *(label for candidate in scored.candidates for label in candidate.labels),
+        *(marginal.label for marginal in scored.marginals),
+    ]
+    places = {label: place for place, label in enumerate(dict.fromkeys(allowed))}
+    faults = list(_label_faults(labels, places))
+    if comment is not None:
+        faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
+    if faults:
+        raise InvalidRequest("The review cannot be completed like this.", faults)
+    return tuple(sorted(labels, key=places.__getitem__))
+
+
+def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[FieldFault]:
+    seen: set[str] = set()
+    for place, label in enumerate(labels):
+        pointer = f"/labels/{place}"
+        if label not in known:
+            yield FieldFault(pointer, f"{label!r} is not a label of the model")
+        elif label in seen:
+            yield FieldFault(pointer, f"{label!r} is given twice")
+        seen.add(label)
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """What is unusual about a label set; it is a warning and forbids nothing.
+
+    Attributes
+    ----------
+    unseen : bool
+        No training document has exactly this set.
+    broken : tuple of Rule
+        Rules of the policy about labels that the set breaks.
+    """
+
+    unseen: bool
+    broken: tuple[Rule, ...]
+
+
+@dataclass(frozen=True)
+class LabelMatches:
+    """A slice of the labels that match a query, and the number of all matches."""
+
+    labels: tuple[str, ...]
+    total: int
+
+
+def matching_labels(
+    vocabulary: Sequence[str], query: str, *, offset: int, limit: int
+) -> LabelMatches:
+    """Return the labels that contain the words of ``query``, ignoring case.
+
+    A label that equals the query comes first, then labels that begin with it, that contain it, and
+    that contain all its words. Among equals the vocabulary's order is kept.
+    """
+    wanted = query.strip().casefold()
+    words = wanted.split()
+    ranked = [
+        (rank, label)
+        for label in vocabulary
+        if (rank := _match_rank(label.casefold(), wanted, words)) is not None
+    ]
+    ranked.sort(key=lambda match: match[0])  # stable, so it keeps the vocabulary's order
+    chosen = ranked[offset : offset + limit]
+    return LabelMatches(tuple(label for _, label in chosen), len(ranked))
+
+
+def _match_rank(label: str, wanted: str, words: Sequence[str]) -> int | None:
+    if label == wanted:
+        return 0
+    if label.startswith(wanted):
+        return 1
+    if wanted in label:
+        return 2
+    return 3 if len(words) > 1 and all(word in label for word in words) else None

@@ -152,8 +152,8 @@ def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str
         what_if=WhatIf(asked.threshold, asked.target),
     )
     figures = [make(seen) for make in FIGURES]
-    figures.append(cockpit_errors.breaker(verbs.get_breaker(caller)))
-    figures.append(cockpit_errors.noise(verbs.list_groups(caller)))
+    figures.append(cockpit_errors.breaker(verbs.breaker.get(caller)))
+    figures.append(cockpit_errors.noise(verbs.annotators.groups(caller)))
     return seen, {figure.name: figure for figure in figures}
 
 

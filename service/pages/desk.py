@@ -13,13 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import LeaseLost
 from setwise.service.domain.predictions import Reason
-from setwise.service.domain.reviews import ReviewKind, ReviewTask
+from setwise.service.domain.reviews import Oddity, ReviewKind, ReviewTask
 from setwise.service.domain.rules import AtMostRule, ExactlyOneRule, RequiresRule, Rule
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.check import Oddity
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.sessions import Visit
 
@@ -79,7 +78,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
     @router.get(DESK)
     def show(visit: Annotated[Visit, Depends(reads)]) -> Response:
         """Show the desk; without a script, the task that lies on it."""
-        mine = verbs.my_reviews(visit.caller)
+        mine = verbs.reviews.mine(visit.caller)
         task = item(verbs, visit.caller, mine[0]) if mine else None
         values = {"now": now(), "task": task, "skip_reasons": SKIP_REASONS}
         return page("desk.html", values, visit=visit)
@@ -90,7 +89,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
     ) -> Response:
         """Count what the person settled: since their own midnight, which the browser knows."""
-        done = verbs.my_reviews.settled(visit.caller, timedelta(seconds=within_s))
+        done = verbs.reviews.done_within(visit.caller, timedelta(seconds=within_s))
         return _json({"done": done})
 
     @router.get(f"{DESK}/labels")
@@ -99,7 +98,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         query: Annotated[str, Query(max_length=200)] = "",
     ) -> Response:
         """Search the labels of the active model."""
-        found = verbs.search_labels(visit.caller, query, limit=MOST_FOUND)
+        found = verbs.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
         return _json({"labels": found.labels, "total": found.total})
 
     @router.post(f"{DESK}/next")
@@ -109,8 +108,8 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         asked: Annotated[Having, Body()],
     ) -> Response:
         """Give a task that the person holds and this tab does not have, or claim one."""
-        mine = (one for one in verbs.my_reviews(visit.caller) if one.id not in asked.having)
-        task = next(mine, None) or verbs.claim_review(
+        mine = (one for one in verbs.reviews.mine(visit.caller) if one.id not in asked.having)
+        task = next(mine, None) or verbs.reviews.claim(
             visit.caller, request_id=request_id_of(request)
         )
         if task is None:
@@ -128,12 +127,12 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     router = APIRouter(route_class=Page)
 
     def held(task: ReviewTask) -> Response:
-        return _json({"version": task.version, "expires_in_s": verbs.my_reviews.left_s(task)})
+        return _json({"version": task.version, "expires_in_s": verbs.reviews.lease_left_s(task)})
 
     @router.post(TASK + "/heartbeat")
     def extend(task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Keep a task for longer."""
-        return held(verbs.extend_lease(visit.caller, task_id))
+        return held(verbs.reviews.extend(visit.caller, task_id))
 
     @router.post(TASK + "/take-back")
     def take_back(
@@ -141,9 +140,11 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     ) -> Response:
         """Keep a task, even if it has returned to the queue."""
         try:
-            return held(verbs.extend_lease(visit.caller, task_id))
+            return held(verbs.reviews.extend(visit.caller, task_id))
         except LeaseLost as lost:
-            task = verbs.claim_review(visit.caller, only=task_id, request_id=request_id_of(request))
+            task = verbs.reviews.claim(
+                visit.caller, only=task_id, request_id=request_id_of(request)
+            )
             if task is None:
                 raise LeaseLost(
                     "Another reviewer has this task now, or it waits for a lead."
@@ -155,7 +156,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
         """Give a task back to the queue."""
-        verbs.release_review(visit.caller, task_id, request_id=request_id_of(request))
+        verbs.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     @router.post(TASK + "/check")
@@ -165,8 +166,8 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         chosen: Annotated[Chosen, Body()],
     ) -> Response:
         """Say what is odd about a label set."""
-        task = verbs.my_reviews.one(visit.caller, task_id)
-        (odd,) = verbs.check_sets(visit.caller, task, [chosen.labels])
+        task = verbs.reviews.my_task(visit.caller, task_id)
+        (odd,) = verbs.reviews.check(visit.caller, task, [chosen.labels])
         return _json({"warnings": warnings_of(odd)})
 
     @router.post(TASK + "/explain")
@@ -176,8 +177,8 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         chosen: Annotated[Chosen, Body()],
     ) -> Response:
         """Say which terms of the document speak for or against labels."""
-        task = verbs.my_reviews.one(visit.caller, task_id)
-        weighed = verbs.explain_labels(visit.caller, task, chosen.labels)
+        task = verbs.reviews.my_task(visit.caller, task_id)
+        weighed = verbs.reviews.explain(visit.caller, task, chosen.labels)
         return _json({"terms": [[one._asdict() for one in terms] for terms in weighed]})
 
     return router
@@ -195,7 +196,7 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         decision: Annotated[Decision, Body()],
     ) -> Response:
         """Store a decision, and say for how long it may be taken back."""
-        decided = verbs.decide_review(
+        decided = verbs.reviews.decide(
             visit.caller,
             task_id,
             decision.labels,
@@ -208,7 +209,7 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     @router.post(TASK + "/undo")
     def undo(request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Take the last decision back, and give its task again."""
-        task = verbs.undo_decision(visit.caller, task_id, request_id=request_id_of(request))
+        task = verbs.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
         return _json(item(verbs, visit.caller, task))
 
     @router.post(TASK + "/skip")
@@ -219,7 +220,7 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         skipped: Annotated[Skipped, Body()],
     ) -> Response:
         """Pass a task on to another reviewer."""
-        verbs.skip_review(visit.caller, task_id, skipped.reason, request_id=request_id_of(request))
+        verbs.reviews.skip(visit.caller, task_id, skipped.reason, request_id=request_id_of(request))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return router
@@ -247,7 +248,7 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
     """Describe a task that ``caller`` holds."""
     document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
     sets = [] if blind else [candidate.labels for candidate in scored.candidates]
-    warnings = [warnings_of(odd) for odd in verbs.check_sets(caller, task, sets)]
+    warnings = [warnings_of(odd) for odd in verbs.reviews.check(caller, task, sets)]
     return {
         "id": task.id,
         "version": task.version,
@@ -270,7 +271,7 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
         if blind
         else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
         "answers": list(task.answers) or None,
-        "expires_in_s": verbs.my_reviews.left_s(task),
+        "expires_in_s": verbs.reviews.lease_left_s(task),
     }
 
 
@@ -352,8 +353,8 @@ def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
     @router.post(f"{desk}/claim")
     def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
         """Lay the next task on the desk."""
-        if not verbs.my_reviews(visit.caller):
-            verbs.claim_review(visit.caller, request_id=request_id_of(request))
+        if not verbs.reviews.mine(visit.caller):
+            verbs.reviews.claim(visit.caller, request_id=request_id_of(request))
         return go(desk)
 
     @router.post(f"{desk}/settle")
@@ -363,8 +364,8 @@ def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
         form: Annotated[Submitted, Depends()],
     ) -> Response:
         """Decide, and lay the next task on the desk."""
-        task = verbs.my_reviews.one(visit.caller, form.task)
-        verbs.decide_review(
+        task = verbs.reviews.my_task(visit.caller, form.task)
+        verbs.reviews.decide(
             visit.caller,
             task.id,
             form.decided(task),

@@ -104,7 +104,7 @@ class Part:
 def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
     # As the service itself: every role may see how much work there is, and the policy.
     counts = verbs.summary(SYSTEM)
-    policy = verbs.get_policy(SYSTEM)
+    policy = verbs.policy.get(SYSTEM)
     models = verbs.models.page(SYSTEM)
     return {
         "counts": counts,

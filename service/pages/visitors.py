@@ -8,7 +8,7 @@ A router of pages is made with ``APIRouter(route_class=Page)`` and takes its vis
 
         @router.get("/desk")
         def show(visit: Annotated[Visit, Depends(visitors.who_may(Permission.REVIEW))]) -> Response:
-            task = verbs.claim_review(visit.caller)
+            task = verbs.reviews.claim(visit.caller)
             return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
 
         @router.post("/desk/skip")

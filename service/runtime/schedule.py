@@ -33,10 +33,10 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
     """Return what the worker does for each kind of job."""
 
     def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
-        return {"expired": verbs.expire_leases()}
+        return {"expired": verbs.reviews.expire_leases()}
 
     def settle_decisions(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"settled": verbs.settle_decisions()}
+        return {"settled": verbs.reviews.submit_decisions()}
 
     def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
         return {"swept": verbs.jobs.sweep_files()}
@@ -46,14 +46,16 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
 
     def certify(job: Job, report: Report) -> Mapping[str, object]:
         report(0.1, "weighing the audits")
-        return _outcome(verbs.certify(str(job.payload.get("requested_by", SYSTEM.id))))
+        return _outcome(
+            verbs.certification.certify(str(job.payload.get("requested_by", SYSTEM.id)))
+        )
 
     def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        made = verbs.certify.if_due()
+        made = verbs.certification.certify_if_due()
         return {} if made is None else _outcome(made)
 
     def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        trip = verbs.watch_audits()
+        trip = verbs.breaker.watch()
         return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
 
     def recalibrate(job: Job, report: Report) -> Mapping[str, object]:

@@ -1,7 +1,7 @@
-"""Policy, models and keys: what administrators change."""
+"""API keys."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from setwise.service.domain.callers import (
@@ -13,123 +13,24 @@ from setwise.service.domain.callers import (
     scope_faults,
     secret_for,
 )
-from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import (
     FieldFault,
     InvalidRequest,
     KeyExpired,
     KeyNotFound,
-    StaleVersion,
     Unauthenticated,
 )
-from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
 from setwise.service.domain.text import text_faults
 from setwise.service.services.accounts import refuse_last_admin
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.clock import Clock
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.transaction import Transactions
 
 LONGEST_KEY_NAME = 100
 MOST_PER_MINUTE = 1_000_000
 
 Digest = Callable[[str], bytes]
 """What is stored of a secret; see `setwise.service.domain.callers.KeyDigest`."""
-
-
-@dataclass(frozen=True)
-class GetPolicy:
-    """Read the routing policy in force."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> RoutingPolicy:
-        """Return it."""
-        caller.require(Permission.INSPECT)
-        with self.begin(read_only=True) as transaction:
-            return transaction.policies.current()
-
-
-@dataclass(frozen=True)
-class ChangePolicy(Recorded):
-    """Replace the routing policy; predictions made before keep the version that decided them."""
-
-    def __call__(
-        self,
-        caller: Caller,
-        change: PolicyChange,
-        expected_version: str | None,
-        *,
-        request_id: str | None = None,
-    ) -> RoutingPolicy:
-        """Return the new version, which is in force from now on.
-
-        Parameters
-        ----------
-        expected_version : str or None
-            The version that the caller read; None replaces whichever is in force.
-
-        Raises
-        ------
-        InvalidRequest
-            If the change asks for what cannot be.
-        StaleVersion
-            If another version is in force than the caller expected.
-        """
-        caller.require(Permission.ADMINISTER)
-        faults = list(change.faults())
-        if faults:
-            raise InvalidRequest("The policy cannot take effect like this.", faults)
-        with self.begin() as transaction:
-            transaction.policies.lock()
-            old = transaction.policies.current()
-            if expected_version not in {None, old.version}:
-                raise StaleVersion(
-                    f"Version {old.version} is in force, not {expected_version}; "
-                    "read the policy again and repeat the change."
-                )
-            wanted = change.as_policy(self.new_id(), self.now(), caller.id)
-            # To change what is promised is not to say that sending may go on.
-            wanted = replace(wanted, trip_id=old.trip_id)
-            new = certified(transaction, wanted, transaction.certifications.serving())
-            transaction.policies.add(new, replacing=old.version)
-            self._note(
-                transaction,
-                caller,
-                "policy.changed",
-                new.version,
-                request_id,
-                replaced=old.version,
-                target_accuracy=new.target_accuracy,
-                risk=new.risk,
-                auto_send=new.auto_send,
-                threshold_mode=new.threshold_mode.value,
-                threshold=new.threshold,
-                confidence_floor=new.confidence_floor,
-                audits=asdict(new.audits),
-            )
-            transaction.commit()
-        return new
-
-
-def certified(
-    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
-) -> RoutingPolicy:
-    """Return the policy with the newest certificate that proves what it asks for, if any does.
-
-    ``scorer`` is what makes the confidences now; None before anything was predicted.
-    """
-    if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
-        return policy
-    trip = transaction.breakers.newest_trip()
-    for proof in transaction.certifications.proved(scorer):
-        if trip is not None and proof.id < trip.id:
-            break  # what was proved before the breaker tripped counts no more
-        threshold = proof.at_least(policy.confidence_floor)
-        if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
-            return replace(
-                policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
-            )
-    return policy
 
 
 @dataclass(frozen=True)

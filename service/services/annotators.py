@@ -1,4 +1,4 @@
-"""Read and change who belongs to which group, and what is taken for a group's mistakes."""
+"""Read and change annotators, their groups, and the noise rates of groups."""
 
 from dataclasses import dataclass
 
@@ -21,21 +21,21 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.services.noise import GroupReport, finding_shown, report_noise, share_shown
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.transaction import Transaction
 
 
 @dataclass(frozen=True)
 class AnnotatorReport:
-    """Somebody who answers, and what is known of their mistakes.
+    """An annotator and their estimated noise.
 
     Attributes
     ----------
     name : str or None
-        As others see it; None for an account that is there no more.
+        None for a deleted account.
     noise : AnnotatorNoise or None
-        Drawn towards the rates of the group; None without gold labels from their present one.
+        Shrunk towards the group's rates; None without gold labels in the present group.
     finding : NoiseFinding or None
-        What keeps their answers from being learnt from.
+        Why calibrators must not learn from their answers.
     """
 
     annotator: Annotator
@@ -45,7 +45,7 @@ class AnnotatorReport:
     finding: NoiseFinding | None
 
     def shown(self) -> dict[str, object]:
-        """Return what is known of the mistakes as plain numbers, strings and mappings."""
+        """Return the noise and the finding as JSON values."""
         return {
             "alpha": None if self.noise is None else share_shown(self.noise.alpha),
             "beta": None if self.noise is None else share_shown(self.noise.beta),
@@ -54,36 +54,22 @@ class AnnotatorReport:
 
 
 @dataclass(frozen=True)
-class ListAnnotators:
-    """List those who may review, and those who have."""
+class Annotators(Recorded):
+    """Annotators, their groups, and the noise rates of both."""
 
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> list[AnnotatorReport]:
-        """Return them by name."""
+    def page(self, caller: Caller) -> list[AnnotatorReport]:
+        """Return everyone who may review or has reviewed, by name."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _annotators(transaction)
 
-
-@dataclass(frozen=True)
-class GetAnnotator:
-    """Read one annotator."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
-        """Return it; raises `AnnotatorNotFound`."""
+    def get(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
+        """Return one annotator; raises `AnnotatorNotFound`."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _found(transaction, annotator_id)
 
-
-@dataclass(frozen=True)
-class PlaceAnnotator(Recorded):
-    """Put somebody into a group; answers given before stay with the group at the time."""
-
-    def __call__(
+    def place(
         self,
         caller: Caller,
         annotator_id: str,
@@ -92,28 +78,28 @@ class PlaceAnnotator(Recorded):
         *,
         request_id: str | None = None,
     ) -> AnnotatorReport:
-        """Return the annotator as placed.
+        """Put an annotator into a group; earlier answers stay with the earlier group.
 
         Parameters
         ----------
         expected_version : int or None
-            The version that the caller read; None changes whichever there is.
+            The version that the caller read; None changes any.
 
         Raises
         ------
         AnnotatorNotFound
-            If nobody who may review, or has reviewed, has this id.
+            If the id belongs to no one who may review or has reviewed.
         InvalidRequest
             If there is no such group.
         StaleVersion
-            If somebody else has moved them since.
+            If the annotator was moved since.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             before = _found(transaction, annotator_id).annotator
             _check_version(before.version, expected_version)
             if transaction.annotators.group(group_id) is None:
-                fault = FieldFault("/group", f"{group_id!r} is no group; make it first")
+                fault = FieldFault("/group", f"{group_id!r} is not a group; create it first")
                 raise InvalidRequest("The annotator cannot be put there.", [fault])
             if before.group != group_id or before.version == 0:
                 placed = Annotator(annotator_id, group_id, before.version + 1)
@@ -130,28 +116,14 @@ class PlaceAnnotator(Recorded):
                 transaction.commit()
             return _found(transaction, annotator_id)
 
-
-@dataclass(frozen=True)
-class ListGroups:
-    """List the groups of annotators."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> list[GroupReport]:
-        """Return them by id, each with its noise rates."""
+    def groups(self, caller: Caller) -> list[GroupReport]:
+        """Return all groups by id, with their noise rates."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return [*report_noise(transaction).groups.values()]
 
-
-@dataclass(frozen=True)
-class GetGroup:
-    """Read one group of annotators."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, group_id: str) -> GroupReport:
-        """Return it with its noise rates; raises `GroupNotFound`."""
+    def get_group(self, caller: Caller, group_id: str) -> GroupReport:
+        """Return a group with its noise rates; raises `GroupNotFound`."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             found = report_noise(transaction).groups.get(group_id)
@@ -159,12 +131,7 @@ class GetGroup:
             raise GroupNotFound(f"No group of annotators has the id {group_id!r}.")
         return found
 
-
-@dataclass(frozen=True)
-class ChangeGroup(Recorded):
-    """Make a group of annotators, or change its name or where its noise rates come from."""
-
-    def __call__(
+    def change_group(
         self,
         caller: Caller,
         group_id: str,
@@ -173,19 +140,19 @@ class ChangeGroup(Recorded):
         *,
         request_id: str | None = None,
     ) -> GroupReport:
-        """Return the group as it is now.
+        """Create a group, or change its name or the source of its noise rates.
 
         Parameters
         ----------
         expected_version : int or None
-            The version that the caller read; None changes whichever there is.
+            The version that the caller read; None changes any.
 
         Raises
         ------
         InvalidRequest
-            If the id, the name or the rates cannot be.
+            If the id, the name or the rates are not valid.
         StaleVersion
-            If somebody else has changed it since.
+            If the group was changed since.
         """
         caller.require(Permission.ADMINISTER)
         faults = list(change.faults(group_id))
@@ -248,7 +215,7 @@ def _found(transaction: Transaction, annotator_id: str) -> AnnotatorReport:
     for report in _annotators(transaction):
         if report.annotator.id == annotator_id:
             return report
-    raise AnnotatorNotFound(f"Nobody who may review, or has reviewed, has the id {annotator_id!r}.")
+    raise AnnotatorNotFound(f"No one who may review, or has reviewed, has the id {annotator_id!r}.")
 
 
 @dataclass(frozen=True)
@@ -258,7 +225,7 @@ class _Names:
 
 
 def _names(transaction: Transaction) -> _Names:
-    """Return the names of all accounts and keys, and which of them may review now."""
+    """Return the names of all accounts and keys, and the ids that may review now."""
     people, keys = transaction.people.all(), transaction.keys.all()
     return _Names(
         {**{one.id: one.name for one in people}, **{one.id: one.name for one in keys}},

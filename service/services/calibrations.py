@@ -14,7 +14,7 @@ from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.recalibration import Calibration, sending_notice
-from setwise.service.services.administer import certified
+from setwise.service.services.policy import certified
 from setwise.service.services.ports import CalibratorLoader, ModelLoader
 from setwise.service.services.recalibration import active_model
 from setwise.service.services.recording import Recorded

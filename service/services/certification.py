@@ -1,4 +1,4 @@
-"""Certify: find the threshold that the audits prove, keep the evidence, put it into force."""
+"""Find the threshold that audits prove, keep the evidence, and put it into force."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,52 +14,54 @@ from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.stores.clock import Clock
+from setwise.service.stores.transaction import Transaction
 
 CERTIFICATION = "certification"
 """The kind of job; one at a time."""
 
 MOST_CONFIDENCES = 200_000
-"""Predictions that lay out the thresholds: the newest."""
+"""The newest predictions, whose confidences are the candidate thresholds."""
 
 MISS_RISK = 0.1
-"""Share of the risk that bounds how many errors auditors miss."""
+"""Share of the risk spent on the bound for errors that auditors miss."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When certification is tried by itself. Each attempt costs risk, the first one half of it.
+    """When certification runs automatically. Each attempt costs risk, the first half of it.
 
-    Neither may depend on what auditors said: a test on as many audits as look best is no test.
+    The number of audits at which it runs must not depend on their results: choosing the moment at
+    which they look best would invalidate the test.
 
     Attributes
     ----------
     room : float
-        Audits of the first attempt, in multiples of the fewest that could prove anything: many lie
-        below the threshold, and some are wrong.
+        Audits for the first attempt, in multiples of the fewest that could prove anything. Many
+        lie below the threshold, and some find a wrong set.
     growth : float
-        How many times the audits of an attempt that was refused the next one needs.
+        Audits for the next attempt, in multiples of those of an attempt that proved nothing.
     """
 
     room: float = 12.0
     growth: float = 1.5
 
     def first(self, policy: RoutingPolicy) -> int:
-        """Return the number of audits at which to try first."""
+        """Return the number of audits for the first attempt."""
         fewest = math.log(risk_of_attempt(policy.risk, 1)) / math.log(policy.target_accuracy)
         return math.ceil(self.room * math.ceil(fewest))
 
     def missing(
         self, policy: RoutingPolicy, before: Certification | None, n_audits: int
     ) -> int | None:
-        """Return how many more audits the next attempt needs; None if there will be none.
+        """Return how many more audits the next attempt needs; None if none will follow.
 
         Parameters
         ----------
         before : Certification or None
             The last attempt.
         n_audits : int
-            How many there are.
+            Audits so far.
         """
         if before is None:
             return max(0, self.first(policy) - n_audits)
@@ -72,13 +74,60 @@ SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
-class RequestCertification(Recorded):
-    """Ask for a certification in the background."""
+class _Question:
+    """What to prove, and from which audits."""
 
-    def __call__(self, caller: Caller, *, request_id: str | None = None) -> Job:
-        """Return the job: the one that waits or runs already, if there is one."""
+    policy: RoutingPolicy
+    scorer: Scorer
+    attempt: int
+    gathered: Gathered
+    reread_rate: float
+    set_aside: int
+
+
+@dataclass(frozen=True)
+class Certifications(Recorded):
+    """Attempts to prove a threshold for the model that serves, from adjudicated audits.
+
+    All attempts for one model share the policy's risk, because each uses the audits of the earlier
+    ones. However often it is tried, the probability that any certificate is wrong stays below it.
+
+    Attributes
+    ----------
+    lottery : Lottery
+        Shows which audits were drawn to be read again.
+    lease_clock : callable
+        The clock that all servers share; jobs fall due by it.
+    schedule : Schedule
+        When to try automatically.
+    """
+
+    lottery: Lottery
+    lease_clock: Clock
+    schedule: Schedule = SCHEDULE
+
+    def get(self, caller: Caller, certification_id: str) -> Certification:
+        """Return an attempt with its evidence; raises `CertificationNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            found = transaction.certifications.get(certification_id)
+        if found is None:
+            raise CertificationNotFound(f"No certification has the id {certification_id!r}.")
+        return found
+
+    def page(
+        self, caller: Caller, *, after: str | None = None, limit: int = 50
+    ) -> Page[Certification]:
+        """Return a page of attempts, newest first."""
+        caller.require(Permission.REPORT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.certifications.page(after=after, limit=limit)
+
+    def request(self, caller: Caller, *, request_id: str | None = None) -> Job:
+        """Return a job that certifies; an unfinished one is returned again."""
         caller.require(Permission.ADMINISTER)
-        now = self.now()
+        now = self.lease_clock()
         job = Job(
             id=self.new_id(),
             kind=CERTIFICATION,
@@ -90,7 +139,7 @@ class RequestCertification(Recorded):
         )
         with self.begin() as transaction:
             if not transaction.jobs.enqueue(job):
-                # Its key keeps others of its kind out, so the newest one is the unfinished one.
+                # The key admits one unfinished job of this kind, so the newest is the unfinished.
                 wanted = JobFilter(kind=CERTIFICATION)
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
@@ -98,55 +147,23 @@ class RequestCertification(Recorded):
             transaction.commit()
         return job
 
-
-@dataclass(frozen=True)
-class _Question:
-    """What is to be proved, on what."""
-
-    policy: RoutingPolicy
-    scorer: Scorer
-    attempt: int
-    gathered: Gathered
-    reread_rate: float
-    set_aside: int
-
-
-@dataclass(frozen=True)
-class Certify(Recorded):
-    """Prove a threshold for the model that serves, from adjudicated audits.
-
-    The audits of all attempts for one model are the same ones and more, so the attempts share the
-    policy's risk: however often it is tried, the probability that a certificate is ever wrong
-    stays below it.
-
-    Attributes
-    ----------
-    lottery : Lottery
-        Tells which audits were to be read again.
-    schedule : Schedule
-        When to try unasked.
-    """
-
-    lottery: Lottery
-    schedule: Schedule = SCHEDULE
-
-    def __call__(self, requested_by: str = SYSTEM.id) -> Certification:
-        """Return the outcome, which is stored; a proved threshold is in force.
+    def certify(self, requested_by: str = SYSTEM.id) -> Certification:
+        """Store and return a new attempt; a proved threshold takes effect.
 
         Raises
         ------
         ModelUnavailable
             If nothing has been predicted yet.
         StaleVersion
-            If somebody changed the policy meanwhile; try again.
+            If the policy changed in between; try again.
         """
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction)
             predicted = _predicted(transaction, question)
-        return self._kept(question, _answer(question, predicted), requested_by)
+        return self._store(question, _answer(question, predicted), requested_by)
 
-    def if_due(self) -> Certification | None:
-        """Certify if the policy awaits a certificate and there is enough new evidence."""
+    def certify_if_due(self) -> Certification | None:
+        """Certify if the policy awaits a certificate and there are enough new audits."""
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
@@ -158,15 +175,15 @@ class Certify(Recorded):
             before = transaction.certifications.newest(question.scorer)
             trip = transaction.breakers.newest_trip()
             if before is not None and trip is not None and before.id < trip.id:
-                before = None  # what it proved is not in force any more
+                before = None  # the trip ended what it proved
             n_audits = len(question.gathered.audits)
             if self.schedule.missing(policy, before, n_audits) != 0:
                 return None
             predicted = _predicted(transaction, question)
-        return self._kept(question, _answer(question, predicted), SYSTEM.id)
+        return self._store(question, _answer(question, predicted), SYSTEM.id)
 
     def outlook(self) -> Mapping[str, object]:
-        """Return what would be found now, as evidence; nothing is stored or put into force.
+        """Return the evidence that an attempt would find now, without storing it.
 
         Raises
         ------
@@ -209,7 +226,7 @@ class Certify(Recorded):
             set_aside=len(every) - len(found),
         )
 
-    def _kept(
+    def _store(
         self, question: _Question, evidence: Mapping[str, object], requested_by: str
     ) -> Certification:
         policy, proved = question.policy, evidence["certified"] is True
@@ -274,15 +291,15 @@ class Certify(Recorded):
 
 
 def _predicted(transaction: Transaction, question: _Question) -> list[float]:
-    """Return what was predicted besides the audits: so much that it is read last, if at all."""
+    """Return the confidences of predictions without audits; there are many, so read them last."""
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
 
 def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
-    """Return the evidence, as `guarantees.certificates` writes it, and where it is from."""
+    """Return the evidence of `guarantees.certificates`, with what it is based on."""
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
-    # What the policy never sends has no part in the proof.
+    # The proof is about sets above the policy's floor only.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
     found = certify_adjudicated(
@@ -311,41 +328,9 @@ def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, obj
 
 def _number(value: object) -> float:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
 def _count(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-@dataclass(frozen=True)
-class GetCertification:
-    """Read one attempt with all its evidence."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, certification_id: str) -> Certification:
-        """Return it; raises `CertificationNotFound`."""
-        caller.require(Permission.REPORT)
-        with self.begin(read_only=True) as transaction:
-            found = transaction.certifications.get(certification_id)
-        if found is None:
-            raise CertificationNotFound(f"No certification has the id {certification_id!r}.")
-        return found
-
-
-@dataclass(frozen=True)
-class ListCertifications:
-    """List the attempts, newest first."""
-
-    begin: Transactions
-
-    def __call__(
-        self, caller: Caller, *, after: str | None = None, limit: int = 50
-    ) -> Page[Certification]:
-        """Return one page."""
-        caller.require(Permission.REPORT)
-        check_page(after, limit)
-        with self.begin(read_only=True) as transaction:
-            return transaction.certifications.page(after=after, limit=limit)

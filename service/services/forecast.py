@@ -11,7 +11,7 @@ from typing import NamedTuple
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.rules import Rule, read_rules
+from setwise.service.domain.rules import Rule
 from setwise.service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
 from setwise.service.stores.transaction import Transactions
 
@@ -224,63 +224,6 @@ def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> flo
     return min(enough, default=None)
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What the policy in force does, and what another one would do, with the same documents."""
-
-    now: Forecast
-    then: Forecast
-
-
-@dataclass(frozen=True)
-class PreviewPolicy:
-    """Say what a threshold, or a target, and rules would do with recent documents."""
-
-    begin: Transactions
-
-    def __call__(
-        self,
-        caller: Caller,
-        *,
-        threshold: float | None = None,
-        target_accuracy: float | None = None,
-        rules: Sequence[object] | None = None,
-    ) -> Preview:
-        """Return both forecasts.
-
-        Parameters
-        ----------
-        threshold, target_accuracy : float or None
-            One of them, or neither to change only the rules. For a target it is the lowest
-            threshold that would have met it.
-        rules : sequence or None
-            As declared; None keeps those in force.
-
-        Raises
-        ------
-        InvalidRequest
-            If both are given, or one cannot be, or the rules have faults.
-        """
-        caller.require(Permission.REPORT)
-        faults = list(_faults(threshold, target_accuracy))
-        read, wrong = read_rules(rules or [])
-        if faults or wrong:
-            raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
-            found = transaction.history.evidence(PREVIEWED, with_labels=True)
-        then_rules = policy.rules if rules is None else read
-        if target_accuracy is not None:
-            steps = sorted({one.confidence for one in found})
-            made = over(found, steps, then_rules, policy.risk)
-            wanted = lowest_threshold(made, target_accuracy, LEAST_CHECKED)
-        else:
-            wanted = threshold if threshold is not None else policy.least_confidence
-        (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
-        (then,) = over(found, [wanted], then_rules, policy.risk)
-        return Preview(now, then)
-
-
 def in_force(policy: RoutingPolicy) -> float | None:
     """Return the least confidence that is sent; None while nothing is."""
     return policy.least_confidence if policy.sends else None
@@ -302,21 +245,6 @@ def over(
         risk=risk,
         days=max(span_s / SECONDS_A_DAY, 1.0),
     )
-
-
-def _faults(threshold: float | None, target: float | None) -> list[FieldFault]:
-    faults = []
-    if threshold is not None and target is not None:
-        faults.append(FieldFault("/target_accuracy", "stands beside a threshold; send one of them"))
-    if threshold is not None and not 0.0 <= threshold <= 1.0:
-        faults.append(FieldFault("/threshold", f"is {threshold}; it must lie between 0 and 1"))
-    if target is not None and not 0.0 < target < 1.0:
-        faults.append(
-            FieldFault(
-                "/target_accuracy", f"is {target}; it must lie between 0 and 1, both excluded"
-            )
-        )
-    return faults
 
 
 @dataclass(frozen=True)

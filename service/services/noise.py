@@ -1,4 +1,4 @@
-"""What answers tell of the mistakes of those who give them, group by group."""
+"""Estimate annotators' noise rates from stored answers, group by group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,25 +32,25 @@ from setwise.service.stores.transaction import Transaction
 Floats = NDArray[np.float64]
 
 FEWEST_PAIRS = 50
-"""Second readings of a group from which rates are drawn for comparison."""
+"""Least number of second readings for an estimate to compare with."""
 
 STRATA = 4
-"""Of equally many second readings, by confidence."""
+"""Number of strata, by confidence, with equally many second readings."""
 
 
 @dataclass(frozen=True)
 class GroupReport:
-    """A group, and what is known of its mistakes.
+    """A group and its estimated noise.
 
     Attributes
     ----------
     estimate : GroupNoise or None
-        From gold labels; None while there are none.
+        From gold labels; None without any.
     overlap : OverlapEstimate or None
-        From ordinary reviews done a second time, unseen; None while there are too few. Whoever was
-        first saw candidates, so it is held against gold labels and never used in their place.
+        From reviews that a second person repeated blindly; None with too few. The first reviewer
+        saw candidates, so this only checks the gold labels and never replaces them.
     findings : tuple of NoiseFinding
-        What the owner must know before answers of this group are learnt from.
+        Warnings about learning from this group's answers.
     """
 
     group: Group
@@ -60,18 +60,18 @@ class GroupReport:
 
     @property
     def rates(self) -> NoiseRates | None:
-        """The rates in force: the owner's, else those that gold labels tell, if any do."""
+        """The rates in force: the owner's, else the estimate from gold labels."""
         if self.group.fixed is not None:
             return NoiseRates(*self.group.fixed)
         return None if self.estimate is None else self.estimate.rates
 
     @property
     def usable(self) -> bool:
-        """Whether calibrators may learn from this group's answers with the rates in force."""
+        """Whether calibrators may learn from the group's answers."""
         return self.rates is not None and not any(one.blocking for one in self.findings)
 
     def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
-        """Return alpha and beta for answers about predictions of these confidences.
+        """Return alpha and beta for predictions with these confidences.
 
         Raises
         ------
@@ -82,11 +82,11 @@ class GroupReport:
         if self.group.fixed is not None:
             return np.full(shape, self.group.fixed.alpha), np.full(shape, self.group.fixed.beta)
         if self.estimate is None:
-            raise ValueError(f"nothing is known of the mistakes of {self.group.id!r}")
+            raise ValueError(f"group {self.group.id!r} has no noise rates")
         return self.estimate.training_rates(confidence)
 
     def shown(self) -> dict[str, object]:
-        """Return what is known as plain numbers, strings, lists and mappings."""
+        """Return the estimates and findings as JSON values."""
         gold, overlap = self.estimate, self.overlap
         return {
             "usable": self.usable,
@@ -115,7 +115,7 @@ class GroupReport:
 
 
 def share_shown(share: Proportion) -> dict[str, object]:
-    """Return an estimate with its interval as plain numbers."""
+    """Return an estimate with its interval as JSON values."""
     return {
         "value": share.estimate,
         "low": share.low,
@@ -126,7 +126,7 @@ def share_shown(share: Proportion) -> dict[str, object]:
 
 
 def finding_shown(finding: NoiseFinding) -> dict[str, object]:
-    """Return a finding as plain values."""
+    """Return a finding as JSON values."""
     return {
         "kind": finding.fault.value,
         "about": finding.source,
@@ -138,17 +138,17 @@ def finding_shown(finding: NoiseFinding) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class NoiseReport:
-    """What is known of the mistakes of everybody.
+    """The noise of all groups and annotators.
 
     Attributes
     ----------
     groups : mapping from str to GroupReport
         Every group, by id.
     annotators : mapping from (str, str) to AnnotatorNoise
-        Everybody with gold labels, by id and the group at the time; drawn towards the group's.
+        Annotators with gold labels, by id and group at that time, shrunk towards the group.
     stamps : mapping from str to NoiseFinding
-        Annotators, by id, who agree with everything: their answers are left out of all estimates,
-        and no calibrator should learn from them.
+        Annotators, by id, who agree with everything. All estimates leave out their answers, and
+        no calibrator should learn from them.
     """
 
     groups: Mapping[str, GroupReport]
@@ -182,8 +182,8 @@ def _stamps(transaction: Transaction) -> Mapping[str, NoiseFinding]:
     if len(counts) == 1:
         ((n, agreed),) = counts.values()
         if agreed < n:
-            return {}  # whatever is usual
-        # Where one alone answers, nobody else's agreement says what is usual.
+            return {}
+        # With a single annotator, the confidences say how much agreement is usual.
         usual = float(np.mean([one.confidence for one in transaction.annotators.blind()]))
     who = sorted(counts)
     findings = stamps_among(
@@ -216,7 +216,7 @@ def _report(
     else:
         findings = estimate.findings
     if estimate is not None and overlap is not None:
-        # Not both answers of a pair are blind, so what they tell can warn but not forbid.
+        # The first answer of a pair is not blind, so the comparison warns but never blocks.
         findings += tuple(
             replace(one, blocking=False)
             for one in compare_with_overlap(group.id, estimate.alpha, overlap)

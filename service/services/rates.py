@@ -1,4 +1,4 @@
-"""Error rates that recalibration corrects for, from the groups that annotators belong to."""
+"""Noise rates that recalibration corrects for, from the groups of annotators."""
 
 from dataclasses import dataclass
 
@@ -8,25 +8,25 @@ from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.transaction import Transaction
 
 MOST_REASONS = 3
-"""Groups of which a refusal says what is missing."""
+"""Reasons that a refusal names."""
 
 
 @dataclass(frozen=True)
 class ReportedRates:
-    """Fills the port `GroupRates`.
+    """The noise rates of groups.
 
-    ``known`` rates are those that the owner has set, ``estimated`` ones also those that gold labels
-    tell. What the noise report forbids to learn from is left out: groups with too few gold labels
-    or too many errors, and people who agree with everything.
+    With noise ``known``, rates that the owner has set; with ``estimated``, also those estimated
+    from gold labels. Groups with too few gold labels or too many errors are left out, and so are
+    annotators who agree with everything.
     """
 
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:
-        """Return what tells the rates of an answer, by its group at the time.
+        """Return a function from an annotation to the rates of its group.
 
         Raises
         ------
         RatesUnknown
-            If no group has rates to go by, with what would give it some.
+            If no group has usable rates; the detail says how to get some.
         """
         from setwise.service.services.noise import report_noise  # noqa: PLC0415 -- scipy loads slowly
 
@@ -44,7 +44,7 @@ class ReportedRates:
                 if finding.blocking
             ]
             raise RatesUnknown(
-                f"No group of annotators has error rates to go by with noise '{noise}'. "
+                f"No group of annotators has usable error rates with noise '{noise}'. "
                 + ("; ".join(reasons[:MOST_REASONS]) or "Set them: PUT /v1/admin/groups/{id}")
                 + ". Or send `rates` with noise 'known', or ask with noise 'none'."
             )

@@ -1,115 +1,179 @@
-"""Claim, hold, give back, skip and complete review tasks."""
+"""Claim, decide and complete review tasks.
 
-from collections.abc import Callable, Iterator, Sequence
+A decision is stored at once and becomes final when its maker decides the next task, or after a
+short time in which it can be undone. Only then does it become an annotation that other programs
+see.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.audits import Lottery
-from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import (
-    FieldFault,
+    Forbidden,
     InvalidRequest,
+    ModelUnavailable,
     ReviewNotFound,
     TooManyLeases,
     VersionRequired,
 )
 from setwise.service.domain.outcomes import sent_labels
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.predictions import Prediction, Reason
+from setwise.service.domain.predictions import Prediction, Reason, TermWeight
 from setwise.service.domain.reviews import (
     Annotation,
-    ReviewKind,
+    HeldDecision,
+    LabelMatches,
+    Oddity,
     ReviewState,
     ReviewTask,
+    adjudication,
     calls_for_adjudication,
-    rival_answers,
+    checked_answer,
+    is_final,
+    matching_labels,
+    skip_reason_faults,
 )
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.rules import constraints_broken
 from setwise.service.domain.webhooks import document_corrected, review_completed
 from setwise.service.services.ports import PredictorSource
-from setwise.service.stores.clock import Clock
-from setwise.service.stores.identity import NewId
-from setwise.service.stores.transaction import Transaction, Transactions
+from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction
 
 LEASE = timedelta(minutes=15)
-"""How long a reviewer may be silent before a task goes to somebody else."""
+"""How long a reviewer keeps a claimed task without a sign of life."""
 
 MOST_LEASES = 10
-"""Tasks that one reviewer may hold at once, so that nobody empties the queue alone."""
+"""Tasks that one reviewer may hold at once, so that no one can empty the queue alone."""
 
-LONGEST_SKIP_REASON = 500
-LONGEST_COMMENT = 4000
+UNDO = timedelta(seconds=20)
+"""How long a decision can be undone."""
 
-_EXPIRED_PER_TRANSACTION = 100
-"""Bounds how long the reaper keeps rows locked."""
+MOST_EXPLAINED_LABELS = 20
+"""Labels explained in one call."""
+
+_CHANGED_PER_TRANSACTION = 100
+"""Bounds how long expiring leases and submitting decisions keep rows locked."""
 
 
-def nobody(transaction: Transaction, prediction: Prediction, annotation: Annotation) -> None:
-    """Tell nobody of an annotation."""
+def _ignore(transaction: Transaction, prediction: Prediction, annotation: Annotation) -> None:
+    pass
 
 
 @dataclass(frozen=True)
-class Desk:
-    """What every verb on a task needs."""
+class Decided:
+    """A decision as it is stored.
 
-    begin: Transactions
-    now: Clock
-    new_id: NewId
+    Attributes
+    ----------
+    task : ReviewTask
+    undo_s : float
+        Seconds in which it can still be undone; 0 when it is final.
+    """
 
-    def _load(self, transaction: Transaction, task_id: str) -> ReviewTask:
-        task = transaction.reviews.get(task_id, for_update=True)
+    task: ReviewTask
+    undo_s: float
+
+
+@dataclass(frozen=True)
+class Reviews(Recorded):
+    """The review queue.
+
+    Attributes
+    ----------
+    predictors : PredictorSource
+        Its active model's labels are those that a reviewer may give.
+    lottery : Lottery
+        Draws the audits that are read again.
+    lease : timedelta
+    most_leases : int
+    undo_window : timedelta
+    annotated : callable
+        Called with each annotation in the transaction that stores it.
+    """
+
+    predictors: PredictorSource
+    lottery: Lottery
+    lease: timedelta = LEASE
+    most_leases: int = MOST_LEASES
+    undo_window: timedelta = UNDO
+    annotated: Callable[[Transaction, Prediction, Annotation], None] = _ignore
+
+    def get(self, caller: Caller, task_id: str) -> ReviewTask:
+        """Return a task in any state; raises `ReviewNotFound`."""
+        caller.require(Permission.READ_QUEUE)
+        with self.begin(read_only=True) as transaction:
+            task = transaction.reviews.get(task_id)
         if task is None:
             raise ReviewNotFound(f"No review task has the id {task_id!r}.")
         return task
 
-    def _note(
+    def page(
         self,
-        transaction: Transaction,
         caller: Caller,
-        action: str,
-        task: ReviewTask,
-        request_id: str | None = None,
-        **detail: object,
-    ) -> None:
-        transaction.audit_trail.add(
-            Event.by(
-                caller,
-                action,
-                task.id,
-                id=self.new_id(),
-                at=self.now(),
-                request_id=request_id,
-                version=task.version,
-                **detail,
-            )
-        )
+        *,
+        state: ReviewState | None = None,
+        reason: Reason | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[ReviewTask]:
+        """Return a page of tasks, oldest first.
 
+        Parameters
+        ----------
+        reason : Reason or None
+            The prediction's reason.
+        """
+        caller.require(Permission.READ_QUEUE)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
 
-@dataclass(frozen=True)
-class ClaimReview(Desk):
-    """Lease the next task to the caller; never the same task to two people at once."""
+    def mine(self, caller: Caller) -> list[ReviewTask]:
+        """Return the caller's undecided tasks, first claimed first."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True) as transaction:
+            return transaction.reviews.leased_to(caller.id, self.now())
 
-    lease: timedelta = LEASE
-    most_leases: int = MOST_LEASES
+    def my_task(self, caller: Caller, task_id: str) -> ReviewTask:
+        """Return one of the caller's undecided tasks; raises `ReviewNotFound`."""
+        for task in self.mine(caller):
+            if task.id == task_id:
+                return task
+        raise ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
 
-    def __call__(
+    def lease_left_s(self, task: ReviewTask) -> float:
+        """Return how many seconds a task's lease still lasts."""
+        if task.lease is None:
+            return 0.0
+        return max(0.0, (task.lease.expires_at - self.now()).total_seconds())
+
+    def done_within(self, caller: Caller, within: timedelta) -> int:
+        """Count the caller's recent annotations and decisions."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True) as transaction:
+            completed = transaction.reviews.settled_by(caller.id, self.now() - within)
+            return completed + len(transaction.reviews.decided(reviewer=caller.id, limit=10))
+
+    def claim(
         self, caller: Caller, *, only: str | None = None, request_id: str | None = None
     ) -> ReviewTask | None:
-        """Return the oldest task that the caller may claim, None when there is none.
+        """Lease the oldest task that the caller may claim; None if there is none.
 
-        Leads and administrators get adjudications and tasks that were skipped twice first, others
-        never. Nobody gets two tasks of one prediction.
+        Leads and administrators get adjudications and tasks that were skipped twice first; other
+        reviewers never get them. A reviewer gets at most one task of a prediction.
 
         Parameters
         ----------
         only : str, optional
-            The id of the one task that is wanted: somebody who was away goes on with it.
+            The id of a task, if the caller wants to go on with that one.
 
         Raises
         ------
         TooManyLeases
-            If the caller already holds as many tasks as one person may.
+            If the caller already holds as many tasks as allowed.
         """
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
@@ -126,68 +190,45 @@ class ClaimReview(Desk):
             if task is None:
                 return None
             claimed = task.claimed(caller.id, now, self.lease)
-            transaction.reviews.save(claimed)
             taken_from = task.lease.holder if task.lease else None
-            self._note(
+            transaction.reviews.save(claimed)
+            self._log(
                 transaction, caller, "review.claimed", claimed, request_id, taken_from=taken_from
             )
             transaction.commit()
         return claimed
 
-
-@dataclass(frozen=True)
-class ExtendLease(Desk):
-    """Keep a claimed task for longer."""
-
-    lease: timedelta = LEASE
-
-    def __call__(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Return the task with its lease running from now.
-
-        A sign of life is not an event worth an audit row, so none is written.
-        """
+    def extend(self, caller: Caller, task_id: str) -> ReviewTask:
+        """Restart the lease of a task; the audit trail does not record it."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
-            task = self._load(transaction, task_id)
-            extended = task.extended(caller.id, self.now(), self.lease)
+            extended = _locked(transaction, task_id).extended(caller.id, self.now(), self.lease)
             transaction.reviews.save(extended)
             transaction.commit()
         return extended
 
-
-@dataclass(frozen=True)
-class ReleaseReview(Desk):
-    """Give a claimed task back to the queue."""
-
-    def __call__(
-        self, caller: Caller, task_id: str, *, request_id: str | None = None
-    ) -> ReviewTask:
-        """Return the task as it waits again."""
+    def release(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+        """Return a claimed task to the queue."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
-            released = self._load(transaction, task_id).released(caller.id)
+            released = _locked(transaction, task_id).released(caller.id)
             transaction.reviews.save(released)
-            self._note(transaction, caller, "review.released", released, request_id)
+            self._log(transaction, caller, "review.released", released, request_id)
             transaction.commit()
         return released
 
-
-@dataclass(frozen=True)
-class SkipReview(Desk):
-    """Pass a claimed task on to somebody else, with a reason."""
-
-    def __call__(
+    def skip(
         self, caller: Caller, task_id: str, reason: str, *, request_id: str | None = None
     ) -> ReviewTask:
-        """Return the task, waiting for another reviewer or, after two skips, for a lead."""
+        """Pass a task on to another reviewer or, after two skips, to a lead."""
         caller.require(Permission.REVIEW)
-        faults = list(text_faults(reason, "/reason", longest=LONGEST_SKIP_REASON))
+        faults = skip_reason_faults(reason)
         if faults:
             raise InvalidRequest("A skip needs a reason that can be kept.", faults)
         with self.begin() as transaction:
-            skipped = self._load(transaction, task_id).skipped(caller.id, reason, self.now())
+            skipped = _locked(transaction, task_id).skipped(caller.id, reason, self.now())
             transaction.reviews.save(skipped)
-            self._note(
+            self._log(
                 transaction,
                 caller,
                 "review.skipped",
@@ -198,29 +239,22 @@ class SkipReview(Desk):
             transaction.commit()
         return skipped
 
+    def expire_leases(self) -> int:
+        """Return tasks with expired leases to the queue; returns how many."""
+        total = 0
+        while True:
+            with self.begin() as transaction:
+                expired = transaction.reviews.expire_leases(
+                    self.now(), limit=_CHANGED_PER_TRANSACTION
+                )
+                for task in expired:
+                    self._log(transaction, SYSTEM, "review.lease_expired", task)
+                transaction.commit()
+            total += len(expired)
+            if len(expired) < _CHANGED_PER_TRANSACTION:
+                return total
 
-@dataclass(frozen=True)
-class CompleteReview(Desk):
-    """Settle a claimed task with the label set that is right.
-
-    An ordinary review settles the document. So does an audit that agrees with the model, unless it
-    was drawn to be read again; otherwise a lead decides, as where two reviewers differ.
-
-    Attributes
-    ----------
-    predictors : PredictorSource
-        Its active model's vocabulary says which labels exist.
-    lottery : Lottery
-        Draws the audits that are read again.
-    answered : callable
-        Told of each annotation in the transaction that stores it.
-    """
-
-    predictors: PredictorSource
-    lottery: Lottery
-    answered: Callable[[Transaction, Prediction, Annotation], None] = nobody
-
-    def __call__(
+    def complete(
         self,
         caller: Caller,
         task_id: str,
@@ -230,9 +264,11 @@ class CompleteReview(Desk):
         *,
         request_id: str | None = None,
     ) -> Annotation:
-        """Return the recorded annotation.
+        """Complete a claimed task with the label set that is right.
 
-        The same completion sent again, because its answer was lost, gives the same annotation.
+        A review is final. So is an audit that agrees with the model, unless it was drawn to be
+        read again; otherwise a lead decides, as where two reviewers differ. Sending the same
+        completion again returns the same annotation.
 
         Parameters
         ----------
@@ -240,36 +276,161 @@ class CompleteReview(Desk):
             Distinct labels of the active model or of the task's prediction; empty for the empty
             set.
         expected_version : int or None
-            The version of the task that the caller decided on; None is refused.
+            The version of the task that the caller saw; required.
 
         Raises
         ------
         VersionRequired, StaleVersion, LeaseLost, ReviewAlreadyDecided
-            If the task is not the caller's to settle in the state that they saw.
+            If the caller cannot complete the task in the state that they saw.
         InvalidRequest
-            If a label is unknown or repeated, or the comment cannot be kept.
+            If a label is unknown or repeated, or the comment cannot be stored.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
             raise VersionRequired("Name the version that you decided on in If-Match.")
         with self.begin() as transaction:
-            task = self._load(transaction, task_id)
+            task = _locked(transaction, task_id)
             before = transaction.reviews.annotation_of(task.id)
-            if before is not None and repeats(before, caller, labels, comment):
+            if before is not None and before.repeats(caller.id, labels, comment):
                 return before
             task.completed(caller.id, expected_version)
-            annotation = self.settle(
-                transaction,
-                task,
-                caller,
-                self.checked(task, labels, comment),
-                comment,
-                request_id=request_id,
+            labels = self._checked(task, labels, comment)
+            annotation = self._complete(
+                transaction, task, caller, labels, comment, request_id=request_id
             )
             transaction.commit()
         return annotation
 
-    def settle(
+    def decide(
+        self,
+        caller: Caller,
+        task_id: str,
+        labels: Sequence[str],
+        comment: str | None,
+        expected_version: int | None,
+        *,
+        request_id: str | None = None,
+    ) -> Decided:
+        """Decide a claimed task; the caller's previous decision becomes final.
+
+        Takes and raises what `complete` does. Sending the same decision again changes nothing.
+        """
+        caller.require(Permission.REVIEW)
+        if expected_version is None:
+            raise VersionRequired("Name the version that you decided on.")
+        with self.begin() as transaction:
+            task = _locked(transaction, task_id)
+            if not _said_before(transaction, task, caller, labels, comment):
+                task = self._decided(task, caller, labels, comment, expected_version)
+                transaction.reviews.save(task)
+                self._log(transaction, caller, "review.decided", task, request_id)
+                transaction.commit()
+        no_undo = self.undo_window <= timedelta(0)
+        self.submit_decisions_of(caller.id, but=None if no_undo else task.id)
+        return Decided(task, self._undo_left_s(task))
+
+    def undo(self, caller: Caller, task_id: str, *, request_id: str | None = None) -> ReviewTask:
+        """Undo the caller's decision; the task is leased to them again.
+
+        Raises
+        ------
+        ReviewAlreadyDecided
+            If the decision is final.
+        LeaseLost
+            If the caller has not decided the task.
+        """
+        caller.require(Permission.REVIEW)
+        with self.begin() as transaction:
+            task = _locked(transaction, task_id)
+            reopened = task.reopened(caller.id, self.now(), self.lease)
+            transaction.reviews.save(reopened)
+            self._log(transaction, caller, "review.undone", reopened, request_id)
+            transaction.commit()
+        return reopened
+
+    def submit_decisions(self) -> int:
+        """Make decisions final that can no longer be undone; returns how many."""
+        total = 0
+        while True:
+            with self.begin(read_only=True) as transaction:
+                due = transaction.reviews.decided(before=self.now(), limit=_CHANGED_PER_TRANSACTION)
+            submitted = sum(self._submit(task_id, early=False) for task_id in due)
+            total += submitted
+            # Another worker may have submitted some of them; those do not count.
+            if len(due) < _CHANGED_PER_TRANSACTION or not submitted:
+                return total
+
+    def submit_decisions_of(self, reviewer: str, *, but: str | None = None) -> int:
+        """Make a reviewer's decisions final, except ``but``; returns how many."""
+        with self.begin(read_only=True) as transaction:
+            decided = transaction.reviews.decided(reviewer=reviewer, limit=_CHANGED_PER_TRANSACTION)
+        return sum(self._submit(task_id, early=True) for task_id in decided if task_id != but)
+
+    def check(
+        self, caller: Caller, task: ReviewTask, sets: Sequence[Sequence[str]]
+    ) -> list[Oddity]:
+        """Return what is unusual about each label set as an answer to the task."""
+        caller.require(Permission.REVIEW)
+        with self.begin(read_only=True) as transaction:
+            rules = transaction.policies.current().rules
+        try:
+            seen = self.predictors.active().seen(sets)
+        except ModelUnavailable:  # without a model every set counts as seen
+            seen = [True] * len(sets)
+        metadata = task.prediction.document.metadata
+        return [
+            Oddity(not known, constraints_broken(rules, labels, metadata))
+            for known, labels in zip(seen, sets, strict=True)
+        ]
+
+    def explain(
+        self, caller: Caller, task: ReviewTask, labels: Sequence[str]
+    ) -> list[tuple[TermWeight, ...]]:
+        """Return, for each label, the document's terms that weigh most in the active model.
+
+        Raises
+        ------
+        Forbidden
+            If the task must be read without the model's opinion.
+        ModelUnavailable
+            If no model is active.
+        InvalidRequest
+            If the active model cannot score the document, or does not know a label.
+        """
+        caller.require(Permission.REVIEW)
+        if task.kind.blind:
+            raise Forbidden("This document must be read without the model's opinion.")
+        document = task.prediction.document
+        return self.predictors.active().explain(document, labels[:MOST_EXPLAINED_LABELS])
+
+    def search_labels(
+        self, caller: Caller, query: str = "", *, offset: int = 0, limit: int = 50
+    ) -> LabelMatches:
+        """Return labels of the active model that match a query, best first.
+
+        Raises
+        ------
+        ModelUnavailable
+            If no model is active.
+        """
+        caller.require(Permission.READ_QUEUE)
+        labels = self.predictors.active().labels
+        return matching_labels(labels, query, offset=offset, limit=limit)
+
+    def _submit(self, task_id: str, *, early: bool) -> bool:
+        with self.begin() as transaction:
+            task = transaction.reviews.get(task_id, for_update=True)
+            decision = task.decision if task else None
+            if task is None or task.lease is None or decision is None:
+                return False
+            if not early and decision.settles_at > self.now():
+                return False
+            maker = Caller(task.lease.holder, decision.by, Role.REVIEWER)
+            self._complete(transaction, task, maker, decision.labels, decision.comment)
+            transaction.commit()
+        return True
+
+    def _complete(
         self,
         transaction: Transaction,
         task: ReviewTask,
@@ -279,25 +440,27 @@ class CompleteReview(Desk):
         *,
         request_id: str | None = None,
     ) -> Annotation:
-        """Complete a task, which is locked and the caller's, with labels that are checked."""
-        completed = task.settled()
+        """Complete a locked task of the caller's with checked labels."""
+        completed = task.finished()
         others = transaction.reviews.annotations_of(task.prediction.id)
-        annotation = self._annotation(task, caller, labels, comment)
+        annotation = task.answer(self.new_id(), caller.id, labels, comment, self.now())
         adjudicated = calls_for_adjudication(
             annotation, others, reread=self._reread(transaction, task)
         )
         annotation = replace(
             annotation,
-            settles=_settles(annotation, adjudicated=adjudicated),
+            settles=is_final(annotation, adjudicated=adjudicated),
             group=transaction.annotators.group_of(caller.id),
         )
         transaction.reviews.save(completed)
         transaction.reviews.annotate(annotation)
         if annotation.settles:
-            self._tell(transaction, task.prediction, annotation, others)
+            self._send(transaction, task.prediction, annotation, others)
         if adjudicated:
-            transaction.reviews.add(self._adjudication(task.prediction, [*others, annotation]))
-        self._note(
+            transaction.reviews.add(
+                adjudication(self.new_id(), task.prediction, [*others, annotation])
+            )
+        self._log(
             transaction,
             caller,
             "review.completed",
@@ -310,179 +473,86 @@ class CompleteReview(Desk):
             seconds=annotation.seconds,
             adjudicated=adjudicated,
         )
-        self.answered(transaction, task.prediction, annotation)
+        self.annotated(transaction, task.prediction, annotation)
         return annotation
 
     def _reread(self, transaction: Transaction, task: ReviewTask) -> bool:
         prediction = task.prediction
         draws = self.lottery(prediction.client_id, prediction.name)
-        # By the policy that drew the audit, whatever holds by now: certificates rest on that share.
+        # Certificates rest on the share in the policy that drew the audit, not in today's.
         return transaction.policies.get(prediction.policy_version).audits.rereads(draws)
 
-    def _tell(
+    def _send(
         self,
         transaction: Transaction,
         prediction: Prediction,
         annotation: Annotation,
         others: Sequence[Annotation],
     ) -> None:
-        """Write the message that other programs need, if they need one."""
-        told = sent_labels(prediction, others, transaction.outcomes.of(prediction.id))
-        if told is None:
+        """Queue a message if other programs do not have the annotation's labels yet."""
+        sent = sent_labels(prediction, others, transaction.outcomes.of(prediction.id))
+        if sent is None:
             transaction.outbox.add(review_completed(prediction, annotation, self.new_id()))
-        elif set(told) != set(annotation.labels):
-            transaction.outbox.add(document_corrected(prediction, annotation, told, self.new_id()))
+        elif set(sent) != set(annotation.labels):
+            transaction.outbox.add(document_corrected(prediction, annotation, sent, self.new_id()))
 
-    def _adjudication(
-        self, prediction: Prediction, annotations: Sequence[Annotation]
-    ) -> ReviewTask:
-        return ReviewTask(
-            id=self.new_id(),
-            prediction=prediction,
-            kind=ReviewKind.ADJUDICATION,
-            state=ReviewState.WAITING,
-            version=1,
-            created_at=annotations[-1].created_at,
-            answers=rival_answers(prediction.scored.labels, annotations),
-        )
-
-    def checked(
+    def _checked(
         self, task: ReviewTask, labels: Sequence[str], comment: str | None
     ) -> tuple[str, ...]:
-        """Return the labels in the vocabulary's order; raises `InvalidRequest`."""
-        places = self._places(task.prediction)
-        faults = list(_label_faults(labels, places))
-        if comment is not None:
-            faults += text_faults(comment, "/comment", longest=LONGEST_COMMENT, blank_allowed=True)
-        if faults:
-            raise InvalidRequest("The review cannot be completed like this.", faults)
-        return tuple(sorted(labels, key=places.__getitem__))
+        return checked_answer(task.prediction, self.predictors.active().labels, labels, comment)
 
-    def _annotation(
-        self, task: ReviewTask, caller: Caller, labels: Sequence[str], comment: str | None
-    ) -> Annotation:
-        chosen = set(labels)
-        scored = task.prediction.scored
-        ranks = (
-            rank for rank, shown in enumerate(scored.candidates) if set(shown.labels) == chosen
-        )
-        now = self.now()
-        claimed_at = task.lease.claimed_at if task.lease else now
-        decided_at = task.decision.decided_at if task.decision else now
-        return Annotation(
-            id=self.new_id(),
-            task_id=task.id,
-            prediction_id=task.prediction.id,
-            reviewer=caller.id,
-            labels=tuple(labels),
-            comment=comment,
-            agreed=chosen == set(scored.labels),
-            chosen_rank=None if task.kind.blind else next(ranks, None),
-            suggestion_shown=not task.kind.blind,
-            # A clock set back in between must not make a duration negative.
-            seconds=max(0.0, (decided_at - claimed_at).total_seconds()),
-            created_at=now,
-            kind=task.kind,
-            version=task.version,
-        )
-
-    def _places(self, prediction: Prediction) -> dict[str, int]:
-        """Return every label that may be given, with its place in the vocabulary.
-
-        The prediction's own labels count as well: another model may have been activated since.
-        """
-        scored = prediction.scored
-        labels = [
-            *self.predictors.active().labels,
-            *(label for candidate in scored.candidates for label in candidate.labels),
-            *(marginal.label for marginal in scored.marginals),
-        ]
-        return {label: place for place, label in enumerate(dict.fromkeys(labels))}
-
-
-def _settles(annotation: Annotation, *, adjudicated: bool) -> bool:
-    match annotation.kind:
-        case ReviewKind.REVIEW | ReviewKind.ADJUDICATION:
-            return True
-        case ReviewKind.AUDIT:
-            return not adjudicated
-        case ReviewKind.OVERLAP:
-            return False
-
-
-def repeats(before: Annotation, caller: Caller, labels: Sequence[str], comment: str | None) -> bool:
-    """Tell whether the caller says again what is recorded already."""
-    return (
-        before.reviewer == caller.id
-        and set(before.labels) == set(labels)
-        and before.comment == comment
-    )
-
-
-def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[FieldFault]:
-    seen: set[str] = set()
-    for place, label in enumerate(labels):
-        pointer = f"/labels/{place}"
-        if label not in known:
-            yield FieldFault(pointer, f"{label!r} is not a label of the model")
-        elif label in seen:
-            yield FieldFault(pointer, f"{label!r} is given twice")
-        seen.add(label)
-
-
-@dataclass(frozen=True)
-class GetReview:
-    """Read one review task."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Return it, whatever its state; raises `ReviewNotFound`."""
-        caller.require(Permission.READ_QUEUE)
-        with self.begin(read_only=True) as transaction:
-            task = transaction.reviews.get(task_id)
-        if task is None:
-            raise ReviewNotFound(f"No review task has the id {task_id!r}.")
-        return task
-
-
-@dataclass(frozen=True)
-class ListReviews:
-    """List review tasks, oldest first."""
-
-    begin: Transactions
-
-    def __call__(
+    def _decided(
         self,
+        task: ReviewTask,
         caller: Caller,
-        *,
-        state: ReviewState | None = None,
-        reason: Reason | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[ReviewTask]:
-        """Return one page of the tasks in ``state`` whose prediction has ``reason``."""
-        caller.require(Permission.READ_QUEUE)
-        check_page(after, limit)
-        with self.begin(read_only=True) as transaction:
-            return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
+        labels: Sequence[str],
+        comment: str | None,
+        expected_version: int,
+    ) -> ReviewTask:
+        now = self.now()
+        # Check first that the caller may decide the task, as `complete` does.
+        task.completed(caller.id, expected_version)
+        decision = HeldDecision(
+            labels=self._checked(task, labels, comment),
+            comment=comment,
+            by=caller.name,
+            decided_at=now,
+            settles_at=now + self.undo_window,
+        )
+        return task.decided(caller.id, expected_version, decision, self.lease)
+
+    def _undo_left_s(self, task: ReviewTask) -> float:
+        if task.decision is None or task.state is ReviewState.COMPLETED:
+            return 0.0
+        return max(0.0, (task.decision.settles_at - self.now()).total_seconds())
+
+    def _log(
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        action: str,
+        task: ReviewTask,
+        request_id: str | None = None,
+        **detail: object,
+    ) -> None:
+        self._note(transaction, caller, action, task.id, request_id, version=task.version, **detail)
 
 
-@dataclass(frozen=True)
-class ExpireLeases(Desk):
-    """Return tasks to the queue whose reviewers went silent."""
+def _locked(transaction: Transaction, task_id: str) -> ReviewTask:
+    task = transaction.reviews.get(task_id, for_update=True)
+    if task is None:
+        raise ReviewNotFound(f"No review task has the id {task_id!r}.")
+    return task
 
-    def __call__(self) -> int:
-        """Return how many tasks went back."""
-        total = 0
-        while True:
-            with self.begin() as transaction:
-                expired = transaction.reviews.expire_leases(
-                    self.now(), limit=_EXPIRED_PER_TRANSACTION
-                )
-                for task in expired:
-                    self._note(transaction, SYSTEM, "review.lease_expired", task)
-                transaction.commit()
-            total += len(expired)
-            if len(expired) < _EXPIRED_PER_TRANSACTION:
-                return total
+
+def _said_before(
+    transaction: Transaction,
+    task: ReviewTask,
+    caller: Caller,
+    labels: Sequence[str],
+    comment: str | None,
+) -> bool:
+    before = transaction.reviews.annotation_of(task.id)
+    if before is not None:
+        return before.repeats(caller.id, labels, comment)
+    return task.decided_before(caller.id, labels, comment)

@@ -112,17 +112,17 @@ class _Run:
                 and self._recalibrate()
             )
             if self._due(week, self.plan.recertify_every) and self._certified():
-                self.office.verbs.certify(self.office.owner.id)
+                self.office.verbs.certification.certify(self.office.owner.id)
             yield replace(self._week(week, made, done), recalibrated=recalibrated)
 
     def _govern(self) -> None:
         """Do the scheduled work, and reset a tripped breaker once a certificate allows it."""
         verbs = self.office.verbs
-        verbs.watch_audits()
-        verbs.certify.if_due()
-        if verbs.get_policy(self.office.owner).trip_id is not None:
+        verbs.breaker.watch()
+        verbs.certification.certify_if_due()
+        if verbs.policy.get(self.office.owner).trip_id is not None:
             with suppress(CertificateNeeded):  # the breaker stays open
-                verbs.reset_breaker(self.office.owner)
+                verbs.breaker.reset(self.office.owner)
 
     def _due(self, week: int, every: int) -> bool:
         return self.plan.fixed_threshold is None and every > 0 and week % every == 0
@@ -140,7 +140,7 @@ class _Run:
 
     def _certified(self) -> bool:
         """Return whether a certificate lets sets of the active model be sent."""
-        policy = self.office.verbs.get_policy(self.office.owner)
+        policy = self.office.verbs.policy.get(self.office.owner)
         active = self.office.verbs.predict.predictors.active()
         return (
             policy.threshold_mode is ThresholdMode.CERTIFIED
@@ -175,29 +175,29 @@ class _Run:
         while taken := [
             (annotator, task)
             for annotator in self.office.annotators
-            if (task := verbs.claim_review(annotator.caller)) is not None
+            if (task := verbs.reviews.claim(annotator.caller)) is not None
         ]:
             self.office.clock.advance(self.plan.minutes)
             for annotator, task in taken:
                 truth = self.truths[task.prediction.name]
                 labels = annotator.answer(task, truth, self.stream.labels)
-                verbs.complete_review(annotator.caller, task.id, labels, None, task.version)
+                verbs.reviews.complete(annotator.caller, task.id, labels, None, task.version)
                 done[task.kind] += 1
-        while (task := verbs.claim_review(lead)) is not None:
+        while (task := verbs.reviews.claim(lead)) is not None:
             self.office.clock.advance(self.plan.minutes)
             truth = self.truths[task.prediction.name]
-            verbs.complete_review(lead, task.id, truth, None, task.version)
+            verbs.reviews.complete(lead, task.id, truth, None, task.version)
             done[task.kind] += 1
         return done
 
     def _week(self, week: int, made: list[Prediction], done: Mapping[ReviewKind, int]) -> Week:
         sent = [one for one in made if one.decision is Decision.AUTO]
-        policy = self.office.verbs.get_policy(SYSTEM)
-        newest = self.office.verbs.list_certifications(SYSTEM, limit=1).items
+        policy = self.office.verbs.policy.get(SYSTEM)
+        newest = self.office.verbs.certification.page(SYSTEM, limit=1).items
         active = self.office.verbs.predict.predictors.active()
         certified = self._certified()
         lacking = newest[0] if newest and not certified else None
-        state = self.office.verbs.get_breaker(SYSTEM)
+        state = self.office.verbs.breaker.get(SYSTEM)
         began = START + timedelta(weeks=week - 1)
         return Week(
             week=week,

@@ -188,10 +188,12 @@ def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
     )
     for name, group in places:
         fixed = Rates(group.noise, plan.miss_rate) if plan.noise is Noise.KNOWN else None
-        verbs.change_group(owner, name, GroupChange(f"errs at {group.noise:g}", fixed), None)
+        verbs.annotators.change_group(
+            owner, name, GroupChange(f"errs at {group.noise:g}", fixed), None
+        )
     for annotator, (name, _) in zip(office.annotators, noises, strict=True):
-        verbs.place_annotator(owner, annotator.caller.id, name, None)
-    verbs.change_policy(owner, _policy(plan), None)
+        verbs.annotators.place(owner, annotator.caller.id, name, None)
+    verbs.policy.change(owner, _policy(plan), None)
     return office
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from setwise.service.domain.accounts import SessionRule
 from setwise.service.domain.audits import Lottery
-from setwise.service.domain.breaker import Freshness
+from setwise.service.domain.breaker import BreakerRule, Freshness
 from setwise.service.domain.callers import KeyDigest
 from setwise.service.domain.predictions import Prediction
 from setwise.service.services import (
@@ -15,24 +15,13 @@ from setwise.service.services import (
 )
 from setwise.service.services import (
     administer,
-    annotators,
-    breaker,
-    breaker_reset,
     calibrations,
-    check,
     cockpit,
-    decide,
     derive,
-    explain,
     forecast,
-    labels,
-    preview,
     privacy,
     reliability,
     report,
-)
-from setwise.service.services import (
-    certification as certify,
 )
 from setwise.service.services import (
     predictions as predict,
@@ -40,14 +29,15 @@ from setwise.service.services import (
 from setwise.service.services import (
     recalibration as recalibrate,
 )
-from setwise.service.services import (
-    reviews as review,
-)
+from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
+from setwise.service.services.breaker import Breaker
+from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
+from setwise.service.services.policy import Policies
 from setwise.service.services.ports import (
     ArtifactStore,
     CalibratorLoader,
@@ -59,6 +49,7 @@ from setwise.service.services.ports import (
 )
 from setwise.service.services.predictions import Stage, unwatched
 from setwise.service.services.rates import ReportedRates
+from setwise.service.services.reviews import Reviews
 from setwise.service.services.verbs import Verbs
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.settings import Settings
@@ -102,7 +93,6 @@ def verbs(
         "new_id": ids,
     }
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
-    lease = timedelta(seconds=settings.lease_s)
     digest, tokens = KeyDigest(pepper), KeyDigest(derived(pepper, "sessions"))
     passwords = passwords or Argon2Passwords()
     sessions = SessionRule(
@@ -115,16 +105,12 @@ def verbs(
         **office,
     }
     lottery = Lottery(derived(pepper, "audits"))
-    certifying = certify.Certify(lottery=lottery, **office)
-    rule = breaker.BreakerRule(
+    certifications = Certifications(lottery=lottery, lease_clock=lease_clock, **office)
+    rule = BreakerRule(
         settings.breaker_run_length,
         Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
     )
-    watch = breaker.WatchAudits(rule=rule, **office)
-    complete = review.CompleteReview(
-        predictors=predictors, lottery=lottery, answered=watch.answered, **desk
-    )
-    settle = decide.SettleDecisions(begin, lease_clock, complete)
+    breaker = Breaker(outlook=certifications.outlook, rule=rule, **office)
     one = predict.Predict(
         predictors=predictors,
         lottery=lottery,
@@ -140,29 +126,15 @@ def verbs(
         derive_decision=derive.DeriveDecision(begin, lottery),
         list_predictions=predict.ListPredictions(begin),
         outcomes=Outcomes(**office),
-        claim_review=review.ClaimReview(
-            lease=lease, most_leases=settings.leases_per_reviewer, **desk
-        ),
-        extend_lease=review.ExtendLease(lease=lease, **desk),
-        release_review=review.ReleaseReview(**desk),
-        skip_review=review.SkipReview(**desk),
-        complete_review=complete,
-        decide_review=decide.DecideReview(
-            complete=complete,
-            settle=settle,
-            window=timedelta(seconds=settings.undo_s),
-            lease=lease,
+        reviews=Reviews(
+            predictors=predictors,
+            lottery=lottery,
+            lease=timedelta(seconds=settings.lease_s),
+            most_leases=settings.leases_per_reviewer,
+            undo_window=timedelta(seconds=settings.undo_s),
+            annotated=breaker.annotated,
             **desk,
         ),
-        undo_decision=decide.UndoDecision(lease=lease, **desk),
-        settle_decisions=settle,
-        my_reviews=decide.MyReviews(begin, lease_clock),
-        check_sets=check.CheckSets(begin, predictors),
-        explain_labels=explain.ExplainLabels(predictors),
-        get_review=review.GetReview(begin),
-        list_reviews=review.ListReviews(begin),
-        expire_leases=review.ExpireLeases(**desk),
-        search_labels=labels.SearchLabels(predictors),
         summary=report.Summary(begin),
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
@@ -172,26 +144,13 @@ def verbs(
             longest_line=settings.max_body_bytes,
             **desk,
         ),
-        get_policy=administer.GetPolicy(begin),
-        preview_policy=forecast.PreviewPolicy(begin),
-        preview_change=preview.PreviewChange(begin, clock),
         report_reliability=reliability.ReportReliability(begin),
         report_automation=forecast.ReportAutomation(begin),
         read_cockpit=cockpit.ReadCockpit(begin, clock),
-        change_policy=administer.ChangePolicy(**office),
-        request_certification=certify.RequestCertification(**desk),
-        certify=certifying,
-        list_annotators=annotators.ListAnnotators(begin),
-        get_annotator=annotators.GetAnnotator(begin),
-        place_annotator=annotators.PlaceAnnotator(**office),
-        list_groups=annotators.ListGroups(begin),
-        get_group=annotators.GetGroup(begin),
-        change_group=annotators.ChangeGroup(**office),
-        watch_audits=watch,
-        get_breaker=breaker.GetBreaker(begin, rule),
-        reset_breaker=breaker_reset.ResetBreaker(outlook=certifying.outlook, **office),
-        get_certification=certify.GetCertification(begin),
-        list_certifications=certify.ListCertifications(begin),
+        policy=Policies(**office),
+        certification=certifications,
+        breaker=breaker,
+        annotators=Annotators(**office),
         request_calibration=recalibrate.RequestCalibration(**desk),
         recalibrate=recalibrate.Recalibrate(
             loader=loader, calibrators=calibrators, group_rates=ReportedRates(), **office

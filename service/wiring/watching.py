@@ -74,12 +74,12 @@ def watch(metrics: Metrics, finished: Verbs) -> None:
         )
 
     def serving() -> Mapping[tuple[str, ...], float]:
-        policy = finished.get_policy(SYSTEM).version
+        policy = finished.policy.get(SYSTEM).version
         model = finished.predict.predictors.active()
         return {(model.version, model.calibrator_version, policy): 1.0}
 
     def watched() -> Mapping[tuple[str, ...], float]:
-        seen = finished.get_breaker(SYSTEM).watch
+        seen = finished.breaker.get(SYSTEM).watch
         return {
             ("tripped",): float(seen.position is Position.TRIPPED),
             ("alarm",): max(seen.path, default=0.0) / seen.run_length,

@@ -45,7 +45,7 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
     verbs.models.activate(SYSTEM, served.id)
     for login, name in PEOPLE.items():
         verbs.create_person(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
-    verbs.change_policy(
+    verbs.policy.change(
         SYSTEM,
         PolicyChange(
             target_accuracy=0.9,
@@ -98,13 +98,13 @@ def _fill(verbs: Verbs) -> None:
     ]
     for turn in range(N_REVIEWED):
         caller = callers[turn % 2]
-        task = verbs.claim_review(caller)
+        task = verbs.reviews.claim(caller)
         if task is None:
             return
         labels = truth[task.prediction.document.id]
         if draw.random() < 0.1:
             labels = sorted({*labels, draw.choice(sorted(LABELS))})
-        verbs.complete_review(caller, task.id, labels, None, task.version)
+        verbs.reviews.complete(caller, task.id, labels, None, task.version)
 
 
 class Site:

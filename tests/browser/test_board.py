@@ -40,7 +40,7 @@ def learnt(site: Site) -> str:
         "documents": 120, "threshold": 0.9, "threshold_from": "the policy",
         "to_auto": {"count": 1, "items": [flip]}, "to_review": {"count": 0, "items": []},
     }  # fmt: skip
-    with site.verbs.get_review.begin() as transaction:
+    with site.verbs.reviews.begin() as transaction:
         stored = transaction.calibrations.page(after=None, limit=1).items
         if stored:
             return stored[0].id
@@ -140,10 +140,10 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     effect = page.get_by_role("region", name="Effect of your changes")
     expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
     expect(effect.get_by_role("row", name="Sent automatically")).to_be_visible()
-    assert site.verbs.get_policy(SYSTEM).threshold == 0.7
+    assert site.verbs.policy.get(SYSTEM).threshold == 0.7
     effect.get_by_role("button", name="Save policy").click()
     expect(page.get_by_role("status")).to_contain_text("applies from now on")
-    policy = site.verbs.get_policy(SYSTEM)
+    policy = site.verbs.policy.get(SYSTEM)
     assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert [rule.name for rule in policy.rules] == ["storms are read", "at most"]
 
@@ -204,7 +204,7 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
 ) -> None:
     faults.expect("status of 503")
     waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1))
-    with site.verbs.get_review.begin() as transaction:
+    with site.verbs.reviews.begin() as transaction:
         transaction.jobs.enqueue(waiting)
         transaction.commit()
     refused = []

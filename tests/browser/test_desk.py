@@ -28,11 +28,11 @@ def nothing_waits(site: Site) -> None:
     """Settle what waits, and let whatever comes in be reviewed with suggestions."""
     for login in ("lead", "admin"):
         caller = site.caller(login)
-        while (task := site.verbs.claim_review(caller)) is not None:
+        while (task := site.verbs.reviews.claim(caller)) is not None:
             labels = task.prediction.scored.labels
-            site.verbs.complete_review(caller, task.id, labels, None, task.version)
+            site.verbs.reviews.complete(caller, task.id, labels, None, task.version)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.change_policy(SYSTEM, change, None)
+    site.verbs.policy.change(SYSTEM, change, None)
 
 
 @pytest.fixture(autouse=True)
@@ -49,13 +49,13 @@ def cleared(site: Site) -> int:
     n = 0
     for login in ("reviewer", "lead"):
         caller = site.caller(login)
-        n += site.verbs.settle_decisions.of(caller.id)
-        for held in site.verbs.my_reviews(caller):
+        n += site.verbs.reviews.submit_decisions_of(caller.id)
+        for held in site.verbs.reviews.mine(caller):
             with suppress(LeaseLost):  # the page gives back what it had fetched ahead
-                site.verbs.release_review(caller, held.id)
+                site.verbs.reviews.release(caller, held.id)
     admin = site.caller("admin")
-    while (task := site.verbs.claim_review(admin)) is not None:
-        site.verbs.complete_review(admin, task.id, [], None, task.version)
+    while (task := site.verbs.reviews.claim(admin)) is not None:
+        site.verbs.reviews.complete(admin, task.id, [], None, task.version)
         n += 1
     return n
 
@@ -71,7 +71,7 @@ def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
 def come_in(site: Site, document: Document) -> str:
     """Let a document come in; returns the id of its task."""
     made = site.verbs.predict(site.caller("admin"), document)
-    with site.verbs.get_review.begin(read_only=True) as transaction:
+    with site.verbs.reviews.begin(read_only=True) as transaction:
         waiting = transaction.reviews.page(
             state=ReviewState.WAITING, reason=None, after=None, limit=200
         )
@@ -96,11 +96,11 @@ def saved(page: Page) -> None:
 
 
 def task_of(site: Site, task_id: str) -> ReviewTask:
-    return site.verbs.get_review(SYSTEM, task_id)
+    return site.verbs.reviews.get(SYSTEM, task_id)
 
 
 def said(site: Site, task_id: str) -> Annotation | None:
-    with site.verbs.get_review.begin(read_only=True) as transaction:
+    with site.verbs.reviews.begin(read_only=True) as transaction:
         return transaction.reviews.annotation_of(task_id)
 
 
@@ -156,7 +156,7 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
 
     desk.keyboard.press("p")
     expect(desk.get_by_role("heading", name="Paused")).to_be_visible()
-    until(lambda: not site.verbs.my_reviews(site.caller("reviewer")))
+    until(lambda: not site.verbs.reviews.mine(site.caller("reviewer")))
     desk.keyboard.press("Enter")
     expect(desk.locator("#work")).to_be_visible()
 
@@ -220,9 +220,9 @@ def test_markup_right_to_left_emoji_and_length_are_text(
     document = Document(f"{attack}👍", text[:100_000], metadata={attack: attack, "שם": ["א"]})
     caller = site.caller("reviewer")
     for _ in arrived:
-        task = site.verbs.claim_review(caller)
+        task = site.verbs.reviews.claim(caller)
         assert task is not None
-        site.verbs.complete_review(caller, task.id, [], None, task.version)
+        site.verbs.reviews.complete(caller, task.id, [], None, task.version)
     task_id = come_in(site, document)
     page = sign_in("reviewer", "/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", task_id)
@@ -254,16 +254,16 @@ def test_what_was_chosen_is_kept_when_the_lease_is_lost(
     desk.keyboard.press("c")
     desk.keyboard.type("half a thought")
     desk.keyboard.press("Escape")
-    site.verbs.release_review(site.caller("reviewer"), lost)
-    other = site.verbs.claim_review(site.caller("lead"))
+    site.verbs.reviews.release(site.caller("reviewer"), lost)
+    other = site.verbs.reviews.claim(site.caller("lead"))
     assert other is not None
     press(desk, "1")
     notice = desk.locator("#notices")
     expect(notice).to_contain_text("Not submitted")
     expect(notice).to_contain_text("half a thought")
-    site.verbs.release_review(site.caller("lead"), other.id)
-    for task in site.verbs.my_reviews(site.caller("reviewer")):
-        site.verbs.release_review(site.caller("reviewer"), task.id)
+    site.verbs.reviews.release(site.caller("lead"), other.id)
+    for task in site.verbs.reviews.mine(site.caller("reviewer")):
+        site.verbs.reviews.release(site.caller("reviewer"), task.id)
     desk.reload()
     expect(desk.locator("#work")).to_have_attribute("data-task", lost)
     expect(desk.locator("#comment")).to_have_value("half a thought")
@@ -297,7 +297,7 @@ def test_a_lost_network_is_waited_out_and_nothing_is_sent_twice(
 ) -> None:
     faults.expect("ERR_INTERNET_DISCONNECTED")
     first = shown(desk)
-    until(lambda: len(site.verbs.my_reviews(site.caller("reviewer"))) == 2)
+    until(lambda: len(site.verbs.reviews.mine(site.caller("reviewer"))) == 2)
     context.set_offline(True)
     press(desk, "1")
     expect(desk.locator("#saved")).to_contain_text("No connection")
@@ -443,10 +443,10 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
 ) -> None:
     clear(desk, site, arrived)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0))
-    site.verbs.change_policy(SYSTEM, change, None)
+    site.verbs.policy.change(SYSTEM, change, None)
     audit = come_in(site, Document("drawn by lot", TEXTS[0]))
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.change_policy(SYSTEM, change, None)
+    site.verbs.policy.change(SYSTEM, change, None)
     page = sign_in("reviewer", "/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", audit)
     assert task_of(site, audit).kind is ReviewKind.AUDIT
@@ -469,14 +469,14 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     change = PolicyChange(
         0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0, overlap_rate=1.0)
     )
-    site.verbs.change_policy(SYSTEM, change, None)
+    site.verbs.policy.change(SYSTEM, change, None)
     come_in(site, Document("read twice", TEXTS[1]))
     for login, labels in (("reviewer", ["music"]), ("admin", ["music", "storm"])):
-        task = site.verbs.claim_review(site.caller(login))
+        task = site.verbs.reviews.claim(site.caller(login))
         assert task is not None
-        site.verbs.complete_review(site.caller(login), task.id, labels, None, task.version)
+        site.verbs.reviews.complete(site.caller(login), task.id, labels, None, task.version)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.change_policy(SYSTEM, change, None)
+    site.verbs.policy.change(SYSTEM, change, None)
     page = sign_in("lead", "/desk")
     expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
     expect(page.locator(".accept")).to_have_count(2)
@@ -542,9 +542,9 @@ def clear(page: Page, site: Site, arrived: list[str]) -> None:
     """Leave the page, and settle everything that came in."""
     page.goto("/account")
     caller = site.caller("reviewer")
-    until(lambda: len(site.verbs.my_reviews(caller)) == 1)
+    until(lambda: len(site.verbs.reviews.mine(caller)) == 1)
     for _ in arrived:
-        task = next(iter(site.verbs.my_reviews(caller)), None) or site.verbs.claim_review(caller)
+        task = next(iter(site.verbs.reviews.mine(caller)), None) or site.verbs.reviews.claim(caller)
         assert task is not None
-        site.verbs.complete_review(caller, task.id, [], None, task.version)
+        site.verbs.reviews.complete(caller, task.id, [], None, task.version)
     page.close()

@@ -45,7 +45,7 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
     page.get_by_label("At most", exact=False).last.fill("4")
     (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
     site.verbs.sign_out(cookie["value"])
-    before = site.verbs.get_policy(SYSTEM)
+    before = site.verbs.policy.get(SYSTEM)
     page.get_by_role("button", name="Preview").click()
     page.get_by_label("Login name").fill("admin")
     page.get_by_label("Password").fill(PASSWORD)
@@ -60,7 +60,7 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("heading", name="Effect of your changes")).to_be_visible()
     expect(page.get_by_text(AGAIN)).to_have_count(0)
-    assert site.verbs.get_policy(SYSTEM) == before
+    assert site.verbs.policy.get(SYSTEM) == before
 
 
 def test_a_network_that_is_lost_over_a_form_loses_nothing(
@@ -111,4 +111,4 @@ def test_two_people_at_one_policy_overwrite_nothing(
     other.get_by_role("button", name="Save policy").click()
     expect(other.get_by_role("alert")).to_be_visible()
     expect(other.get_by_label("Risk of a proof")).to_have_value("13")
-    assert site.verbs.get_policy(SYSTEM).risk == 0.12
+    assert site.verbs.policy.get(SYSTEM).risk == 0.12

@@ -33,11 +33,11 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
                 idempotency=IdempotencyKey(f"key-{number}", "0" * 64),
             )
             if number == 0:
-                verbs.change_policy(SYSTEM, change, None)
+                verbs.policy.change(SYSTEM, change, None)
         reviewer = verbs.authenticate(verbs.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1])
-        task = verbs.claim_review(reviewer)
+        task = verbs.reviews.claim(reviewer)
         assert task is not None
-        verbs.complete_review(reviewer, task.id, ["court"], "checked", task.version)
+        verbs.reviews.complete(reviewer, task.id, ["court"], "checked", task.version)
     finally:
         application.close()
     return secret

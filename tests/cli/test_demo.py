@@ -23,18 +23,17 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.accounts import CreatePerson, ListPeople, SetPassword
 from setwise.service.services.administer import (
     Authenticate,
-    ChangePolicy,
     CreateKey,
-    GetPolicy,
     ListKeys,
     RevokeKey,
 )
-from setwise.service.services.annotators import ChangeGroup, PlaceAnnotator
-from setwise.service.services.certification import Certify
+from setwise.service.services.annotators import Annotators
 from setwise.service.services.outcomes import Outcomes
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
 from setwise.service.services.report import Summary
-from setwise.service.services.reviews import ClaimReview, CompleteReview, ListReviews, ReleaseReview
+from setwise.service.services.reviews import Reviews
+from tests import building
 from tests.fakes import (
     LOTTERY,
     START,
@@ -79,20 +78,15 @@ class Service:
             list_people=ListPeople(begin),
             set_password=SetPassword(begin, now, new_id, FakePasswords()),
             revoke_key=RevokeKey(begin, now, new_id),
-            get_policy=GetPolicy(begin),
-            change_policy=ChangePolicy(begin, now, new_id),
+            policy=Policies(begin, now, new_id),
             summary=Summary(begin),
             predict=(one := Predict(predictors, begin, now, new_id, LOTTERY)),
             predict_batch=PredictBatch(one),
             outcomes=Outcomes(begin, now, new_id),
-            certify=Certify(begin, now, new_id, LOTTERY),
-            change_group=ChangeGroup(begin, now, new_id),
-            place_annotator=PlaceAnnotator(begin, now, new_id),
+            certification=building.certifications(begin, now, new_id),
+            annotators=Annotators(begin, now, new_id),
             list_predictions=ListPredictions(begin),
-            claim_review=ClaimReview(begin, now, new_id),
-            release_review=ReleaseReview(begin, now, new_id),
-            list_reviews=ListReviews(begin),
-            complete_review=CompleteReview(begin, now, new_id, predictors, LOTTERY),
+            reviews=Reviews(begin, now, new_id, predictors, LOTTERY),
         )
         self.contents = lambda: begin.contents
 
@@ -233,7 +227,7 @@ def test_every_kind_of_work_was_done_and_some_is_left(service: Service, tmp_path
     left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
     assert left[ReviewKind.ADJUDICATION] > 0
     assert left[ReviewKind.REVIEW] > 0
-    first = service.verbs.claim_review(Caller("somebody", "Somebody", Role.REVIEWER))
+    first = service.verbs.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
     assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
     assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 
@@ -250,8 +244,8 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
 ) -> None:
     service.fill(tmp_path)
     reviewer = Caller("reviewer", "Ada", Role.REVIEWER)
-    while task := service.verbs.claim_review(reviewer):
-        service.verbs.complete_review(reviewer, task.id, [], None, task.version)
+    while task := service.verbs.reviews.claim(reviewer):
+        service.verbs.reviews.complete(reviewer, task.id, [], None, task.version)
     service.fill(tmp_path)
     counts = service.verbs.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES + TOP_UP
@@ -282,9 +276,9 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
 
 def test_a_policy_that_somebody_set_stays(service: Service, tmp_path: Path) -> None:
     change = PolicyChange(0.9, 0.2, False, ThresholdMode.FIXED, 0.7)
-    policy = service.verbs.change_policy(SYSTEM, change, None)
+    policy = service.verbs.policy.change(SYSTEM, change, None)
     service.fill(tmp_path)
-    assert service.verbs.get_policy(SYSTEM) == policy
+    assert service.verbs.policy.get(SYSTEM) == policy
 
 
 def test_generated_annotators_leave_documents_of_others_alone(

@@ -18,13 +18,10 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.pages.start import WHY, pages
 from setwise.service.services.accounts import SignedIn
-from setwise.service.services.administer import (
-    ChangePolicy,
-    GetPolicy,
-)
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
 from setwise.service.services.report import Summary
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.sign_in.sessions import SessionCookies
 from tests import building
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors, FakeStore
@@ -43,7 +40,7 @@ class Service:
         self.visitor = REVIEWER
         self.verbs = SimpleNamespace(
             summary=Summary(self.begin),
-            get_policy=GetPolicy(self.begin),
+            policy=Policies(self.begin, self.now, self.new_id),
             models=building.models(
                 self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
             ),
@@ -64,7 +61,7 @@ class Service:
 
     def set_threshold(self, threshold: float) -> None:
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, threshold)
-        ChangePolicy(self.begin, self.now, self.new_id)(SYSTEM, change, None)
+        Policies(self.begin, self.now, self.new_id).change(SYSTEM, change, None)
 
     def add_model(self, *, activate: bool = True) -> None:
         model = self.verbs.models.add(SYSTEM, "folder")
@@ -76,12 +73,15 @@ class Service:
         for text in texts:
             predict(CLIENT, Document(text=text))
 
+    @property
+    def reviews(self) -> Reviews:
+        return Reviews(self.begin, self.now, self.new_id, FakePredictors(), LOTTERY)
+
     def claim(self):
-        return ClaimReview(self.begin, self.now, self.new_id)(REVIEWER)
+        return self.reviews.claim(REVIEWER)
 
     def complete(self, task) -> None:
-        complete = CompleteReview(self.begin, self.now, self.new_id, FakePredictors(), LOTTERY)
-        complete(REVIEWER, task.id, ["a"], None, task.version)
+        self.reviews.complete(REVIEWER, task.id, ["a"], None, task.version)
 
     def get(self, path: str = "/") -> httpx.Response:
         async def ask() -> httpx.Response:
@@ -236,7 +236,7 @@ def test_a_threshold_set_by_hand_is_shown_as_not_certified(service: Service) -> 
 
 def test_switched_off_sending_is_said(service: Service) -> None:
     change = PolicyChange(0.95, 0.1, False, ThresholdMode.FIXED, 0.9)
-    ChangePolicy(service.begin, service.now, service.new_id)(SYSTEM, change, None)
+    Policies(service.begin, service.now, service.new_id).change(SYSTEM, change, None)
     assert "Automatic sending is switched off" in read(service.get()).text
 
 

@@ -17,16 +17,7 @@ from hypothesis.stateful import (
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Conflict, ServiceError, StaleVersion, TooManyLeases
 from setwise.service.domain.reviews import ReviewState, ReviewTask
-from setwise.service.services.reviews import (
-    ClaimReview,
-    CompleteReview,
-    ExpireLeases,
-    ExtendLease,
-    GetReview,
-    ListReviews,
-    ReleaseReview,
-    SkipReview,
-)
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, LEAD, add_predictions, task
@@ -55,14 +46,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.begin, self.close = self.open()
         self.now = FakeClock()
         parts = (self.begin, self.now, FakeIds(0x2000_0000))
-        self.claim_review = ClaimReview(*parts, LEASE, MOST_LEASES)
-        self.extend_lease = ExtendLease(*parts, LEASE)
-        self.release_review = ReleaseReview(*parts)
-        self.skip_review = SkipReview(*parts)
-        self.complete_review = CompleteReview(*parts, FakePredictors(), LOTTERY)
-        self.expire_leases = ExpireLeases(*parts)
-        self.get_review = GetReview(self.begin)
-        self.list_reviews = ListReviews(self.begin)
+        self.reviews = Reviews(*parts, FakePredictors(), LOTTERY, LEASE, MOST_LEASES)
         self.versions: dict[str, int] = {}
         self.leases: dict[str, tuple[str, object]] = {}
         self.skips: dict[str, list[str]] = {}
@@ -87,12 +71,12 @@ class QueueMachine(RuleBasedStateMachine):
         live = [holder for holder, ends in self.leases.values() if ends > self.now()]
         if live.count(who.id) >= MOST_LEASES:
             try:
-                self.claim_review(who)
+                self.reviews.claim(who)
             except TooManyLeases:
                 return multiple()
             raise AssertionError(f"{who.name} holds more than {MOST_LEASES} tasks")
         expected = self.expected_for(who)
-        found = self.claim_review(who)
+        found = self.reviews.claim(who)
         assert (found and found.id) == expected
         if found is None:
             return multiple()
@@ -116,46 +100,46 @@ class QueueMachine(RuleBasedStateMachine):
     def extend(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            extended = self.extend_lease(who, one)
+            extended = self.reviews.extend(who, one)
             assert extended.version == self.versions[one]
             assert extended.lease is not None
             self.leases[one] = (who.id, extended.lease.expires_at)
         else:
-            self.refused(lambda: self.extend_lease(who, one))
+            self.refused(lambda: self.reviews.extend(who, one))
 
     @rule(lease=held)
     def release(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            self.note(self.release_review(who, one))
+            self.note(self.reviews.release(who, one))
         else:
-            self.refused(lambda: self.release_review(who, one))
+            self.refused(lambda: self.reviews.release(who, one))
 
     @rule(lease=held)
     def skip(self, lease: tuple[str, Caller, int]) -> None:
         one, who, _ = lease
         if self.holds(one, who):
-            skipped = self.skip_review(who, one, "hard")
+            skipped = self.reviews.skip(who, one, "hard")
             self.skips[one].append(who.id)
             self.note(skipped)
             assert (skipped.state is ReviewState.SKIPPED) == (len(self.skips[one]) >= 2)
         else:
-            self.refused(lambda: self.skip_review(who, one, "hard"))
+            self.refused(lambda: self.reviews.skip(who, one, "hard"))
 
     @rule(lease=held)
     def complete(self, lease: tuple[str, Caller, int]) -> None:
         one, who, version = lease
         if self.holds(one, who) and version == self.versions[one]:
-            made = self.complete_review(who, one, ["a"], None, version)
+            made = self.reviews.complete(who, one, ["a"], None, version)
             assert made.reviewer == who.id
-            self.settled[one] = self.get_review(ADMIN, one)
+            self.settled[one] = self.reviews.get(ADMIN, one)
             self.note(self.settled[one])
         else:
-            before = self.get_review(ADMIN, one)
+            before = self.reviews.get(ADMIN, one)
             try:
-                self.complete_review(who, one, ["b"], "too late", version)
+                self.reviews.complete(who, one, ["b"], "too late", version)
             except (Conflict, StaleVersion):
-                assert self.get_review(ADMIN, one) == before
+                assert self.reviews.get(ADMIN, one) == before
             else:
                 raise AssertionError("a lost lease completed a task")
 
@@ -166,7 +150,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def reap(self) -> None:
         silent = [one for one, (_, ends) in self.leases.items() if ends <= self.now()]
-        assert self.expire_leases() == len(silent)
+        assert self.reviews.expire_leases() == len(silent)
         for one in silent:
             del self.leases[one]
             self.versions[one] += 1
@@ -175,12 +159,12 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(who=people, data=st.data())
     def touch_what_is_settled(self, who: Caller, data: st.DataObject) -> None:
         one = data.draw(st.sampled_from(sorted(self.settled)))
-        for verb in (self.extend_lease, self.release_review):
+        for verb in (self.reviews.extend, self.reviews.release):
             self.refused(lambda verb=verb: verb(who, one))
 
     @invariant()
     def every_task_is_as_the_answers_said(self) -> None:
-        stored = {one.id: one for one in self.list_reviews(ADMIN, limit=200).items}
+        stored = {one.id: one for one in self.reviews.page(ADMIN, limit=200).items}
         assert {one: task.version for one, task in stored.items()} == self.versions
         for one, found in stored.items():
             lease = found.lease and (found.lease.holder, found.lease.expires_at)

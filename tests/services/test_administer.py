@@ -19,12 +19,11 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, ThresholdMode
 from setwise.service.services.administer import (
     Authenticate,
-    ChangePolicy,
     CreateKey,
-    GetPolicy,
     ListKeys,
     RevokeKey,
 )
+from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 from tests.sqlite import Database
@@ -41,8 +40,8 @@ class Office:
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
         digest = KeyDigest(b"pepper")
-        self.get_policy = GetPolicy(self.database)
-        self.change_policy = ChangePolicy(*parts)
+        policies = Policies(*parts)
+        self.get_policy, self.change_policy = policies.get, policies.change
         self.create_key = CreateKey(*parts, digest, lambda: secrets.token_urlsafe(32))
         self.revoke = RevokeKey(*parts)
         self.list_keys = ListKeys(self.database)

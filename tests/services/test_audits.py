@@ -9,9 +9,9 @@ from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.webhooks import Message, MessageType
-from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.reviews import ClaimReview, CompleteReview, ReleaseReview, SkipReview
+from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, change
 from tests.sqlite import Database
@@ -31,12 +31,11 @@ class Desk:
 
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
-        self.change_policy = ChangePolicy(*parts)
+        self.change_policy = Policies(*parts).change
         self.predict_verb = Predict(FakePredictors(), *parts, LOTTERY)
-        self.claim = ClaimReview(*parts)
-        self.release = ReleaseReview(*parts)
-        self.skip = SkipReview(*parts)
-        self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        reviews = Reviews(*parts, FakePredictors(), LOTTERY)
+        self.claim, self.release = reviews.claim, reviews.release
+        self.skip, self.complete = reviews.skip, reviews.complete
 
     def plan(self, audits: AuditPlan) -> None:
         self.change_policy(ADMIN, change(threshold=0.8, audits=audits), None)

@@ -9,7 +9,7 @@ import pytest
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audit_trail import EventFilter
 from setwise.service.domain.audits import AuditMode, AuditPlan, AuditRole, Selection
-from setwise.service.domain.breaker import Freshness, Position, TripCause
+from setwise.service.domain.breaker import BreakerRule, Freshness, Position, TripCause
 from setwise.service.domain.errors import (
     BreakerNotTripped,
     CertificateNeeded,
@@ -21,9 +21,8 @@ from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.recalibration import Calibration
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.webhooks import MessageType
-from setwise.service.services.breaker import BreakerRule, GetBreaker
-from setwise.service.services.decide import DecideReview, SettleDecisions
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.loop import HALF, Loop
 from tests.samples import (
     ADMIN,
@@ -89,10 +88,8 @@ def test_decisions_that_may_still_be_taken_back_count_once_they_stand(loop: Loop
     fixed(loop)
     loop.predict(*["0.9"] * 20)
     loop.settle(ANN, wrong_below=1.0)
-    settle = SettleDecisions(loop.begin, loop.now, loop.complete)
-    decide = DecideReview(loop.begin, loop.now, loop.new_id, loop.complete, settle)
     while (task := loop.claim(LEAD)) is not None:
-        decide(LEAD, task.id, ["c"], None, task.version)
+        loop.reviews.decide(LEAD, task.id, ["c"], None, task.version)
         if (trip := loop.policy.trip_id) is not None:
             break
     assert trip is not None
@@ -187,10 +184,12 @@ def test_any_number_of_faults_has_a_statistic_that_can_be_shown() -> None:
             sent = prediction(decision=Decision.AUTO, reason=Reason.AUDIT)
             drawn = Selection(AuditRole.CERTIFICATION, 0.1, 0.2)
             add_predictions(transaction, sent._replace(selection=drawn))
-            decided = replace(annotation(task(sent), "c"), kind=ReviewKind.ADJUDICATION)
+            judged = task(sent)
+            transaction.reviews.add(judged)
+            decided = replace(annotation(judged, "c"), kind=ReviewKind.ADJUDICATION)
             transaction.reviews.annotate(decided)
         transaction.commit()
-    path = GetBreaker(database)(LEAD).watch.path
+    path = building.breaker(database).get(LEAD).watch.path
     assert len(path) == 700
     assert 1e299 < path[-1] < math.inf
 
@@ -254,7 +253,7 @@ def test_only_a_new_certificate_and_a_person_start_it_again(loop: Loop) -> None:
     loop.read()
     with pytest.raises(CertificateNeeded, match="would prove one now"):
         loop.reset(ADMIN)
-    proof = loop.certify.if_due()
+    proof = loop.certify_if_due()
     assert proof is not None
     assert proof.threshold == 0.9
     assert loop.policy.trip_id is not None, "a certificate alone starts nothing"
@@ -410,7 +409,7 @@ def test_stale_audits_still_count_for_the_next_certificate(loop: Loop) -> None:
     assert trip is not None
     with pytest.raises(CertificateNeeded, match="would prove one now"):
         loop.reset(ADMIN)
-    proof = loop.certify.if_due()
+    proof = loop.certify_if_due()
     assert proof is not None
     assert loop.reset(ADMIN).certificate_id == proof.id
     assert loop.watch() is None

@@ -16,13 +16,13 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.calibrations import (
     ActivateCalibration,
     GetCalibration,
     ListCalibrations,
     RollBackCalibration,
 )
+from setwise.service.services.policy import Policies
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader
 from tests.samples import ADMIN, ANN, LEAD, calibration, certification, change, model
@@ -43,7 +43,7 @@ class Desk:
         self.loader, self.calibrators = FakeLoader(), FakeCalibrators()
         self.activate = ActivateCalibration(*parts, self.loader, self.calibrators)
         self.roll_back = RollBackCalibration(*parts, self.loader, self.calibrators)
-        self.change_policy = ChangePolicy(*parts)
+        self.change_policy = Policies(*parts).change
         self.model = replace(model("sha256:model"), summary={"calibrator_version": OWN})
         self.other = model("sha256:other")
         self.first, self.second = (calibration(self.model, f"sha256:{n}") for n in (1, 2))

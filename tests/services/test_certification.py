@@ -10,15 +10,10 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
-from setwise.service.services.certification import (
-    Certify,
-    GetCertification,
-    ListCertifications,
-    RequestCertification,
-)
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import LOTTERY, FakePredictor, scored_set
+from tests import building
+from tests.fakes import FakePredictor, scored_set
 from tests.loop import HALF, Loop
 from tests.samples import ADMIN, ANN, BEN, LEAD, change
 from tests.sqlite import Database
@@ -45,7 +40,7 @@ def test_predictions_are_not_read_before_an_attempt_is_due(
     loop.predict(*["0.9"] * 16)
     loop.read()
     monkeypatch.setattr(CertificationStore, "unaudited", None)
-    assert loop.certify.if_due() is None
+    assert loop.certify_if_due() is None
     with pytest.raises(TypeError):
         loop.certify(ADMIN.id)
 
@@ -173,7 +168,7 @@ def test_a_policy_that_changes_meanwhile_is_not_overwritten(loop: Loop) -> None:
         return loop.new_id()
 
     with pytest.raises(StaleVersion):
-        Certify(loop.begin, loop.now, meddling_id, LOTTERY)(ADMIN.id)
+        building.certifications(loop.begin, loop.now, meddling_id).certify(ADMIN.id)
     with loop.begin(read_only=True) as transaction:
         assert transaction.policies.current().threshold is None
         assert transaction.certifications.page(after=None, limit=9).items == ()
@@ -209,26 +204,26 @@ def test_a_new_calibrator_sends_nothing_on_an_old_proof(loop: Loop) -> None:
 
 
 def test_the_schedule_waits_for_more_evidence_after_a_refusal(loop: Loop) -> None:
-    assert loop.certify.if_due() is None, "nothing is predicted"
+    assert loop.certify_if_due() is None, "nothing is predicted"
     loop.plan()
     loop.predict(*["0.9"] * 16)
-    assert loop.certify.if_due() is None, "nothing is read"
+    assert loop.certify_if_due() is None, "nothing is read"
     loop.read()
-    assert loop.certify.if_due() is None, "so few prove nothing, and would cost half of the risk"
+    assert loop.certify_if_due() is None, "so few prove nothing, and would cost half of the risk"
     loop.predict(*["0.5"] * 100)
     loop.read(wrong_below=0.6)
-    refused = loop.certify.if_due()
+    refused = loop.certify_if_due()
     assert refused is not None
     assert refused.threshold is None
-    assert loop.certify.if_due() is None, "nothing is new"
+    assert loop.certify_if_due() is None, "nothing is new"
     loop.predict(*["0.9"] * 120)
     loop.read()
-    proved = loop.certify.if_due()
+    proved = loop.certify_if_due()
     assert proved is not None
     assert proved.threshold == 0.9
     loop.predict(*["0.9"] * 60)
     loop.read()
-    assert loop.certify.if_due() is None, "all that is asked for is proved"
+    assert loop.certify_if_due() is None, "all that is asked for is proved"
 
 
 def test_a_floor_raises_the_threshold_to_one_that_is_proved_too(loop: Loop) -> None:
@@ -248,14 +243,14 @@ def test_a_fixed_threshold_is_left_alone(loop: Loop) -> None:
     loop.change_policy(ADMIN, change(threshold=0.95, audits=HALF, target_accuracy=0.8), None)
     loop.predict(*["0.9"] * 40)
     loop.read()
-    assert loop.certify.if_due() is None
+    assert loop.certify_if_due() is None
     assert loop.certify(ADMIN.id).threshold == 0.9
     with loop.begin(read_only=True) as transaction:
         assert transaction.policies.current().threshold == 0.95
 
 
 def test_one_certification_is_asked_for_at_a_time(loop: Loop) -> None:
-    ask = RequestCertification(loop.begin, loop.now, loop.new_id)
+    ask = loop.certifications.request
     first = ask(ADMIN)
     assert ask(ADMIN).id == first.id
     with pytest.raises(Forbidden):
@@ -268,11 +263,10 @@ def test_attempts_are_read_by_leads_newest_first(loop: Loop) -> None:
     loop.plan()
     loop.predict("0.9")
     made = [loop.certify(ADMIN.id) for _ in range(3)]
-    page = ListCertifications(loop.begin)
+    page, get = loop.certifications.page, loop.certifications.get
     first = page(LEAD, limit=2)
     assert [one.id for one in first.items] == [made[2].id, made[1].id]
     assert page(LEAD, after=first.next_after, limit=2).items == (made[0],)
-    get = GetCertification(loop.begin)
     assert get(LEAD, made[0].id) == made[0]
     with pytest.raises(CertificationNotFound):
         get(LEAD, "none")

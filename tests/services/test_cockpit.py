@@ -16,10 +16,10 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import CheckedSet, ReviewDay, standing
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.mistakes import mistakes
 from setwise.service.services.over_time import Pace, Queue, over_time, queue
+from setwise.service.services.policy import Policies
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeClock
@@ -85,7 +85,7 @@ def read(begin: Transactions, **asked: object) -> Cockpit:
 
 @pytest.fixture
 def filled(begin: Transactions) -> Transactions:
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
+    Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=0.8), None)
     store(begin, *(made(0.9) for _ in range(90)))
     store(begin, *(made(0.9, audit=True, days_ago=1) for _ in range(9)), right=True)
     store(begin, made(0.9, audit=True, days_ago=1), right=False)
@@ -157,7 +157,7 @@ def test_a_threshold_between_two_steps_sends_no_more_than_it_would(
 ) -> None:
     confidences = [0.0, 0.86, 0.87, 0.8729, 0.873, 0.8745, 0.8749, 0.875, 0.9, 1.0]
     store(begin, *(made(one) for one in confidences))
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=threshold), None)
+    Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=threshold), None)
     seen = read(begin, what_if=WhatIf(threshold=0.874))
     assert seen.now.sent == sum(one >= threshold for one in confidences)
     assert seen.then is not None

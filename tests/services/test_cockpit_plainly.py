@@ -18,10 +18,10 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import deciding, last_told
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.forecast import Share
 from setwise.service.services.over_time import Pace
+from setwise.service.services.policy import Policies
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START, FakeClock
@@ -73,7 +73,7 @@ class Known:
 def filled(begin: Transactions, n: int = 160) -> None:
     draw = random.Random(3)
     policy = change(threshold=SENT_AT, risk=RISK)
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, policy, None)
+    Policies(begin, FakeClock(), new_id).change(ADMIN, policy, None)
     with begin() as transaction:
         for _ in range(n):
             confidence = draw.betavariate(4, 1)

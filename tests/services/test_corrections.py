@@ -12,11 +12,10 @@ from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Decision, Document, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.webhooks import MessageType
-from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.decide import DecideReview, SettleDecisions
 from setwise.service.services.outcomes import Outcomes
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transaction, Transactions
@@ -37,10 +36,10 @@ class Desk:
 
     def __post_init__(self) -> None:
         parts = (self.begin, self.now, self.new_id)
-        self.change_policy = ChangePolicy(*parts)
+        self.change_policy = Policies(*parts).change
         self.predict_verb = Predict(FakePredictors(), *parts, LOTTERY)
-        self.claim = ClaimReview(*parts)
-        self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        self.reviews = Reviews(*parts, FakePredictors(), LOTTERY)
+        self.claim, self.complete = self.reviews.claim, self.reviews.complete
         self.report_verb = Outcomes(*parts).report
 
     def sent(self, **audits: float) -> Prediction:
@@ -145,14 +144,12 @@ def test_a_set_that_was_sent_after_a_review_is_corrected_when_a_lead_overrules_i
 def test_a_decision_that_may_be_taken_back_corrects_when_it_stands(desk: Desk) -> None:
     desk.sent(certification_rate=1.0)
     desk.settle(ANN, WRONG)
-    settle = SettleDecisions(desk.begin, desk.now, desk.complete)
-    decide = DecideReview(desk.begin, desk.now, desk.new_id, desk.complete, settle)
     task = desk.claim(LEAD)
     assert task is not None
-    decide(LEAD, task.id, WRONG, None, task.version)
+    desk.reviews.decide(LEAD, task.id, WRONG, None, task.version)
     assert desk.corrections == []
     desk.now.advance(minutes=1)
-    settle()
+    desk.reviews.submit_decisions()
     assert desk.corrections == [(RIGHT, WRONG, "adjudication")]
 
 
@@ -160,9 +157,9 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     begin = Transactions(engine)
     parts = (begin, utc_now, new_id)
     plan = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
-    ChangePolicy(*parts)(ADMIN, change(threshold=0.8, audits=plan), None)
+    Policies(*parts).change(ADMIN, change(threshold=0.8, audits=plan), None)
     made = Predict(FakePredictors(), *parts, LOTTERY)(CLIENT, Document(text="0.9"))
-    claim, report = ClaimReview(*parts), Outcomes(*parts).report
+    report = Outcomes(*parts).report
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []
 
@@ -173,11 +170,11 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
                 wait(reports, timeout=1)
                 assert not reports[0].done(), "it waits for the decision"
 
-        complete = CompleteReview(*parts, FakePredictors(), LOTTERY, answered=meanwhile)
+        reviews = Reviews(*parts, FakePredictors(), LOTTERY, annotated=meanwhile)
         for who in (ANN, LEAD):
-            task = claim(who)
+            task = reviews.claim(who)
             assert task is not None
-            complete(who, task.id, WRONG, None, task.version)
+            reviews.complete(who, task.id, WRONG, None, task.version)
         reports[0].result(timeout=120)
     with begin(read_only=True) as transaction:
         page = transaction.outbox.unacknowledged(CLIENT.id, after=None, limit=9)

@@ -18,13 +18,7 @@ from setwise.service.domain.errors import (
     VersionRequired,
 )
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
-from setwise.service.services.decide import DecideReview, MyReviews, SettleDecisions, UndoDecision
-from setwise.service.services.reviews import (
-    ClaimReview,
-    CompleteReview,
-    ExpireLeases,
-    ReleaseReview,
-)
+from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ANN, BEN, CLIENT, add_predictions, task
 from tests.sqlite import Database
@@ -40,14 +34,13 @@ class Desk:
 
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
-        self.claim = ClaimReview(*parts)
-        self.release = ReleaseReview(*parts)
-        self.expire = ExpireLeases(*parts)
-        self.complete = CompleteReview(*parts, self.predictors, LOTTERY)
-        self.settle = SettleDecisions(self.database, self.now, self.complete)
-        self.decide = DecideReview(*parts, self.complete, self.settle, self.window)
-        self.undo = UndoDecision(*parts)
-        self.mine = MyReviews(self.database, self.now)
+        reviews = Reviews(*parts, self.predictors, LOTTERY, undo_window=self.window)
+        self.claim, self.release = reviews.claim, reviews.release
+        self.expire, self.complete = reviews.expire_leases, reviews.complete
+        self.decide, self.undo = reviews.decide, reviews.undo
+        self.settle, self.settle_of = reviews.submit_decisions, reviews.submit_decisions_of
+        self.mine, self.my_task = reviews.mine, reviews.my_task
+        self.done_within = reviews.done_within
 
     def claimed(self, count: int = 1, caller: Caller = ANN) -> list[ReviewTask]:
         """Return fresh tasks, all of them the caller's."""
@@ -238,10 +231,10 @@ def test_a_decided_task_is_off_the_desk_and_counts_as_done(desk: Desk) -> None:
     assert [one.id for one in desk.mine(ANN)] == [first.id, second.id]
     desk.decide(ANN, first.id, ["a"], None, first.version)
     assert [one.id for one in desk.mine(ANN)] == [second.id]
-    assert desk.mine.settled(ANN, timedelta(hours=1)) == 1
-    desk.settle.of(ANN.id)
-    assert desk.mine.settled(ANN, timedelta(hours=1)) == 1
+    assert desk.done_within(ANN, timedelta(hours=1)) == 1
+    desk.settle_of(ANN.id)
+    assert desk.done_within(ANN, timedelta(hours=1)) == 1
     desk.now.advance(hours=2)
-    assert desk.mine.settled(ANN, timedelta(hours=1)) == 0
+    assert desk.done_within(ANN, timedelta(hours=1)) == 0
     with pytest.raises(ReviewNotFound):
-        desk.mine.one(BEN, second.id)
+        desk.my_task(BEN, second.id)

@@ -19,9 +19,9 @@ from setwise.service.domain.webhooks import (
     MessageType,
     Parcel,
 )
-from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.transaction import Transaction
 from tests.building import webhooks
@@ -72,7 +72,7 @@ class Post:
 @pytest.fixture
 def post() -> Post:
     post = Post()
-    ChangePolicy(*post.parts)(SYSTEM, change(threshold=0.5), None)
+    Policies(*post.parts).change(SYSTEM, change(threshold=0.5), None)
     return post
 
 
@@ -96,10 +96,10 @@ def test_a_repeated_request_tells_once(post: Post) -> None:
 
 def test_a_completed_review_leaves_one_message_however_often_it_is_sent(post: Post) -> None:
     post.predict("0.1", "note-1")
-    task = ClaimReview(*post.parts)(ANN)
+    task = Reviews(*post.parts, FakePredictors(), LOTTERY).claim(ANN)
     assert task is not None
     for _ in range(2):
-        CompleteReview(*post.parts, FakePredictors(), LOTTERY)(
+        Reviews(*post.parts, FakePredictors(), LOTTERY).complete(
             ANN, task.id, ["a"], "no b", task.version
         )
     (told,) = post.messages
@@ -114,9 +114,9 @@ def test_each_endpoint_gets_what_it_wants(post: Post) -> None:
     post.predict("0.9")
     assert [parcel.endpoint for parcel in post.claim()] == [everything]
     post.predict("0.1")
-    task = ClaimReview(*post.parts)(ANN)
+    task = Reviews(*post.parts, FakePredictors(), LOTTERY).claim(ANN)
     assert task is not None
-    CompleteReview(*post.parts, FakePredictors(), LOTTERY)(ANN, task.id, [], None, task.version)
+    Reviews(*post.parts, FakePredictors(), LOTTERY).complete(ANN, task.id, [], None, task.version)
     assert {parcel.endpoint.id for parcel in post.claim()} == {everything.id, reviews.id}
 
 

@@ -6,8 +6,8 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Forbidden, PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.derive import DeriveDecision
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
@@ -19,7 +19,7 @@ RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
 
 def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transactions) -> None:
     now, ids = FakeClock(), FakeIds(0x2000)
-    change_policy = ChangePolicy(begin, now, ids)
+    change_policy = Policies(begin, now, ids).change
     predict = Predict(FakePredictors(), begin, now, ids, LOTTERY)
     made: list[Prediction] = []
     for place, changed in enumerate(

@@ -8,14 +8,13 @@ import pytest
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
 from setwise.service.domain.verdicts import Evidence, verdict
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.forecast import (
-    PreviewPolicy,
     ReportAutomation,
     forecasts,
     lowest_threshold,
     share,
 )
+from setwise.service.services.policy import Policies
 from setwise.service.services.reliability import ReportReliability
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
@@ -56,11 +55,11 @@ def fill(
 
 
 def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions) -> None:
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.8), None)
+    Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=0.8), None)
     fill(begin, 0.95, 0.9, 0.85, right=True)
     fill(begin, 0.82, right=False)
     fill(begin, 0.7, 0.6)
-    made = PreviewPolicy(begin)(LEAD, threshold=0.85)
+    made = Policies(begin, FakeClock(), new_id).preview(LEAD, threshold=0.85)
     assert (made.now.threshold, made.now.sent, made.then.sent) == (0.8, 4, 3)
     assert (made.now.accuracy.checked, made.now.accuracy.right) == (4, 3)
     assert (made.then.accuracy.value, made.then.accuracy.high) == (1.0, 1.0)
@@ -69,24 +68,26 @@ def test_a_threshold_is_weighed_against_the_policy_in_force(begin: Transactions)
 
 
 def test_rules_are_weighed_too(begin: Transactions) -> None:
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, change(threshold=0.5), None)
+    Policies(begin, FakeClock(), new_id).change(ADMIN, change(threshold=0.5), None)
     fill(begin, 0.9, 0.9, site="north")
     fill(begin, 0.9, site="south")
-    made = PreviewPolicy(begin)(LEAD, rules=[RULE])
+    made = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[RULE])
     assert (made.now.sent, made.then.sent) == (3, 1)
-    ChangePolicy(begin, FakeClock(), new_id)(ADMIN, replace(change(), rules=[RULE]), None)
-    made = PreviewPolicy(begin)(LEAD, rules=[])
+    Policies(begin, FakeClock(), new_id).change(ADMIN, replace(change(), rules=[RULE]), None)
+    made = Policies(begin, FakeClock(), new_id).preview(LEAD, rules=[])
     assert (made.now.sent, made.then.sent) == (1, 3)
 
 
 def test_a_target_is_met_by_the_lowest_threshold_that_does(begin: Transactions) -> None:
     fill(begin, *(0.9 + n / 1000 for n in range(30)), right=True)
     fill(begin, *(0.5 + n / 1000 for n in range(30)), right=False)
-    made = PreviewPolicy(begin)(LEAD, target_accuracy=0.75)
+    made = Policies(begin, FakeClock(), new_id).preview(LEAD, target_accuracy=0.75)
     assert (made.now.threshold, made.now.sent) == (None, 0)
     assert made.then.threshold == pytest.approx(0.52)
     assert (made.then.accuracy.checked, made.then.accuracy.right) == (40, 30)
-    assert PreviewPolicy(begin)(LEAD, target_accuracy=0.99).then.threshold == pytest.approx(0.9)
+    assert Policies(begin, FakeClock(), new_id).preview(
+        LEAD, target_accuracy=0.99
+    ).then.threshold == pytest.approx(0.9)
 
 
 def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
@@ -133,7 +134,7 @@ def test_a_review_is_known_until_an_outcome_says_otherwise(begin: Transactions) 
 
 
 def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
-    preview = PreviewPolicy(begin)
+    preview = Policies(begin, FakeClock(), new_id).preview
     for wrong in (
         {"threshold": 1.5},
         {"target_accuracy": 1.0},

@@ -17,7 +17,7 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion, Tally
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
-from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.policy import Policies
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -37,7 +37,7 @@ class Office:
     def __post_init__(self) -> None:
         self.clock, self.loader = FakeClock(), FakeLoader()
         self.models = building.models(self.begin, self.clock, loader=self.loader)
-        self.change_policy = ChangePolicy(self.begin, self.clock, new_id)
+        self.change_policy = Policies(self.begin, self.clock, new_id).change
 
     def add(self, *versions: str) -> list[ModelVersion]:
         models = [model(version) for version in versions]

@@ -158,7 +158,7 @@ def test_nothing_is_known_of_a_group_without_gold_labels(readers: Readers) -> No
     found = readers.report.groups["coders"]
     assert (found.estimate, found.rates, found.usable) == (None, None, False)
     assert [finding.needed for finding in found.findings] == [50, 20]
-    with pytest.raises(ValueError, match="nothing is known"):
+    with pytest.raises(ValueError, match="no noise rates"):
         found.training_rates([0.5])
 
 

@@ -25,7 +25,7 @@ from setwise.service.domain.predictions import (
     Reason,
 )
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.services.administer import ChangePolicy
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import (
     GetPrediction,
     ListPredictions,
@@ -58,7 +58,9 @@ class World:
         return [event for event in events if event.action == PREDICTION_CREATED]
 
     def set_threshold(self, threshold: float) -> None:
-        ChangePolicy(self.database, self.now, self.new_id)(ADMIN, change(threshold=threshold), None)
+        Policies(self.database, self.now, self.new_id).change(
+            ADMIN, change(threshold=threshold), None
+        )
 
 
 @pytest.fixture

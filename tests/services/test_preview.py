@@ -5,8 +5,8 @@ import pytest
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.services.preview import PreviewChange
-from tests.fakes import FakeClock
+from setwise.service.services.policy import Policies
+from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, add_predictions, certification, change, prediction
 from tests.sqlite import Database
 
@@ -24,7 +24,7 @@ def database() -> Database:
 
 
 def preview(database: Database, **fields: object) -> object:
-    return PreviewChange(database, FakeClock())(ADMIN, change(**fields))
+    return Policies(database, FakeClock(), FakeIds()).preview_change(ADMIN, change(**fields))
 
 
 def test_both_policies_are_held_against_the_same_documents(database: Database) -> None:
@@ -71,4 +71,4 @@ def test_what_cannot_be_is_refused(database: Database) -> None:
         preview(database, threshold=1.5)
     assert [fault.pointer for fault in refused.value.faults] == ["/threshold/value"]
     with pytest.raises(Forbidden):
-        PreviewChange(database, FakeClock())(ANN, change())
+        Policies(database, FakeClock(), FakeIds()).preview_change(ANN, change())

@@ -39,12 +39,12 @@ from setwise.service.domain.recalibration import (
     Noise,
     Rates,
 )
-from setwise.service.services.administer import ChangePolicy
 from setwise.service.services.outcomes import Outcomes
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import (
     LOTTERY,
@@ -81,10 +81,10 @@ class Loop:
         self.draw = random.Random(self.seed)
         self.predictors, self.loader = FakePredictors(), FakeLoader()
         self.calibrators = FakeCalibrators()
-        self.change_policy = ChangePolicy(*parts)
+        self.change_policy = Policies(*parts).change
         self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
-        self.claim = ClaimReview(*parts, most_leases=100_000)
-        self.complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
+        reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
+        self.claim, self.complete = reviews.claim, reviews.complete
         self.report_outcome = Outcomes(*parts).report
         self.request = RequestCalibration(*parts)
         self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, ReportedRates())

@@ -20,16 +20,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.predictions import Reason
 from setwise.service.domain.reviews import Annotation, ReviewState, ReviewTask
-from setwise.service.services.reviews import (
-    ClaimReview,
-    CompleteReview,
-    ExpireLeases,
-    ExtendLease,
-    GetReview,
-    ListReviews,
-    ReleaseReview,
-    SkipReview,
-)
+from setwise.service.services.reviews import Reviews
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, add_predictions, prediction, task
 from tests.sqlite import Database
@@ -44,14 +35,11 @@ class Desk:
 
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
-        self.claim = ClaimReview(*parts, most_leases=3)
-        self.extend = ExtendLease(*parts)
-        self.release = ReleaseReview(*parts)
-        self.skip = SkipReview(*parts)
-        self.complete = CompleteReview(*parts, self.predictors, LOTTERY)
-        self.expire = ExpireLeases(*parts)
-        self.get = GetReview(self.database)
-        self.list = ListReviews(self.database)
+        reviews = Reviews(*parts, self.predictors, LOTTERY, most_leases=3)
+        self.claim, self.extend, self.release = reviews.claim, reviews.extend, reviews.release
+        self.skip, self.complete = reviews.skip, reviews.complete
+        self.expire = reviews.expire_leases
+        self.get, self.list = reviews.get, reviews.page
 
     def fill(self, count: int = 1) -> list[ReviewTask]:
         tasks = [task() for _ in range(count)]
@@ -297,9 +285,10 @@ def test_a_clock_set_back_does_not_make_a_duration_negative(desk: Desk) -> None:
 
 def test_the_reaper_returns_silent_tasks_and_says_so(desk: Desk) -> None:
     desk.fill(250)
-    wide = ClaimReview(desk.database, desk.now, desk.new_id, most_leases=1000)
+    parts = (desk.database, desk.now, desk.new_id, desk.predictors, LOTTERY)
+    wide = Reviews(*parts, most_leases=1000)
     for _ in range(205):
-        wide(ANN)
+        wide.claim(ANN)
     kept = desk.claimed(BEN)
     desk.now.advance(minutes=10)
     desk.extend(BEN, kept.id)
@@ -315,6 +304,7 @@ def test_the_queue_is_listed_oldest_first_by_state_and_reason(desk: Desk) -> Non
     tasks = desk.fill(3)
     unknown = task(prediction(reason=Reason.OUT_OF_DOMAIN))
     with desk.database() as transaction:
+        add_predictions(transaction, unknown.prediction)
         transaction.reviews.add(unknown)
         transaction.commit()
     claimed = desk.claimed()

@@ -15,18 +15,18 @@ from sqlalchemy import Engine, func, select
 
 from setwise.models.guarantees.drift import drift_statistic
 from setwise.service.domain.audits import AuditPlan
-from setwise.service.domain.breaker import TripCause
+from setwise.service.domain.breaker import BreakerRule, TripCause
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
-from setwise.service.services.administer import ChangePolicy
-from setwise.service.services.breaker import BreakerRule, GetBreaker, WatchAudits
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import LOTTERY, START, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, change, reset, trip
 
@@ -47,17 +47,16 @@ def _contradicted(begin: Transactions, n: int) -> None:
     """Have ``n`` sets audited, each of them called wrong, so that leads are to decide."""
     office = (begin, utc_now, new_id)
     audits = AuditPlan(certification_rate=1.0)
-    ChangePolicy(*office)(ADMIN, change(threshold=0.8, target_accuracy=0.8, audits=audits), None)
+    Policies(*office).change(ADMIN, change(threshold=0.8, target_accuracy=0.8, audits=audits), None)
     predict = Predict(FakePredictors(), *office, LOTTERY)
     predict.together([Submission(CLIENT, Document(text="0.9")) for _ in range(n)])
-    claim = ClaimReview(*office, most_leases=n)
-    complete = CompleteReview(*office, FakePredictors(), LOTTERY)
-    while (task := claim(ANN)) is not None:
-        complete(ANN, task.id, ["c"], None, task.version)
+    reviews = Reviews(*office, FakePredictors(), LOTTERY, most_leases=n)
+    while (task := reviews.claim(ANN)) is not None:
+        reviews.complete(ANN, task.id, ["c"], None, task.version)
 
 
 def _leads(begin: Transactions, n: int) -> list[tuple[Caller, ReviewTask]]:
-    claim = ClaimReview(begin, utc_now, new_id)
+    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY).claim
     held = []
     for number in range(n):
         lead = Caller(new_id(), f"lead {number}", Role.LEAD)
@@ -71,10 +70,10 @@ def _leads(begin: Transactions, n: int) -> list[tuple[Caller, ReviewTask]]:
 def test_audits_that_end_at_one_instant_trip_it_together_and_once(engine: Engine) -> None:
     begin = Transactions(engine)
     _contradicted(begin, WRONG)
-    watch = WatchAudits(begin, utc_now, new_id, RULE)
-    complete = CompleteReview(
-        begin, utc_now, new_id, FakePredictors(), LOTTERY, answered=watch.answered
-    )
+    breaker = building.breaker(begin, rule=RULE)
+    complete = Reviews(
+        begin, utc_now, new_id, FakePredictors(), LOTTERY, annotated=breaker.annotated
+    ).complete
     barrier = Barrier(WRONG)
 
     def settle(lead: Caller, task: ReviewTask) -> None:
@@ -84,22 +83,22 @@ def test_audits_that_end_at_one_instant_trip_it_together_and_once(engine: Engine
     with ThreadPoolExecutor(WRONG) as pool:
         for done in [pool.submit(settle, *held) for held in _leads(begin, WRONG)]:
             done.result()
-    state = GetBreaker(begin, RULE)(SYSTEM)
+    state = building.breaker(begin, rule=RULE).get(SYSTEM)
     assert state.trip is not None
     assert len(state.trips) == 1
     assert state.trip.evidence["outcomes"] == "0" * WRONG
-    assert watch() is None
+    assert breaker.watch() is None
 
 
 def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None:
     begin = Transactions(engine)
     _contradicted(begin, WRONG)
-    watch = WatchAudits(begin, utc_now, new_id, RULE)
-    complete = CompleteReview(
-        begin, utc_now, new_id, FakePredictors(), LOTTERY, answered=watch.answered
-    )
+    breaker = building.breaker(begin, rule=RULE)
+    complete = Reviews(
+        begin, utc_now, new_id, FakePredictors(), LOTTERY, annotated=breaker.annotated
+    ).complete
     barrier = Barrier(2 * WRONG)
-    change_policy = ChangePolicy(begin, utc_now, new_id)
+    change_policy = Policies(begin, utc_now, new_id).change
     audits = AuditPlan(certification_rate=1.0)
     wanted = change(threshold=0.85, target_accuracy=0.8, audits=audits)
 
@@ -115,7 +114,7 @@ def test_a_trip_does_not_meet_a_change_of_policy_halfway(engine: Engine) -> None
     with ThreadPoolExecutor(2 * WRONG) as pool:
         for done in [pool.submit(together, call) for call in calls]:
             done.result()
-    state = GetBreaker(begin, RULE)(SYSTEM)
+    state = building.breaker(begin, rule=RULE).get(SYSTEM)
     assert state.trip is not None, "no change of the policy starts sending again"
     assert len(state.trips) == 1
 
@@ -130,17 +129,19 @@ PROCESS = textwrap.dedent(
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.callers import Caller, Role
     from setwise.service.domain.predictions import Document
-    from setwise.service.services.breaker import BreakerRule, WatchAudits
+    from setwise.service.domain.breaker import BreakerRule
     from setwise.service.services.predictions import Predict
-    from setwise.service.services.reviews import ClaimReview, CompleteReview
+    from setwise.service.services.reviews import Reviews
+    from tests import building
     from tests.fakes import LOTTERY, FakePredictors
     from tests.samples import CLIENT
 
     begin = Transactions(create(sys.argv[1]))
     parts = (begin, utc_now, new_id)
-    watch = WatchAudits(*parts, BreakerRule(run_length=float(sys.argv[3])))
-    claim = ClaimReview(*parts)
-    complete = CompleteReview(*parts, FakePredictors(), LOTTERY, answered=watch.answered)
+    rule = BreakerRule(run_length=float(sys.argv[3]))
+    breaker = building.breaker(begin, rule=rule)
+    reviews = Reviews(*parts, FakePredictors(), LOTTERY, annotated=breaker.annotated)
+    claim, complete = reviews.claim, reviews.complete
     predict = Predict(FakePredictors(), *parts, LOTTERY)
     lead = Caller(new_id(), "lead", Role.LEAD)
     for order in sys.stdin:
@@ -223,10 +224,10 @@ def test_no_audit_is_lost_or_counted_twice_when_a_process_is_killed(
             select(func.count()).where(said.kind == ReviewKind.ADJUDICATION.value)
         ).scalar_one()
     assert ended - len(acknowledged) in {0, 1}, "at most the one under way is not acknowledged"
-    counts = GetBreaker(begin, RULE)(SYSTEM).watch.counts()
+    counts = building.breaker(begin, rule=RULE).get(SYSTEM).watch.counts()
     assert counts == {"audits": 60, "right": 0, "wrong": ended, "unfinished": 60 - ended}
     # The schedule sees, by its own rule, what the killed process counted.
-    tripped = WatchAudits(begin, utc_now, new_id, RULE)()
+    tripped = building.breaker(begin, rule=RULE).watch()
     assert tripped is not None
     assert tripped.evidence["wrong"] == ended
 
@@ -261,7 +262,7 @@ def test_trips_and_resets_come_back_as_they_were_stored(begin: Transactions) -> 
 
 def test_what_was_sent_is_counted_as_far_as_matters(begin: Transactions) -> None:
     office = (begin, utc_now, new_id)
-    ChangePolicy(*office)(
+    Policies(*office).change(
         ADMIN, change(threshold=0.8, audits=AuditPlan(certification_rate=1e-9)), None
     )
     predict = Predict(FakePredictors(), *office, LOTTERY)

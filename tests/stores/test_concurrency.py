@@ -24,16 +24,11 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.services.administer import ChangePolicy, CreateKey, ListKeys, RevokeKey
+from setwise.service.services.administer import CreateKey, ListKeys, RevokeKey
+from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
 from setwise.service.services.report import Summary
-from setwise.service.services.reviews import (
-    ClaimReview,
-    CompleteReview,
-    ExpireLeases,
-    ReleaseReview,
-    SkipReview,
-)
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
@@ -91,7 +86,7 @@ def count(engine: Engine, table: str) -> int:
 
 def test_twenty_claims_at_once_get_twenty_tasks(begin: Transactions) -> None:
     expected = fill(begin, THREADS + 5)[:THREADS]
-    claim = ClaimReview(begin, utc_now, new_id)
+    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY).claim
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert sorted(one.id for one in claimed if one) == expected
 
@@ -103,10 +98,13 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(
     held: dict[str, str] = {}
     guard = threading.Lock()
     met: list[str] = []
-    claim = ClaimReview(begin, utc_now, new_id)
-    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
-    release = ReleaseReview(begin, utc_now, new_id)
-    skip = SkipReview(begin, utc_now, new_id)
+    reviews = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    claim, complete, release, skip = (
+        reviews.claim,
+        reviews.complete,
+        reviews.release,
+        reviews.skip,
+    )
 
     def work(who: Caller, number: int) -> list[str]:
         done = []
@@ -143,21 +141,21 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(
 def test_an_expired_lease_goes_to_one_of_many(begin: Transactions) -> None:
     (only,) = fill(begin, 1)
     now = FakeClock()
-    claim = ClaimReview(begin, now, new_id)
+    claim = Reviews(begin, now, new_id, FakePredictors(), LOTTERY).claim
     lost = claim(ADMIN)
     assert lost is not None
     now.advance(hours=1)
     claimed = at_once([lambda who=who: claim(who) for who in reviewers()])
     assert [one.id for one in claimed if one] == [only]
     with pytest.raises(StaleVersion):
-        CompleteReview(begin, now, new_id, FakePredictors(), LOTTERY)(
+        Reviews(begin, now, new_id, FakePredictors(), LOTTERY).complete(
             ADMIN, only, [], None, lost.version
         )
 
 
 def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactions) -> None:
     fill(begin, THREADS)
-    claim = ClaimReview(begin, utc_now, new_id, most_leases=3)
+    claim = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY, most_leases=3).claim
     (who,) = reviewers(1)
 
     def window() -> str | None:
@@ -173,11 +171,11 @@ def test_one_person_in_many_windows_holds_no_more_than_allowed(begin: Transactio
 def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Transactions) -> None:
     fill(begin, 30)
     now = FakeClock()
-    claim = ClaimReview(begin, now, new_id, most_leases=100)
+    claim = Reviews(begin, now, new_id, FakePredictors(), LOTTERY, most_leases=100).claim
     for _ in range(30):
         claim(ADMIN)
     now.advance(hours=1)
-    reap = ExpireLeases(begin, now, new_id)
+    reap = Reviews(begin, now, new_id, FakePredictors(), LOTTERY).expire_leases
     calls: list[Callable[[], object]] = [reap] * 5
     calls += [lambda who=who: claim(who) for who in reviewers(15)]
     results = at_once(calls)
@@ -231,7 +229,7 @@ def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
 
 
 def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Engine) -> None:
-    verb = ChangePolicy(begin, utc_now, new_id)
+    verb = Policies(begin, utc_now, new_id).change
 
     def replace(threshold: float) -> bool:
         with suppress(StaleVersion):
@@ -316,8 +314,8 @@ def test_one_of_many_requests_for_the_same_job_is_stored(begin: Transactions) ->
 def test_two_readers_who_finish_at_once_and_differ_make_one_adjudication(
     begin: Transactions,
 ) -> None:
-    claim = ClaimReview(begin, utc_now, new_id)
-    complete = CompleteReview(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    reviews = Reviews(begin, utc_now, new_id, FakePredictors(), LOTTERY)
+    claim, complete = reviews.claim, reviews.complete
     for _ in range(10):
         one = task()
         with begin() as transaction:

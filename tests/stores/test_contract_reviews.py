@@ -359,7 +359,7 @@ def test_a_decision_comes_back_as_it_was_and_goes_again(begin: Transactions) -> 
     assert read(begin, waiting.id) == held
     reopened = save(begin, held.reopened(ANN.id, START, QUARTER))
     assert read(begin, waiting.id) == reopened
-    settled = save(begin, decided(reopened).settled())
+    settled = save(begin, decided(reopened).finished())
     assert read(begin, waiting.id) == settled
 
 

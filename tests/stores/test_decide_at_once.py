@@ -9,8 +9,7 @@ from sqlalchemy import Engine
 
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.services.decide import DecideReview, SettleDecisions, UndoDecision
-from setwise.service.services.reviews import ClaimReview, CompleteReview
+from setwise.service.services.reviews import Reviews
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
@@ -27,11 +26,9 @@ class Desk:
 
     def __init__(self, begin: Transactions, window: timedelta) -> None:
         parts = (begin, utc_now, new_id)
-        complete = CompleteReview(*parts, FakePredictors(), LOTTERY)
-        self.claim = ClaimReview(*parts)
-        self.settle = SettleDecisions(begin, utc_now, complete)
-        self.decide = DecideReview(*parts, complete, self.settle, window)
-        self.undo = UndoDecision(*parts)
+        reviews = Reviews(*parts, FakePredictors(), LOTTERY, undo_window=window)
+        self.claim, self.decide, self.undo = reviews.claim, reviews.decide, reviews.undo
+        self.settle = reviews.submit_decisions
 
 
 def test_a_decision_sent_twenty_times_at_once_is_one(begin: Transactions, engine: Engine) -> None:

@@ -50,7 +50,7 @@ class Installation:
     def fix_threshold(self, value: float) -> None:
         """Send every document with at least this confidence."""
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
-        self.application.verbs.change_policy(SYSTEM, change, None)
+        self.application.verbs.policy.change(SYSTEM, change, None)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the processes."""

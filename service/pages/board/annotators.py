@@ -79,7 +79,7 @@ class Placement(BaseModel):
 
 def _create(call: Call, form: NewGroup) -> str:
     try:
-        call.verbs.change_group(
+        call.verbs.annotators.change_group(
             call.caller, form.group, GroupChange(form.name), 0, request_id=call.request_id
         )
     except StaleVersion:
@@ -97,11 +97,13 @@ def _change(call: Call, form: ChangedGroup) -> None:
             raise InvalidRequest("Enter both rates.", faults)
         rates = Rates(form.alpha, form.beta)
     change = GroupChange(form.name, rates)
-    call.verbs.change_group(call.caller, call.id, change, form.version, request_id=call.request_id)
+    call.verbs.annotators.change_group(
+        call.caller, call.id, change, form.version, request_id=call.request_id
+    )
 
 
 def _place(call: Call, form: Placement) -> None:
-    call.verbs.place_annotator(
+    call.verbs.annotators.place(
         call.caller, form.annotator, form.group, form.version, request_id=call.request_id
     )
 
@@ -217,8 +219,8 @@ _GROUPS: Sequence[Column[_Member]] = (
 
 
 def _groups(call: Call) -> View:
-    groups = call.verbs.list_groups(call.caller)
-    annotators = call.verbs.list_annotators(call.caller)
+    groups = call.verbs.annotators.groups(call.caller)
+    annotators = call.verbs.annotators.page(call.caller)
     rows = [
         _Member(one, sum(each.annotator.group == one.group.id for each in annotators))
         for one in groups
@@ -252,7 +254,7 @@ def _groups(call: Call) -> View:
 
 
 def _group(call: Call) -> View:
-    report = call.verbs.get_group(call.caller, call.id)
+    report = call.verbs.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
     rates = "none, so calibrators that correct for errors leave its answers out"
     if report.rates:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from markupsafe import Markup
 
-from setwise.service.domain.breaker import Position, Reset, Trip, TripCause
+from setwise.service.domain.breaker import BreakerState, Position, Reset, Trip, TripCause
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import ThresholdMode
@@ -33,7 +33,6 @@ from setwise.service.pages.board.parts import (
     sub,
 )
 from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain
-from setwise.service.services.breaker import BreakerState
 
 CERTIFICATIONS = "/board/certifications"
 BREAKER = "/board/breaker"
@@ -98,7 +97,7 @@ def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _request(call: Call, _: Nothing) -> str:
-    job = call.verbs.request_certification(call.caller, request_id=call.request_id)
+    job = call.verbs.certification.request(call.caller, request_id=call.request_id)
     return f"{JOBS}/{job.id}"
 
 
@@ -134,7 +133,7 @@ _COLUMNS: Sequence[Column[Certification]] = (
 
 
 def _certifications(call: Call) -> View:
-    found = call.verbs.list_certifications(call.caller, after=call.after, limit=PAGE)
+    found = call.verbs.certification.page(call.caller, after=call.after, limit=PAGE)
     empty = Markup(
         "There are no certifications yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
@@ -152,7 +151,7 @@ def _certifications(call: Call) -> View:
 
 
 def _certification(call: Call) -> View:
-    made = call.verbs.get_certification(call.caller, call.id)
+    made = call.verbs.certification.get(call.caller, call.id)
     proved = made.threshold is not None
     if made.threshold is not None:
         heading = f"Proved from {confidence(made.threshold)}"
@@ -206,7 +205,7 @@ def _certification(call: Call) -> View:
 
 
 def _certifications_state(call: Call) -> State:
-    newest = call.verbs.list_certifications(call.caller, limit=1).items
+    newest = call.verbs.certification.page(call.caller, limit=1).items
     if not newest:
         return State("None so far.")
     proved = newest[0].threshold
@@ -227,11 +226,11 @@ _POSITIONS = {
 
 
 def _fixed(call: Call) -> bool:
-    return call.verbs.get_policy(call.caller).threshold_mode is ThresholdMode.FIXED
+    return call.verbs.policy.get(call.caller).threshold_mode is ThresholdMode.FIXED
 
 
 def _reset(call: Call, _: Nothing) -> None:
-    call.verbs.reset_breaker(call.caller, uncertified=_fixed(call), request_id=call.request_id)
+    call.verbs.breaker.reset(call.caller, uncertified=_fixed(call), request_id=call.request_id)
 
 
 def _reset_question(call: Call) -> Question:
@@ -286,7 +285,7 @@ def _tripped(state: BreakerState, trip: Trip) -> Text:
 
 
 def _breaker(call: Call) -> View:
-    state = call.verbs.get_breaker(call.caller)
+    state = call.verbs.breaker.get(call.caller)
     watch, found = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
     sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
@@ -326,7 +325,7 @@ def _breaker(call: Call) -> View:
 
 
 def _breaker_state(call: Call) -> State:
-    tripped = call.verbs.get_breaker(call.caller).watch.position is Position.TRIPPED
+    tripped = call.verbs.breaker.get(call.caller).watch.position is Position.TRIPPED
     return State("Tripped: nothing is sent.", wrong=True) if tripped else State("Not tripped.")
 
 

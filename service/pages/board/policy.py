@@ -33,7 +33,7 @@ from setwise.service.pages.forms import (
     places,
     whole_number,
 )
-from setwise.service.services.preview import Effect
+from setwise.service.services.policy import Effect
 from setwise.service.services.verbs import Verbs
 
 HERE = "/board/policy"
@@ -96,7 +96,7 @@ def _preview(call: Call, _: Sent) -> View:
     change = wanted(call.filled)
     if change is None:
         return _view(call, call.filled, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-    effect = call.verbs.preview_change(call.caller, change)
+    effect = call.verbs.policy.preview_change(call.caller, change)
     # As it would be stored, so that a rule just written stands among the others.
     return _view(call, typed(effect.after, call.filled), effect)
 
@@ -106,14 +106,14 @@ def _save(call: Call, _: Sent) -> View | None:
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        call.verbs.change_policy(
+        call.verbs.policy.change(
             call.caller, change, form.text("version"), request_id=call.request_id
         )
     except InvalidRequest as error:
         form.refused(error, PolicyForm)
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     except StaleVersion:
-        effect = call.verbs.preview_change(call.caller, change)
+        effect = call.verbs.policy.preview_change(call.caller, change)
         draft = typed(effect.after, form)
         draft.blame(
             "",
@@ -128,7 +128,7 @@ def _save(call: Call, _: Sent) -> View | None:
 def _view(
     call: Call, form: Filled, effect: Effect | None = None, status: HTTPStatus = HTTPStatus.OK
 ) -> View:
-    policy = effect.before if effect else call.verbs.get_policy(call.caller)
+    policy = effect.before if effect else call.verbs.policy.get(call.caller)
     return View(
         "Policy",
         status=status,
@@ -148,7 +148,7 @@ def _view(
 
 
 def _state(call: Call) -> State:
-    policy = call.verbs.get_policy(call.caller)
+    policy = call.verbs.policy.get(call.caller)
     if not policy.auto_send:
         return State("Sending is switched off.")
     return State(f"Threshold: {threshold_in_words(policy)}.", wrong=policy.threshold is None)
@@ -165,7 +165,7 @@ SAVE = Action(
 PAGES = (
     BoardPage(
         HERE,
-        lambda call: _view(call, typed(call.verbs.get_policy(call.caller))),
+        lambda call: _view(call, typed(call.verbs.policy.get(call.caller))),
         (PREVIEW, SAVE),
         name="Policy",
         meaning="What is sent automatically, and what is checked.",

@@ -3,13 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 
-from setwise.service.domain.breaker import Position
+from setwise.service.domain.breaker import BreakerState, Position
 from setwise.service.pages.figures.chart import Axis, Frame, count_ticks, percent_ticks, round_ticks
 from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rule
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.figures.work import HALF, SHARE, TEXT, drawn
-from setwise.service.services.breaker import BreakerState
 from setwise.service.services.cockpit import Cockpit
 from setwise.service.services.mistakes import GroupErrors
 from setwise.service.services.noise import GroupReport

@@ -290,8 +290,8 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
     assert send(admin, here, name="Coders", version="1", **rates).status_code == 303
     late = send(admin, here, name="Coders", version="1", **rates)
     assert late.status_code == 412
-    assert service.verbs.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
-    someone = next(one for one in service.verbs.list_annotators(SYSTEM)).annotator
+    assert service.verbs.annotators.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
+    someone = next(one for one in service.verbs.annotators.page(SYSTEM)).annotator
     place = {"annotator": someone.id, "version": str(someone.version)}
     assert send(admin, "/board/groups/place", **place, group="coders").status_code == 303
     assert last_action(service) == ("annotator.placed", "Ann")
@@ -303,18 +303,18 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
 
 def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Browser) -> None:
     audits = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    service.verbs.change_policy(ADMIN, change(threshold=0.8, audits=audits), None)
+    service.verbs.policy.change(ADMIN, change(threshold=0.8, audits=audits), None)
     assert send(admin, "/board/breaker/reset").status_code == 409
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        while (task := service.verbs.claim_review(who)) is not None:
-            service.verbs.complete_review(who, task.id, ["c"], None, task.version)
+        while (task := service.verbs.reviews.claim(who)) is not None:
+            service.verbs.reviews.complete(who, task.id, ["c"], None, task.version)
     assert "the target is no longer met" in admin.get("/board/breaker").text
     assert "tripped" in admin.get("/board/policy").text
     assert "on your decision alone" in admin.get("/board/breaker/reset").text
     assert send(admin, "/board/breaker/reset").status_code == 303
-    assert service.verbs.get_policy(SYSTEM).trip_id is None
+    assert service.verbs.policy.get(SYSTEM).trip_id is None
     assert "by hand" in admin.get("/board/breaker").text
 
 

@@ -1,0 +1,256 @@
+"""Read, change and preview the routing policy."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.rules import Rule, read_rules
+from setwise.service.domain.verdicts import Evidence
+from setwise.service.services.forecast import (
+    LEAST_CHECKED,
+    PREVIEWED,
+    Forecast,
+    in_force,
+    lowest_threshold,
+    over,
+)
+from setwise.service.services.recording import Recorded
+from setwise.service.stores.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Forecasts of the policy in force and of another one, on the same documents."""
+
+    now: Forecast
+    then: Forecast
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """How many documents a rule would send to review, whatever their confidence."""
+
+    rule: Rule
+    documents: int
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The policy in force and the changed one, on the same recent documents.
+
+    Attributes
+    ----------
+    before, after : RoutingPolicy
+        ``after`` carries the certificate that it would get, if there is one.
+    now, then : Forecast
+        Both ignore a tripped breaker, because changing the policy does not reset it.
+    reachable : float or None
+        Lowest threshold that would have met the target on these documents. It proves nothing,
+        because the checked documents are not a random sample.
+    held_back : tuple of HeldBack
+        One for each rule of the change.
+    """
+
+    before: RoutingPolicy
+    after: RoutingPolicy
+    now: Forecast
+    then: Forecast
+    reachable: float | None
+    held_back: tuple[HeldBack, ...]
+
+
+@dataclass(frozen=True)
+class Policies(Recorded):
+    """The routing policy; a prediction keeps the version that decided it."""
+
+    def get(self, caller: Caller) -> RoutingPolicy:
+        """Return the policy in force."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.policies.current()
+
+    def change(
+        self,
+        caller: Caller,
+        change: PolicyChange,
+        expected_version: str | None,
+        *,
+        request_id: str | None = None,
+    ) -> RoutingPolicy:
+        """Replace the policy; returns the new version.
+
+        Parameters
+        ----------
+        expected_version : str or None
+            The version that the caller read; None replaces any.
+
+        Raises
+        ------
+        InvalidRequest
+            If the change is not valid.
+        StaleVersion
+            If another version is in force than the caller expected.
+        """
+        caller.require(Permission.ADMINISTER)
+        _check(change)
+        with self.begin() as transaction:
+            transaction.policies.lock()
+            old = transaction.policies.current()
+            if expected_version not in {None, old.version}:
+                raise StaleVersion(
+                    f"Version {old.version} is in force, not {expected_version}; "
+                    "read the policy again and repeat the change."
+                )
+            wanted = change.as_policy(self.new_id(), self.now(), caller.id)
+            # A change of the policy does not reset the breaker.
+            wanted = replace(wanted, trip_id=old.trip_id)
+            new = certified(transaction, wanted, transaction.certifications.serving())
+            transaction.policies.add(new, replacing=old.version)
+            self._note(
+                transaction,
+                caller,
+                "policy.changed",
+                new.version,
+                request_id,
+                replaced=old.version,
+                target_accuracy=new.target_accuracy,
+                risk=new.risk,
+                auto_send=new.auto_send,
+                threshold_mode=new.threshold_mode.value,
+                threshold=new.threshold,
+                confidence_floor=new.confidence_floor,
+                audits=asdict(new.audits),
+            )
+            transaction.commit()
+        return new
+
+    def preview(
+        self,
+        caller: Caller,
+        *,
+        threshold: float | None = None,
+        target_accuracy: float | None = None,
+        rules: Sequence[object] | None = None,
+    ) -> Preview:
+        """Return what a threshold or target, and rules, would do with recent documents.
+
+        Parameters
+        ----------
+        threshold, target_accuracy : float or None
+            At most one of them; without either only the rules change. A target takes the lowest
+            threshold that would have met it.
+        rules : sequence or None
+            As declared; None keeps those in force.
+
+        Raises
+        ------
+        InvalidRequest
+            If both are given, or a value or rule is not valid.
+        """
+        caller.require(Permission.REPORT)
+        faults = list(_preview_faults(threshold, target_accuracy))
+        read, wrong = read_rules(rules or [])
+        if faults or wrong:
+            raise InvalidRequest("This policy cannot be previewed.", [*faults, *wrong])
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        then_rules = policy.rules if rules is None else read
+        if target_accuracy is not None:
+            steps = sorted({one.confidence for one in found})
+            made = over(found, steps, then_rules, policy.risk)
+            wanted = lowest_threshold(made, target_accuracy, LEAST_CHECKED)
+        else:
+            wanted = threshold if threshold is not None else policy.least_confidence
+        (now,) = over(found, [in_force(policy)], policy.rules, policy.risk)
+        (then,) = over(found, [wanted], then_rules, policy.risk)
+        return Preview(now, then)
+
+    def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
+        """Return what a change of the policy would do with recent documents.
+
+        Raises
+        ------
+        InvalidRequest
+            If the change is not valid.
+        """
+        caller.require(Permission.REPORT)
+        _check(change)
+        with self.begin(read_only=True) as transaction:
+            before = transaction.policies.current()
+            wanted = change.as_policy(before.version, self.now(), caller.id)
+            after = certified(
+                transaction,
+                replace(wanted, trip_id=before.trip_id),
+                transaction.certifications.serving(),
+            )
+            found = transaction.history.evidence(PREVIEWED, with_labels=True)
+        steps = sorted({one.confidence for one in found})
+        every = over(found, steps, after.rules, after.risk)
+        return Effect(
+            before=before,
+            after=after,
+            now=_forecast(found, before),
+            then=_forecast(found, after),
+            reachable=lowest_threshold(every, after.target_accuracy, LEAST_CHECKED),
+            held_back=tuple(
+                HeldBack(rule, sum(rule.holds_back(frozenset(x.labels), x.metadata) for x in found))
+                for rule in after.rules
+            ),
+        )
+
+
+def certified(
+    transaction: Transaction, policy: RoutingPolicy, scorer: Scorer | None
+) -> RoutingPolicy:
+    """Return the policy with the newest certificate that proves its target.
+
+    Without such a certificate the policy is returned as it is.
+
+    Parameters
+    ----------
+    scorer : Scorer or None
+        What computes confidences now; None before the first prediction.
+    """
+    if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
+        return policy
+    trip = transaction.breakers.newest_trip()
+    for proof in transaction.certifications.proved(scorer):
+        if trip is not None and proof.id < trip.id:
+            break  # a trip of the breaker invalidates older certificates
+        threshold = proof.at_least(policy.confidence_floor)
+        if threshold is not None and proof.covers(policy.target_accuracy, policy.risk):
+            return replace(
+                policy, threshold=threshold, certificate_id=proof.id, certified_for=scorer
+            )
+    return policy
+
+
+def _check(change: PolicyChange) -> None:
+    faults = list(change.faults())
+    if faults:
+        raise InvalidRequest("The policy cannot take effect like this.", faults)
+
+
+def _forecast(found: Sequence[Evidence], policy: RoutingPolicy) -> Forecast:
+    threshold = policy.least_confidence if policy.auto_send else None
+    (made,) = over(found, [threshold], policy.rules, policy.risk)
+    return made
+
+
+def _preview_faults(threshold: float | None, target: float | None) -> list[FieldFault]:
+    faults = []
+    if threshold is not None and target is not None:
+        faults.append(FieldFault("/target_accuracy", "stands beside a threshold; send one of them"))
+    if threshold is not None and not 0.0 <= threshold <= 1.0:
+        faults.append(FieldFault("/threshold", f"is {threshold}; it must lie between 0 and 1"))
+    if target is not None and not 0.0 < target < 1.0:
+        faults.append(
+            FieldFault(
+                "/target_accuracy", f"is {target}; it must lie between 0 and 1, both excluded"
+            )
+        )
+    return faults
