@@ -8,11 +8,13 @@ from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
+from setwise.service.services.rates import ReportedRates
+from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from tests.fake_files import FakeFiles
-from tests.fakes import LOTTERY, FakeClock, FakeIds, FakeLoader, FakeStore
+from tests.fakes import LOTTERY, FakeCalibrators, FakeClock, FakeIds, FakeLoader, FakeStore
 
 
 def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:
@@ -56,3 +58,14 @@ def breaker(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -
     """Return the breaker, with the outlook of these certifications unless given."""
     options.setdefault("outlook", certifications(begin, now, ids).outlook)
     return Breaker(begin, now, ids, **options)
+
+
+def recalibration(
+    begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any
+) -> Recalibration:
+    """Return the service of recalibration, over calibrators in memory unless given."""
+    options.setdefault("loader", FakeLoader())
+    options.setdefault("calibrators", FakeCalibrators())
+    options.setdefault("calibrator_loader", options["calibrators"])
+    options.setdefault("group_rates", ReportedRates())
+    return Recalibration(begin, now, ids, lease_clock=now, **options)

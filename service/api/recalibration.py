@@ -1,4 +1,4 @@
-"""Calibrators learnt from reviews: ask for one, read what it is worth, let it serve."""
+"""Routes of calibrators learnt from reviews."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -21,9 +21,7 @@ from setwise.service.domain.errors import (
     StaleVersion,
 )
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.recalibration import Activate, Noise
-from setwise.service.services.calibrations import ServingCalibrator
-from setwise.service.services.recalibration import Options
+from setwise.service.domain.recalibration import Activate, Noise, Options, ServingCalibrator
 
 router = APIRouter(
     prefix="/v1/admin/calibrations", tags=["administration"], route_class=StrictRoute
@@ -67,14 +65,14 @@ _EXAMPLE: Example = {
 
 
 class ErrorRates(RequestBody):
-    """How often reviewers err, all alike."""
+    """Error rates of all reviewers."""
 
     alpha: float = Field(description="Share of right predictions that a reviewer contradicts.")
     beta: float = Field(description="Share of wrong predictions that a reviewer agrees with.")
 
 
 class CalibrationRequest(RequestBody):
-    """What a new calibrator is to be learnt with."""
+    """Options of a recalibration."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"noise": "none", "activate": "if-better"}]}
@@ -83,17 +81,17 @@ class CalibrationRequest(RequestBody):
     noise: Literal["none", "known", "estimated"] = Field(
         default="none",
         description=(
-            "`none` takes reviewers at their word; `known` corrects for error rates that are set, "
-            "`estimated` for those found from answers that a lead decided."
+            "`none` trusts every review; `known` corrects for the error rates that are set, "
+            "`estimated` for those estimated from answers that a lead decided."
         ),
     )
     activate: Literal["never", "if-better"] = Field(
         default="never",
-        description="`if-better` lets it serve at once if a paired test on unseen rows says so.",
+        description="`if-better` activates it if a paired test on unseen rows finds it better.",
     )
     rates: ErrorRates | None = Field(
         default=None,
-        description="With `known`: the same rates for everybody in place of those of groups.",
+        description="With `known`: rates of all reviewers, instead of the rates of groups.",
     )
 
     def as_options(self) -> Options:
@@ -107,7 +105,7 @@ class CalibrationRequest(RequestBody):
 
 
 class Calibration(AnswerBody):
-    """A calibrator learnt from reviews, compared with the one that served then."""
+    """A calibrator learnt from reviews, compared with the one that served."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -120,10 +118,10 @@ class Calibration(AnswerBody):
     active: bool = Field(description="It serves whenever its model does.")
     report: dict[str, JsonValue] = Field(
         description=(
-            "`rows` learnt from and left out by reason; `before` and `after` on rows that the "
+            "`rows` used, and excluded by reason; `before` and `after` on rows that the "
             "calibrator did not see: Brier score, alignment error, sharpness, reliability curve; "
-            "`automation` at the target; the paired `comparison`; `routes` that would change; what "
-            "becomes of `sending` should it serve."
+            "`automation` at the target; the paired `comparison`; `routes` that would change; "
+            "what would happen to `sending`."
         )
     )
     requested_by: str
@@ -148,7 +146,7 @@ class CalibrationPage(AnswerBody):
 
 
 class ServingCalibration(AnswerBody):
-    """The calibrator that serves now, and what that means for sending."""
+    """The calibrator that serves, and whether anything is sent."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -171,14 +169,14 @@ class ServingCalibration(AnswerBody):
     calibrator_version: str
     calibration: Calibration | None = Field(description="null is the model's own calibrator.")
     threshold: Probability | None = Field(
-        description="Least confidence of this calibrator's that is sent; null if nothing is."
+        description="Least confidence that is sent; null if nothing is sent."
     )
     threshold_mode: ThresholdMode
-    notice: str = Field(description="Whether anything is sent by itself, and what to do if not.")
+    notice: str = Field(description="Whether anything is sent, and what to do if not.")
 
     @classmethod
     def of(cls, serving: ServingCalibrator) -> Self:
-        """Describe what serves."""
+        """Describe the calibrator that serves."""
         made = serving.calibration
         return cls(
             model_id=serving.model.id,
@@ -200,15 +198,15 @@ class ServingCalibration(AnswerBody):
 def request_calibration(
     caller: CallerOf, body: CalibrationRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Learn in the background, from what was reviewed, how sure the active model should be.
+    """Queue a job that learns a calibrator for the active model from reviews.
 
-    Audits drawn to certify are left out: what proves a threshold must not teach the calibrator. The
-    model itself stays as it is, and so does the label set that it announces. One recalibration runs
-    at a time: asked again meanwhile, this answers with the one that runs. The job's result names
-    the calibrator; the job fails, with what to do, where too little was reviewed
-    (`not-enough-reviews`) or nobody knows how often reviewers err (`rates-unknown`).
+    Audits drawn to certify are excluded: data that proves a threshold must not train the
+    calibrator. The model and the label sets that it predicts do not change. One recalibration runs
+    at a time; while it runs, this returns its job. The job's result names the calibrator. The job
+    fails, with advice, if there are too few reviews (`not-enough-reviews`) or if the error rates of
+    reviewers are unknown (`rates-unknown`).
     """
-    job = verbs.request_calibration(caller, body.as_options(), request_id=request_id)
+    job = verbs.recalibration.request(caller, body.as_options(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
@@ -216,8 +214,8 @@ def request_calibration(
 def list_calibrations(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
-    """List the calibrators that were learnt, of all models, newest first."""
-    page = edge.verbs.list_calibrations(
+    """List the calibrators of all models, newest first."""
+    page = edge.verbs.recalibration.page(
         caller, after=edge.cursors.read(wanted.cursor, "calibrations"), limit=wanted.limit
     )
     return answer(
@@ -235,11 +233,13 @@ def list_calibrations(
     responses=documented(*_SWITCH, NothingToRollBack),
 )
 def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """Let the calibrator serve again that served before the present one.
+    """Activate the calibrator that served before the present one.
 
-    That may be the model's own. If a certificate holds for it, its threshold is in force at once.
+    It may be the model's own. If it has a valid certificate, its threshold is in force at once.
     """
-    return answer(ServingCalibration.of(verbs.roll_back_calibration(caller, request_id=request_id)))
+    return answer(
+        ServingCalibration.of(verbs.recalibration.roll_back(caller, request_id=request_id))
+    )
 
 
 @router.get(
@@ -249,7 +249,7 @@ def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestI
 )
 def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Response:
     """Read one calibrator with its report."""
-    return answer(Calibration.of(verbs.get_calibration(caller, calibration_id)))
+    return answer(Calibration.of(verbs.recalibration.get(caller, calibration_id)))
 
 
 @router.post(
@@ -260,14 +260,14 @@ def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Re
 def activate_calibration(
     caller: CallerOf, calibration_id: str, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Let a calibrator serve with its model, which must be the active one.
+    """Activate a calibrator of the active model.
 
-    It is loaded first and serves in this process when the answer comes; the others follow within
-    seconds. Certificates hold for one calibrator only: in mode `certified` nothing is sent by
-    itself until a threshold is proved for this one, as `notice` says.
+    The calibrator is loaded first. It serves in this process when the response arrives and in the
+    other processes within seconds. A certificate holds for one calibrator only: in mode
+    `certified`, nothing is sent until a threshold is proved for this one, as `notice` says.
     """
     return answer(
         ServingCalibration.of(
-            verbs.activate_calibration(caller, calibration_id, request_id=request_id)
+            verbs.recalibration.activate(caller, calibration_id, request_id=request_id)
         )
     )

@@ -200,10 +200,10 @@ def _prepared(
 
 def _request_calibration(verbs: "Verbs", admin: "Caller") -> None:
     """Request a calibrator learned from the reviews, so that there is one to look at."""
-    from setwise.service.services.recalibration import Options
+    from setwise.service.domain.recalibration import Options
 
-    if not verbs.list_calibrations(admin, limit=1).items:
-        verbs.request_calibration(admin, Options())
+    if not verbs.recalibration.page(admin, limit=1).items:
+        verbs.recalibration.request(admin, Options())
 
 
 def _examples(predictor: "Predictor") -> Examples:

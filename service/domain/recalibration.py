@@ -1,4 +1,4 @@
-"""Recalibration: what is learnt from, what came of it, and which correction is in force."""
+"""Calibrators learnt from reviews: options, rows to learn from, and results."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,23 +9,22 @@ from typing import NamedTuple
 
 from setwise.service.domain.audits import AuditPlan, AuditRole
 from setwise.service.domain.certification import Scorer
+from setwise.service.domain.errors import FieldFault, InvalidRequest
+from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 LEAST_ROWS = 200
-"""Reviewed predictions without which nothing is fitted: no report could tell what it is worth."""
+"""Reviewed predictions needed for a fit; with fewer, no report could judge it."""
 
 LEAST_OF_EACH = 10
-"""Right and wrong predictions without which there is nothing to tell apart."""
+"""Right predictions, and wrong ones, needed for a fit."""
 
 
 class Noise(StrEnum):
-    """What is assumed of reviewers: that they do not err, or at rates that are known or estimated.
-
-    ``known`` and ``estimated`` both correct for errors; they differ in where the rates come from.
-    """
+    """Which error rates of reviewers a fit corrects for: none, known or estimated ones."""
 
     NONE = "none"
     KNOWN = "known"
@@ -33,7 +32,7 @@ class Noise(StrEnum):
 
 
 class Activate(StrEnum):
-    """Whether a new calibrator serves by itself, once it has proved better."""
+    """Whether a new calibrator is activated once it has proved better."""
 
     NEVER = "never"
     IF_BETTER = "if-better"
@@ -47,29 +46,81 @@ class Rates(NamedTuple):
 
 
 RatesOf = Callable[[Annotation, float], Rates | str]
-"""Gives the error rates of an answer about a prediction of that confidence, or why there are none.
-"""
+"""Returns the error rates of an answer at a confidence, or why they are unknown."""
 
 EXACT = Rates(0.0, 0.0)
-"""Of adjudications and outcomes, which are taken for the truth."""
+"""Rates of adjudications and outcomes, which count as the truth."""
+
+Progress = Callable[[float, str], None]
+"""Receives the share that is done, in [0, 1], and a message."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a recalibration.
+
+    Attributes
+    ----------
+    rates : Rates or None
+        Error rates of all reviewers, for ``noise`` ``known``; None uses the rates of groups.
+    """
+
+    noise: Noise = Noise.NONE
+    activate: Activate = Activate.NEVER
+    rates: Rates | None = None
+
+    def check(self) -> None:
+        """Raise `InvalidRequest` if the options contradict each other."""
+        faults = []
+        if self.rates is not None:
+            if self.noise is not Noise.KNOWN:
+                faults.append(FieldFault("/rates", f"say nothing with noise '{self.noise}'"))
+            for name, rate in zip(Rates._fields, self.rates, strict=True):
+                if not 0.0 <= rate < 1.0:
+                    faults.append(FieldFault(f"/rates/{name}", f"is {rate}; it lies in [0, 1)"))
+            if not faults and sum(self.rates) >= 1.0:
+                faults.append(
+                    FieldFault(
+                        "/rates",
+                        f"add up to {sum(self.rates):g}; from 1 on answers say nothing about the "
+                        "truth: correct the rates, or leave these reviewers out",
+                    )
+                )
+        if faults:
+            raise InvalidRequest("No calibrator can be learnt with these options.", faults)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the options as a job stores them."""
+        rates = None if self.rates is None else [*self.rates]
+        return {"noise": self.noise.value, "activate": self.activate.value, "rates": rates}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, object]) -> "Options":
+        """Read the options of a job."""
+        rates = stored.get("rates")
+        return cls(
+            Noise(str(stored["noise"])),
+            Activate(str(stored["activate"])),
+            Rates(*map(float, rates)) if isinstance(rates, list) else None,
+        )
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrator learnt from reviews; the model that it belongs to stays as it is.
+    """A calibrator learnt from reviews for one model, which itself does not change.
 
     Attributes
     ----------
     model_id, model_version : str
-        Whose confidences it corrects.
+        The model whose confidences it corrects.
     version : str
-        Content digest; predictions carry it while it serves.
+        Digest of its content; predictions carry it while it serves.
     replaces : str
         Version of the calibrator that it was compared with: the one that served then.
     location : str
-        Where it lies, relative to the artifact store.
+        Its path, relative to the artifact store.
     report : mapping
-        What it was learnt from, and how it compares, as JSON.
+        The rows that it was learnt from, and how it compares, as JSON.
     active : bool
         It serves whenever its model does.
     """
@@ -94,7 +145,7 @@ class Serving(NamedTuple):
 
 
 class ReviewedPrediction(NamedTuple):
-    """A prediction of which somebody said whether it is right."""
+    """A prediction with its reviews and its last outcome."""
 
     prediction: Prediction
     annotations: tuple[Annotation, ...]
@@ -107,17 +158,17 @@ class ReviewedPrediction(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is believed of one prediction, and how far.
+    """The best answer to whether a prediction is right.
 
     Attributes
     ----------
     source : str
         ``outcome``, ``audit`` or ``review``.
     said : Annotation or None
-        Who erred if the answer is wrong; None if it is taken for the truth.
+        The review it comes from; None if the answer counts as the truth.
     checked : bool
-        A lead decides wherever such an annotator contradicts the model, so that a right prediction
-        cannot be called wrong.
+        A lead decides whenever this annotator contradicts the model, so a right prediction cannot
+        be called wrong.
     """
 
     agreed: bool
@@ -126,7 +177,7 @@ class Answer(NamedTuple):
     checked: bool = False
 
     def rates(self, of: RatesOf, confidence: float) -> Rates | str:
-        """Return the error rates of the answer, or why its annotator's are not known."""
+        """Return the error rates of the answer, or why they are unknown."""
         if self.said is None:
             return EXACT
         found = of(self.said, confidence)
@@ -154,10 +205,10 @@ EXCLUSIONS = (
 def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
     """Return the best answer to a prediction, or why there is none.
 
-    An outcome goes before all; then comes, for audits, the lead's word, and the auditor's where it
-    agrees with the model. Ordinary reviews go to a lead only if two people differ. If errors are
-    corrected for, the first reviewer's own answer counts there: leads decide on some answers and
-    not on others by what they say, which would spoil the rates.
+    An outcome wins over everything. For audits the lead's answer comes next, then the auditor's if
+    it agrees with the model. Ordinary reviews go to a lead only if two people differ. With noise
+    correction their first reviewer's own answer counts: leads see answers selected by content,
+    which would bias the rates.
     """
     if reviewed.outcome is not None:
         return Answer(reviewed.outcome.agreed, "outcome", None)
@@ -175,8 +226,8 @@ def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
 
 def _audited(audit: Annotation, decided: Annotation | None) -> Answer | str:
     if decided is not None:
-        # Read again whatever the auditor said, it is the truth; decided because the auditor
-        # contradicted the model, it is one side of what an auditor's errors let through.
+        # A second reading that does not depend on the auditor's answer is the truth. A decision
+        # made because the auditor contradicted the model misses the auditor's wrong agreements.
         return Answer(decided.agreed, "audit", None if audit.agreed else audit, checked=True)
     if not audit.agreed:
         return WAITS_FOR_A_LEAD
@@ -184,16 +235,16 @@ def _audited(audit: Annotation, decided: Annotation | None) -> Answer | str:
 
 
 class Row(NamedTuple):
-    """One reviewed prediction as it is learnt from.
+    """One reviewed prediction to learn from.
 
     Attributes
     ----------
     inclusion_probability : float
-        With which a document like this comes to be learnt from, in (0, 1].
+        Probability that a document like this becomes a row, in (0, 1].
     said_at : datetime
-        When somebody first said whether the prediction is right.
+        When the first answer came.
     seen_before : bool
-        The calibrator that serves may have learnt from the row.
+        The calibrator that serves may have learnt from this row.
     """
 
     prediction: Prediction
@@ -205,7 +256,7 @@ class Row(NamedTuple):
 
 
 class Lessons(NamedTuple):
-    """Rows to learn from, and how many reviewed predictions are none, by reason."""
+    """Rows to learn from, and counts of excluded predictions by reason."""
 
     rows: tuple[Row, ...]
     excluded: Mapping[str, int]
@@ -219,18 +270,18 @@ def gather(
     noise: Noise,
     learnt_until: datetime | None,
 ) -> Lessons:
-    """Choose what may be learnt from.
+    """Choose the rows to learn from.
 
     Parameters
     ----------
     reviewed : sequence of ReviewedPrediction
-        Newest first; of one document the newest counts.
+        Newest first; the newest prediction of a document counts.
     plans : mapping from str to AuditPlan
-        Of each policy version.
+        The audit plan of each policy version.
     rates : callable
-        Error rates of each answer; not asked if ``noise`` is ``none``.
+        Error rates of each answer; not called if ``noise`` is ``none``.
     learnt_until : datetime or None
-        When the rows ended from which the calibrator that serves was learnt.
+        Newest answer that the calibrator that serves was learnt from.
     """
     excluded = Counter(dict.fromkeys(EXCLUSIONS, 0))
     seen: set[tuple[str, str]] = set()
@@ -261,10 +312,10 @@ def gather(
 
 
 def _chance(made: Prediction, plan: AuditPlan) -> float:
-    """Return the probability with which such a document is learnt from.
+    """Return the probability that a document like this becomes a row.
 
-    What is drawn to certify, at random, is left out. Of a set that was sent only an audit or an
-    outcome can tell; how outcomes come about nobody knows, so they stand for themselves alone.
+    Audits drawn to certify are excluded at random. Sets that were sent become rows through audits
+    or outcomes only; why an outcome is reported is unknown, so each stands for itself.
     """
     if made.selection.role is AuditRole.TRAINING:
         return plan.training_rate
@@ -274,11 +325,11 @@ def _chance(made: Prediction, plan: AuditPlan) -> float:
 
 
 def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
-    """Say what becomes of sending by itself while a calibrator serves."""
+    """Say whether anything is sent automatically while a calibrator serves."""
     if policy.trip_id is not None:
-        return "The breaker has tripped, so nothing is sent by itself, whichever calibrator serves."
+        return "The breaker has tripped, so nothing is sent by itself with any calibrator."
     if not policy.auto_send:
-        return "The policy sends nothing by itself, whichever calibrator serves."
+        return "The policy sends nothing by itself with any calibrator."
     if policy.threshold_mode is ThresholdMode.FIXED:
         return "The fixed threshold stays in force; nothing proves it for this calibrator."
     if policy.least_of(scorer) is None:
@@ -290,7 +341,7 @@ def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
 
 
 def shortage(lessons: Lessons) -> str | None:
-    """Say what is missing for a fit, and what to do about it; None if nothing is."""
+    """Say what a fit lacks and what to do; None if it lacks nothing."""
     rows = lessons.rows
     left_out = "; ".join(
         f"{count} left out: {why}" for why, count in lessons.excluded.items() if count
@@ -316,3 +367,61 @@ def shortage(lessons: Lessons) -> str | None:
                 "and audit.training_rate in the policy."
             )
     return None
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything that a recalibration reads before it learns."""
+
+    model: ModelVersion
+    active: Calibration | None
+    policy: RoutingPolicy
+    lessons: Lessons
+    recent: Sequence[Prediction]
+    options: Options
+
+
+@dataclass(frozen=True)
+class ServingCalibrator:
+    """The calibrator that serves, with the policy in force.
+
+    Attributes
+    ----------
+    calibration : Calibration or None
+        None is the model's own.
+    """
+
+    model: ModelVersion
+    calibration: Calibration | None
+    policy: RoutingPolicy
+
+    @property
+    def version(self) -> str:
+        """The calibrator version that predictions carry."""
+        return calibrator_version(self.model, self.calibration)
+
+    @property
+    def threshold(self) -> float | None:
+        """Least confidence that is sent; None if nothing is."""
+        least = self.policy.least_of(Scorer(self.model.version, self.version))
+        sends = self.policy.auto_send and self.policy.trip_id is None
+        return least if sends else None
+
+    @property
+    def notice(self) -> str:
+        """Whether anything is sent automatically, and what to do if not."""
+        return sending_notice(self.policy, Scorer(self.model.version, self.version))
+
+
+def calibrator_version(model: ModelVersion, calibration: Calibration | None) -> str:
+    """Return the version of a calibrator; None is the model's own."""
+    return calibration.version if calibration else str(model.summary.get("calibrator_version", ""))
+
+
+def learnt_until(calibration: Calibration | None) -> datetime | None:
+    """Return the newest answer a calibrator was learnt from; None for a model's own."""
+    if calibration is None:
+        return None
+    rows = calibration.report.get("rows")
+    until = rows.get("until") if isinstance(rows, Mapping) else None
+    return datetime.fromisoformat(until) if isinstance(until, str) else calibration.created_at

@@ -6,11 +6,12 @@ from datetime import timedelta
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
+from setwise.service.domain.recalibration import Options
 from setwise.service.runtime.worker import Report, Task
 from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
-from setwise.service.services.recalibration import CALIBRATION, Options
+from setwise.service.services.recalibration import CALIBRATION
 from setwise.service.services.verbs import Verbs
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
@@ -59,7 +60,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
 
     def recalibrate(job: Job, report: Report) -> Mapping[str, object]:
-        made, why = verbs.recalibrate(
+        made, why = verbs.recalibration.run(
             Options.from_json(job.payload),
             report,
             requested_by=str(job.payload.get("requested_by", SYSTEM.id)),

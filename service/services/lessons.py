@@ -1,4 +1,4 @@
-"""From reviewed predictions to a calibrator, and to what it is worth beside the present one."""
+"""Fit a calibrator on reviewed predictions, and compare it with the present one."""
 
 import zlib
 from collections import Counter
@@ -24,26 +24,31 @@ from setwise.models.storage.recalibrations import KeptRecalibration
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.predictions import Prediction
-from setwise.service.domain.recalibration import LEAST_ROWS, Row, sending_notice
+from setwise.service.domain.recalibration import (
+    LEAST_ROWS,
+    Progress,
+    Question,
+    Row,
+    sending_notice,
+)
 from setwise.service.services.ports import CalibratorStore, Predictor
-from setwise.service.services.recalibration import Progress, Question
 
 Floats = NDArray[np.float64]
 
 N_FOLDS = 5
 
 BETTER = 0.05
-"""p-value of the paired test from which a calibrator counts as better."""
+"""A calibrator counts as better if the p-value of the paired test is smaller."""
 
 TRUTH = "taken for the truth"
-"""Stands in a report for the group of leads' decisions and outcomes."""
+"""Group, in a report, of leads' decisions and outcomes."""
 
 MOST_LISTED = 200
-"""Documents whose route would change, listed each way."""
+"""Documents listed whose route would change, in each direction."""
 
 
 class Learnt(NamedTuple):
-    """A calibrator, and what is known of it."""
+    """A calibrator with its report."""
 
     kept: KeptRecalibration
     replaces: str
@@ -104,7 +109,7 @@ def learn(
 
 
 def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> AnnouncedSets:
-    """Return what is stored of announced sets, as the model said it by itself."""
+    """Return announced sets with the model's own confidences."""
     confidence, score, runner_up, rest = (np.zeros(len(predictions)) for _ in range(4))
     labels: list[int] = []
     bounds = [0]
@@ -130,7 +135,7 @@ def _answers(rows: Sequence[Row]) -> Answers:
 
 
 def _folds(rows: Sequence[Row]) -> NDArray[np.int64]:
-    """Return a fold for each row: the same document, the same fold, whoever else was reviewed."""
+    """Return a fold for each row; it depends on the row's document alone."""
     names = (f"{row.prediction.client_id}\0{row.prediction.name}" for row in rows)
     return np.array([zlib.crc32(name.encode()) % N_FOLDS for name in names], dtype=np.int64)
 
@@ -144,7 +149,7 @@ def _present(question: Question, calibrators: CalibratorStore, n_labels: int) ->
 def _comparison(
     rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
 ) -> PairedComparison | None:
-    """Compare on rows that neither calibrator has seen; None where those are too few."""
+    """Compare on rows that neither calibrator has seen; None if too few."""
     unseen = np.flatnonzero([not row.seen_before for row in rows])
     if len(unseen) < LEAST_ROWS:
         return None
@@ -242,7 +247,7 @@ def _routes_json(
     proposed: Recalibration,
     index: Mapping[str, int],
 ) -> Mapping[str, object]:
-    """Say which recent documents would go another way, at the threshold that there is now."""
+    """Return which recent documents would change route at the present threshold."""
     in_force = policy.least_confidence if policy.auto_send else None
     least = policy.target_accuracy if in_force is None else in_force
     sets = announced(recent, index)

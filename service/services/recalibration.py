@@ -1,119 +1,94 @@
-"""Recalibrate: learn from reviews how sure to be, compare, and let the better calibrator serve."""
+"""Learn calibrators from reviews, and choose the one that serves."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import (
-    FieldFault,
-    InvalidRequest,
+    CalibrationNotFound,
+    CalibrationOfAnotherModel,
     ModelUnavailable,
     NotEnoughReviews,
+    NothingToRollBack,
+    StaleVersion,
 )
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.models import ModelVersion
-from setwise.service.domain.policy import RoutingPolicy
-from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.paging import Page, check_page
+from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.recalibration import (
     EXACT,
     Activate,
     Calibration,
-    Lessons,
     Noise,
+    Options,
+    Progress,
+    Question,
     Rates,
     RatesOf,
+    ServingCalibrator,
+    calibrator_version,
     gather,
+    learnt_until,
     sending_notice,
     shortage,
 )
 from setwise.service.domain.reviews import Annotation
-from setwise.service.services.ports import CalibratorStore, ModelLoader
+from setwise.service.services.policy import certified
+from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recording import Recorded
+from setwise.service.stores.clock import Clock
 from setwise.service.stores.transaction import Transaction
 
 CALIBRATION = "calibration"
-"""The kind of job; one at a time."""
+"""The kind of job; one runs at a time."""
 
 MOST_REVIEWED = 100_000
-"""Reviewed predictions that are looked at: the newest."""
+"""Reviewed predictions that are read: the newest."""
 
 MOST_ROUTED = 5_000
-"""Newest predictions of which is told where they would go."""
-
-Progress = Callable[[float, str], None]
+"""Newest predictions whose change of route is reported."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a recalibration is asked for.
+class Recalibration(Recorded):
+    """Calibrators learnt from reviews, and the one that serves.
 
     Attributes
     ----------
-    rates : Rates or None
-        Error rates of all reviewers alike, with ``noise`` ``known``; None takes those of groups.
+    loader : ModelLoader
+        Loads the model whose labels a calibrator reads.
+    calibrator_loader : CalibratorLoader
+        Tries a calibrator before it serves.
+    calibrators : CalibratorStore
+        Keeps learnt calibrators.
+    group_rates : ReportedRates
+        Error rates of annotator groups.
+    lease_clock : callable
+        The clock that all servers share; jobs fall due by it.
     """
 
-    noise: Noise = Noise.NONE
-    activate: Activate = Activate.NEVER
-    rates: Rates | None = None
+    loader: ModelLoader
+    calibrator_loader: CalibratorLoader
+    calibrators: CalibratorStore
+    group_rates: ReportedRates
+    lease_clock: Clock
 
-    def check(self) -> None:
-        """Raise `InvalidRequest` for what cannot be."""
-        faults = []
-        if self.rates is not None:
-            if self.noise is not Noise.KNOWN:
-                faults.append(FieldFault("/rates", f"say nothing with noise '{self.noise}'"))
-            for name, rate in zip(Rates._fields, self.rates, strict=True):
-                if not 0.0 <= rate < 1.0:
-                    faults.append(FieldFault(f"/rates/{name}", f"is {rate}; it lies in [0, 1)"))
-            if not faults and sum(self.rates) >= 1.0:
-                faults.append(
-                    FieldFault(
-                        "/rates",
-                        f"add up to {sum(self.rates):g}; from 1 on answers say nothing of the "
-                        "truth: correct the rates, or leave such reviewers out",
-                    )
-                )
-        if faults:
-            raise InvalidRequest("The calibrator cannot be learnt like this.", faults)
-
-    def to_json(self) -> dict[str, object]:
-        """Return what a job keeps."""
-        rates = None if self.rates is None else [*self.rates]
-        return {"noise": self.noise.value, "activate": self.activate.value, "rates": rates}
-
-    @classmethod
-    def from_json(cls, kept: Mapping[str, object]) -> "Options":
-        """Read what a job has kept."""
-        rates = kept.get("rates")
-        return cls(
-            Noise(str(kept["noise"])),
-            Activate(str(kept["activate"])),
-            Rates(*map(float, rates)) if isinstance(rates, list) else None,
-        )
-
-
-@dataclass(frozen=True)
-class RequestCalibration(Recorded):
-    """Ask for a recalibration in the background."""
-
-    def __call__(self, caller: Caller, options: Options, *, request_id: str | None = None) -> Job:
-        """Return the job: the one that waits or runs already, if there is one.
+    def request(self, caller: Caller, options: Options, *, request_id: str | None = None) -> Job:
+        """Queue a recalibration; returns the unfinished job if there is one.
 
         Raises
         ------
         InvalidRequest
-            If the options cannot be.
+            If the options contradict each other.
         ModelUnavailable
             If no model is active.
         """
         caller.require(Permission.ADMINISTER)
         options.check()
-        now = self.now()
+        now = self.lease_clock()
         job = Job(
             id=self.new_id(),
             kind=CALIBRATION,
@@ -124,9 +99,9 @@ class RequestCalibration(Recorded):
             payload={**options.to_json(), "requested_by": caller.id},
         )
         with self.begin() as transaction:
-            active_model(transaction)
+            _active_model(transaction)
             if not transaction.jobs.enqueue(job):
-                # Its key keeps others of its kind out, so the newest one is the unfinished one.
+                # One job has the key at a time, so the newest of the kind is the unfinished one.
                 wanted = JobFilter(kind=CALIBRATION)
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
@@ -142,61 +117,29 @@ class RequestCalibration(Recorded):
             transaction.commit()
         return job
 
-
-def active_model(transaction: Transaction) -> ModelVersion:
-    """Return the model that serves; raises `ModelUnavailable`."""
-    model = transaction.models.active()
-    if model is None:
-        raise ModelUnavailable("No model is active, so there is nothing to calibrate.")
-    return model
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be learnt, on what."""
-
-    model: ModelVersion
-    active: Calibration | None
-    policy: RoutingPolicy
-    lessons: Lessons
-    recent: list[Prediction]
-    options: Options
-
-
-@dataclass(frozen=True)
-class Recalibrate(Recorded):
-    """Learn a calibrator from reviews, and compare it with the one that serves.
-
-    Everything is read in one transaction, learnt outside any, and recorded in another: a crash
-    leaves the present calibrator serving. The same reviews give the same calibrator again.
-
-    Attributes
-    ----------
-    loader : ModelLoader
-        Gives the model, whose labels the calibrator reads.
-    calibrators : CalibratorStore
-    group_rates : ReportedRates
-    """
-
-    loader: ModelLoader
-    calibrators: CalibratorStore
-    group_rates: ReportedRates
-
-    def __call__(
+    def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
     ) -> tuple[Calibration, str]:
-        """Return the calibrator, stored with its report, and why it serves now or does not.
+        """Learn a calibrator and compare it with the one that serves.
+
+        Everything is read in one transaction, learnt outside any, and stored in another: after a
+        crash the present calibrator still serves. The same reviews give the same calibrator.
+
+        Returns
+        -------
+        tuple of Calibration and str
+            The stored calibrator with its report, and why it serves or does not.
 
         Raises
         ------
         ModelUnavailable, ModelDamaged
-            If no model is active, or it cannot be loaded.
+            If no model is active, or it does not load.
         NotEnoughReviews, RatesUnknown
             If there is too little to learn from.
         """
         from setwise.service.services.lessons import learn  # noqa: PLC0415 -- scipy loads slowly
 
-        report(0.0, "collecting what was reviewed")
+        report(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:
             question = self._question(transaction, options)
         lacking = shortage(question.lessons)
@@ -217,18 +160,76 @@ class Recalibrate(Recorded):
             requested_by=requested_by,
             created_at=self.now(),
         )
-        made, why = self._kept(made, options, better=learnt.better)
+        made, why = self._store(made, options, better=learnt.better)
         if made.active:
             self.loader.follow()
         return made, why
 
+    def get(self, caller: Caller, calibration_id: str) -> Calibration:
+        """Return one calibrator with its report; raises `CalibrationNotFound`."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            return _known(transaction, calibration_id)
+
+    def page(
+        self, caller: Caller, *, after: str | None = None, limit: int = 50
+    ) -> Page[Calibration]:
+        """Return one page of the calibrators of all models, newest first."""
+        caller.require(Permission.REPORT)
+        check_page(after, limit)
+        with self.begin(read_only=True) as transaction:
+            return transaction.calibrations.page(after=after, limit=limit)
+
+    def activate(
+        self, caller: Caller, calibration_id: str, *, request_id: str | None = None
+    ) -> ServingCalibrator:
+        """Replace the calibrator that serves; other processes follow within seconds.
+
+        Raises
+        ------
+        CalibrationNotFound
+            If the calibrator does not exist.
+        CalibrationOfAnotherModel
+            If its model does not serve.
+        CalibrationDamaged
+            If it does not load here; nothing has changed then.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            calibration = _known(transaction, calibration_id)
+            model = _active_model(transaction)
+        if calibration.model_id != model.id:
+            raise CalibrationOfAnotherModel(
+                f"The calibrator was learnt for model {calibration.model_id}, but {model.id} "
+                "serves; activate its model first, or recalibrate the present one."
+            )
+        return self._switch(caller, model, calibration, request_id)
+
+    def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ServingCalibrator:
+        """Activate the calibrator that served before; a second roll-back undoes the first.
+
+        Raises
+        ------
+        NothingToRollBack
+            If no other calibrator has served with the active model.
+        CalibrationDamaged
+            If that calibrator no longer loads; the present one keeps serving.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin(read_only=True) as transaction:
+            model = _active_model(transaction)
+            before = transaction.calibrations.previous(model.id)
+        if before is None:
+            raise NothingToRollBack("No other calibrator has served with the active model.")
+        return self._switch(caller, model, before.calibration, request_id)
+
     def _question(self, transaction: Transaction, options: Options) -> Question:
-        model = active_model(transaction)
+        model = _active_model(transaction)
         active = transaction.calibrations.active(model.id)
         reviewed = transaction.calibrations.reviewed(model.version, limit=MOST_REVIEWED)
         versions = {one.prediction.policy_version for one in reviewed}
         plans = {version: transaction.policies.get(version).audits for version in sorted(versions)}
-        rates: RatesOf = partial(_alike, options.rates or EXACT)
+        rates: RatesOf = partial(_same_rates, options.rates or EXACT)
         if options.noise is not Noise.NONE and options.rates is None:
             rates = self.group_rates.rates(transaction, options.noise)
         return Question(
@@ -242,7 +243,7 @@ class Recalibrate(Recorded):
             options=options,
         )
 
-    def _kept(
+    def _store(
         self, made: Calibration, options: Options, *, better: bool
     ) -> tuple[Calibration, str]:
         with self.begin() as transaction:
@@ -264,7 +265,7 @@ class Recalibrate(Recorded):
                     noise=made.noise.value,
                 )
             kept = known or made
-            why = self._why_not(transaction, kept, active, options, better=better)
+            why = _why_not(transaction, kept, active, options, better=better)
             if why is None:
                 transaction.calibrations.activate(kept.model_id, kept.id, self.now(), self.new_id())
                 self._note(
@@ -284,35 +285,93 @@ class Recalibrate(Recorded):
             transaction.commit()
         return kept, why or f"it is better, so it serves now. {notice}"
 
-    @staticmethod
-    def _why_not(
-        transaction: Transaction,
-        made: Calibration,
-        active: Calibration | None,
-        options: Options,
-        *,
-        better: bool,
-    ) -> str | None:
-        serving = transaction.models.active()
-        if options.activate is Activate.NEVER:
-            return "not asked to: activate it by hand"
-        if not better:
-            return "not proved better than the calibrator that serves"
-        if serving is None or serving.id != made.model_id:
-            return "another model serves by now"
-        if active is not None and active.version != made.replaces:
-            return "another calibrator serves by now; compare again"
-        return None
+    def _switch(
+        self,
+        caller: Caller,
+        model: ModelVersion,
+        calibration: Calibration | None,
+        request_id: str | None,
+    ) -> ServingCalibrator:
+        if calibration is not None:
+            self.calibrator_loader.load_calibration(model, calibration)
+        with self.begin() as transaction:
+            if _active_model(transaction).id != model.id:
+                raise CalibrationOfAnotherModel(
+                    "Another model has started to serve; choose one of its calibrators."
+                )
+            before = transaction.calibrations.active(model.id)
+            wanted = calibration.id if calibration else None
+            if wanted != (before.id if before else None):
+                transaction.calibrations.activate(model.id, wanted, self.now(), self.new_id())
+                self._note(
+                    transaction,
+                    caller,
+                    "calibration.activated",
+                    wanted or model.id,
+                    request_id,
+                    version=calibrator_version(model, calibration),
+                    replaced=calibrator_version(model, before),
+                )
+            serving = replace(calibration, active=True) if calibration else None
+            policy = self._adapt_policy(transaction, model, serving)
+            transaction.commit()
+        self.loader.follow()
+        return ServingCalibrator(model, serving, policy)
+
+    def _adapt_policy(
+        self, transaction: Transaction, model: ModelVersion, calibration: Calibration | None
+    ) -> RoutingPolicy:
+        """Put the newest certificate of the calibrator into force, if it has one."""
+        policy = transaction.policies.current()
+        scorer = Scorer(model.version, calibrator_version(model, calibration))
+        if policy.threshold_mode is not ThresholdMode.CERTIFIED or policy.certified_for == scorer:
+            return policy
+        found = certified(transaction, policy, scorer)
+        if found.certified_for != scorer:
+            return policy
+        new = replace(found, version=self.new_id(), created_at=self.now(), created_by="system")
+        try:
+            transaction.policies.add(new, replacing=policy.version)
+        except StaleVersion as error:
+            raise StaleVersion(
+                "The policy changed while the calibrator was being activated; try again."
+            ) from error
+        return new
 
 
-def _alike(rates: Rates, said: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
+def _active_model(transaction: Transaction) -> ModelVersion:
+    model = transaction.models.active()
+    if model is None:
+        raise ModelUnavailable("No model is active, so there is nothing to calibrate.")
+    return model
+
+
+def _known(transaction: Transaction, calibration_id: str) -> Calibration:
+    found = transaction.calibrations.get(calibration_id)
+    if found is None:
+        raise CalibrationNotFound(f"No calibrator has the id {calibration_id!r}.")
+    return found
+
+
+def _why_not(
+    transaction: Transaction,
+    made: Calibration,
+    active: Calibration | None,
+    options: Options,
+    *,
+    better: bool,
+) -> str | None:
+    serving = transaction.models.active()
+    if options.activate is Activate.NEVER:
+        return "not asked to: activate it by hand"
+    if not better:
+        return "not proved better than the calibrator that serves"
+    if serving is None or serving.id != made.model_id:
+        return "another model serves by now"
+    if active is not None and active.version != made.replaces:
+        return "another calibrator serves by now; compare again"
+    return None
+
+
+def _same_rates(rates: Rates, said: Annotation, confidence: float) -> Rates:  # noqa: ARG001 -- a `RatesOf`
     return rates
-
-
-def learnt_until(calibration: Calibration | None) -> datetime | None:
-    """Return when the rows ended that a calibrator was learnt from; None for a model's own."""
-    if calibration is None:
-        return None
-    rows = calibration.report.get("rows")
-    until = rows.get("until") if isinstance(rows, Mapping) else None
-    return datetime.fromisoformat(until) if isinstance(until, str) else calibration.created_at

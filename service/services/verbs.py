@@ -22,12 +22,6 @@ from setwise.service.services.administer import (
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
-from setwise.service.services.calibrations import (
-    ActivateCalibration,
-    GetCalibration,
-    ListCalibrations,
-    RollBackCalibration,
-)
 from setwise.service.services.certification import Certifications
 from setwise.service.services.cockpit import ReadCockpit
 from setwise.service.services.derive import DeriveDecision
@@ -44,7 +38,7 @@ from setwise.service.services.predictions import (
     PredictBatch,
 )
 from setwise.service.services.privacy import EraseDocument, ErasePerson, PurgeTexts
-from setwise.service.services.recalibration import Recalibrate, RequestCalibration
+from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reliability import ReportReliability
 from setwise.service.services.report import ReadBacklog, Summary
 from setwise.service.services.reviews import Reviews
@@ -72,12 +66,7 @@ class Verbs:
     breaker: Breaker
     read_cockpit: ReadCockpit
     certification: Certifications
-    request_calibration: RequestCalibration
-    recalibrate: Recalibrate
-    get_calibration: GetCalibration
-    list_calibrations: ListCalibrations
-    activate_calibration: ActivateCalibration
-    roll_back_calibration: RollBackCalibration
+    recalibration: Recalibration
     models: Models
     create_key: CreateKey
     list_keys: ListKeys

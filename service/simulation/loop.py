@@ -13,10 +13,9 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Prediction
-from setwise.service.domain.recalibration import Activate
+from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.predictions import MOST_DOCUMENTS
-from setwise.service.services.recalibration import Options
 from setwise.service.simulation.office import START, Office, opened
 from setwise.service.simulation.plan import BadPlan, Plan
 from setwise.service.simulation.streams import Item, Labels, Stream, drifted
@@ -133,7 +132,7 @@ class _Run:
         before = source.active().calibrator_version
         wanted = Options(self.plan.noise, Activate.IF_BETTER)
         with suppress(NotEnoughReviews, RatesUnknown):  # too early
-            self.office.verbs.recalibrate(
+            self.office.verbs.recalibration.run(
                 wanted, lambda _, __: None, requested_by=self.office.owner.id
             )
         return source.active().calibrator_version != before

@@ -9,7 +9,7 @@ from setwise.service.domain.certification import AuditedPrediction, Certificatio
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Reason
-from setwise.service.stores.activations import made_by
+from setwise.service.stores.recalibration import made_by
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import AUDITED, annotations, certifications, predictions
 from setwise.service.stores.written import labels_of_first

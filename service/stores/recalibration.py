@@ -1,7 +1,9 @@
-"""Calibrators learnt from reviews, which of them serve, and what they are learnt from."""
+"""Calibrators learnt from reviews, which of them serve, and predictions by model."""
 
 from collections import defaultdict
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -15,32 +17,41 @@ from sqlalchemy import (
     select,
 )
 
-from setwise.service.domain.identity import is_id
+from setwise.service.domain.certification import Scorer
+from setwise.service.domain.identity import id_earlier, is_id
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.recalibration import Calibration, Noise, ReviewedPrediction, Serving
 from setwise.service.domain.reviews import Annotation
-from setwise.service.stores.activations import made_by_model
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import (
     annotations,
     calibration_activations,
     calibrations,
+    model_activations,
+    models,
     outcomes,
     predictions,
 )
 
+CLOCKS_DIFFER_BY = timedelta(minutes=10)
+"""Upper bound of the difference: machines make the ids of activations and predictions."""
+
+_MADE = predictions.c
+_CALIBRATOR = calibration_activations.c
+_MODEL = model_activations.c
+
 
 class CalibrationStore:
-    """Calibrators learnt from reviews, which of them serve, and what they are learnt from."""
+    """Calibrators, which of them serve, and the reviews they are learnt from."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, calibration: Calibration) -> None:
-        """Store one that does not serve yet."""
+        """Store a calibrator, which does not serve yet."""
         row = {name: value for name, value in vars(calibration).items() if name != "active"}
         self._connection.execute(
             insert(calibrations),
@@ -48,13 +59,13 @@ class CalibrationStore:
         )
 
     def get(self, calibration_id: str) -> Calibration | None:
-        """Return one; None if there is none."""
+        """Return a calibrator by its id."""
         if not is_id(calibration_id):
             return None
         return self._one(_query().where(calibrations.c.id == calibration_id))
 
     def same(self, model_id: str, version: str, replaces: str) -> Calibration | None:
-        """Return the newest one with this content that was compared with this calibrator."""
+        """Return the newest calibrator with this content and this predecessor."""
         column = calibrations.c
         query = _query().where(
             column.model_id == model_id, column.version == version, column.replaces == replaces
@@ -62,7 +73,7 @@ class CalibrationStore:
         return self._one(query.order_by(column.id.desc()).limit(1))
 
     def page(self, *, after: str | None, limit: int) -> Page[Calibration]:
-        """List newest first."""
+        """Return a page of calibrators, newest first."""
         query = _query().order_by(calibrations.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(calibrations.c.id < after)
@@ -70,7 +81,7 @@ class CalibrationStore:
         return Page(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
 
     def active(self, model_id: str) -> Calibration | None:
-        """Return the one that serves with a model; None is the model's own calibrator."""
+        """Return the calibrator that serves with a model; None is its own."""
         column = calibration_activations.c
         newest = (
             select(column.calibration_id)
@@ -81,7 +92,7 @@ class CalibrationStore:
         return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
 
     def previous(self, model_id: str) -> Serving | None:
-        """Return what served with a model before; None if nothing else ever did."""
+        """Return the calibrator that served before; None if there was no other."""
         column = calibration_activations.c
         query = select(column.calibration_id).where(column.model_id == model_id)
         served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]
@@ -93,7 +104,7 @@ class CalibrationStore:
     def activate(
         self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
     ) -> None:
-        """Let a calibrator serve with a model; None is the model's own."""
+        """Let a calibrator serve with a model; None is its own."""
         self._connection.execute(
             insert(calibration_activations),
             {
@@ -105,13 +116,13 @@ class CalibrationStore:
         )
 
     def reviewed(self, model_version: str, *, limit: int) -> list[ReviewedPrediction]:
-        """List predictions of a model that people or outcomes spoke of, newest first."""
+        """Return a model's predictions with reviews or outcomes, newest first."""
         column = predictions.c
-        spoken_of = or_(
+        answered = or_(
             column.id.in_(select(annotations.c.prediction_id)),
             column.id.in_(select(outcomes.c.prediction_id)),
         )
-        wanted = and_(made_by_model(self._connection, model_version), spoken_of)
+        wanted = and_(made_by_model(self._connection, model_version), answered)
         found = self._predictions(wanted, limit)
         if not found:
             return []
@@ -123,7 +134,7 @@ class CalibrationStore:
         ]
 
     def recent(self, model_version: str, *, limit: int) -> list[Prediction]:
-        """List the newest predictions of a model, newest first."""
+        """Return the newest predictions of a model, newest first."""
         return self._predictions(made_by_model(self._connection, model_version), limit)
 
     def _predictions(self, wanted: ColumnElement[bool], limit: int) -> list[Prediction]:
@@ -171,3 +182,51 @@ def _query() -> Select[tuple[object, ...]]:
 def _to_calibration(row: RowMapping) -> Calibration:
     own = {column.name: row[column] for column in calibrations.c}
     return Calibration(**{**own, "noise": Noise(own["noise"])}, active=bool(row["active"]))
+
+
+# No prediction is older than the first activation of its model and calibrator. Predictions are in
+# the order of their ids, so the first possible id replaces an index on models, which would make
+# every insert slower.
+
+
+def made_by_model(connection: Connection, version: str) -> ColumnElement[bool]:
+    """Return the condition that a model made a prediction."""
+    since = _since(connection, _model_activated(version))
+    return and_(_MADE.model_version == version, *since)
+
+
+def made_by(connection: Connection, scorer: Scorer) -> ColumnElement[bool]:
+    """Return the condition that a model with a calibrator made a prediction."""
+    calibrator_activated = (
+        select(_CALIBRATOR.id)
+        .join(calibrations, calibrations.c.id == _CALIBRATOR.calibration_id)
+        .where(
+            calibrations.c.model_version == scorer.model_version,
+            calibrations.c.version == scorer.calibrator_version,
+        )
+        .order_by(_CALIBRATOR.id)
+        .limit(1)
+    )
+    # A model's own calibrator is active from the model's activation on.
+    since = _since(connection, _model_activated(scorer.model_version), calibrator_activated)
+    return and_(
+        _MADE.model_version == scorer.model_version,
+        _MADE.calibrator_version == scorer.calibrator_version,
+        *since,
+    )
+
+
+def _model_activated(version: str) -> Select[Any]:  # Any: of one column, as below
+    return (
+        select(_MODEL.id)
+        .join(models, models.c.id == _MODEL.model_id)
+        .where(models.c.version == version)
+        .order_by(_MODEL.id)
+        .limit(1)
+    )
+
+
+def _since(connection: Connection, *firsts: Select[Any]) -> Iterator[ColumnElement[bool]]:
+    known = [one for first in firsts for one in connection.execute(first).scalars()]
+    if known:
+        yield _MADE.id >= id_earlier(max(known), CLOCKS_DIFFER_BY)

@@ -15,7 +15,6 @@ from setwise.service.services import (
 )
 from setwise.service.services import (
     administer,
-    calibrations,
     cockpit,
     derive,
     forecast,
@@ -25,9 +24,6 @@ from setwise.service.services import (
 )
 from setwise.service.services import (
     predictions as predict,
-)
-from setwise.service.services import (
-    recalibration as recalibrate,
 )
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
@@ -49,6 +45,7 @@ from setwise.service.services.ports import (
 )
 from setwise.service.services.predictions import Stage, unwatched
 from setwise.service.services.rates import ReportedRates
+from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.verbs import Verbs
 from setwise.service.services.webhooks import Webhooks
@@ -99,11 +96,6 @@ def verbs(
         idle=timedelta(seconds=settings.session_idle_s),
         longest=timedelta(seconds=settings.session_longest_s),
     )
-    switching: dict[str, Any] = {  # Any: as above
-        "loader": loader,
-        "calibrators": calibrator_loader,
-        **office,
-    }
     lottery = Lottery(derived(pepper, "audits"))
     certifications = Certifications(lottery=lottery, lease_clock=lease_clock, **office)
     rule = BreakerRule(
@@ -151,14 +143,14 @@ def verbs(
         certification=certifications,
         breaker=breaker,
         annotators=Annotators(**office),
-        request_calibration=recalibrate.RequestCalibration(**desk),
-        recalibrate=recalibrate.Recalibrate(
-            loader=loader, calibrators=calibrators, group_rates=ReportedRates(), **office
+        recalibration=Recalibration(
+            loader=loader,
+            calibrator_loader=calibrator_loader,
+            calibrators=calibrators,
+            group_rates=ReportedRates(),
+            lease_clock=lease_clock,
+            **office,
         ),
-        get_calibration=calibrations.GetCalibration(begin),
-        list_calibrations=calibrations.ListCalibrations(begin),
-        activate_calibration=calibrations.ActivateCalibration(**switching),
-        roll_back_calibration=calibrations.RollBackCalibration(**switching),
         models=Models(loader=loader, store=store, lease_clock=lease_clock, **office),
         create_key=administer.CreateKey(
             digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from setwise.service.domain.callers import SYSTEM
+from setwise.service.domain.recalibration import Options
 from tests.edge import Service, assert_problem
 from tests.samples import CLIENT, calibration, model
 
@@ -96,9 +97,7 @@ def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
         body = {"labels": labels, "source": "billing"}
         told = served.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=body)
         assert told.status_code == 201, number
-    from setwise.service.services.recalibration import Options  # noqa: PLC0415 -- scipy loads slowly
-
-    made, _ = served.verbs.recalibrate(Options(), lambda *_: None, requested_by=SYSTEM.id)
+    made, _ = served.verbs.recalibration.run(Options(), lambda *_: None, requested_by=SYSTEM.id)
     shown = served.get(f"{PATH}/{made.id}", by="lead").json()["report"]
     assert set(shown) == {
         "rows",

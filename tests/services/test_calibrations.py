@@ -16,14 +16,9 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.recalibration import Calibration
-from setwise.service.services.calibrations import (
-    ActivateCalibration,
-    GetCalibration,
-    ListCalibrations,
-    RollBackCalibration,
-)
 from setwise.service.services.policy import Policies
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import FakeCalibrators, FakeClock, FakeIds, FakeLoader
 from tests.samples import ADMIN, ANN, LEAD, calibration, certification, change, model
 
@@ -41,8 +36,9 @@ class Desk:
     def __post_init__(self) -> None:
         parts = (self.begin, self.now, self.new_id)
         self.loader, self.calibrators = FakeLoader(), FakeCalibrators()
-        self.activate = ActivateCalibration(*parts, self.loader, self.calibrators)
-        self.roll_back = RollBackCalibration(*parts, self.loader, self.calibrators)
+        self.recalibration = building.recalibration(
+            *parts, loader=self.loader, calibrators=self.calibrators
+        )
         self.change_policy = Policies(*parts).change
         self.model = replace(model("sha256:model"), summary={"calibrator_version": OWN})
         self.other = model("sha256:other")
@@ -76,40 +72,40 @@ def desk(begin: Transactions) -> Desk:
 
 
 def test_a_calibrator_serves_once_it_is_activated(desk: Desk) -> None:
-    serving = desk.activate(ADMIN, desk.first.id)
+    serving = desk.recalibration.activate(ADMIN, desk.first.id)
     assert serving.calibration == replace(desk.first, active=True) == desk.serving()
     assert (serving.version, serving.model.id) == ("sha256:1", desk.model.id)
     assert desk.loader.followed == 1
     assert desk.actions(1) == ["calibration.activated"]
-    desk.activate(ADMIN, desk.first.id)
+    desk.recalibration.activate(ADMIN, desk.first.id)
     assert desk.actions(2) != ["calibration.activated"] * 2, "nothing changed"
 
 
 def test_a_roll_back_leads_to_the_one_before_and_back_again(desk: Desk) -> None:
     with pytest.raises(NothingToRollBack):
-        desk.roll_back(ADMIN)
-    desk.activate(ADMIN, desk.first.id)
-    own = desk.roll_back(ADMIN)
+        desk.recalibration.roll_back(ADMIN)
+    desk.recalibration.activate(ADMIN, desk.first.id)
+    own = desk.recalibration.roll_back(ADMIN)
     assert (own.calibration, own.version, desk.serving()) == (None, OWN, None)
-    assert desk.roll_back(ADMIN).calibration == replace(desk.first, active=True)
-    desk.activate(ADMIN, desk.second.id)
-    assert desk.roll_back(ADMIN).version == "sha256:1"
+    assert desk.recalibration.roll_back(ADMIN).calibration == replace(desk.first, active=True)
+    desk.recalibration.activate(ADMIN, desk.second.id)
+    assert desk.recalibration.roll_back(ADMIN).version == "sha256:1"
 
 
 def test_a_calibrator_of_another_model_is_refused(desk: Desk) -> None:
     with pytest.raises(CalibrationOfAnotherModel, match=r"activate its model first"):
-        desk.activate(ADMIN, desk.foreign.id)
+        desk.recalibration.activate(ADMIN, desk.foreign.id)
     desk.serve(desk.other)
-    assert desk.activate(ADMIN, desk.foreign.id).version == "sha256:3"
+    assert desk.recalibration.activate(ADMIN, desk.foreign.id).version == "sha256:3"
     desk.serve(desk.model)
     assert desk.serving() is None
 
 
 def test_a_damaged_calibrator_leaves_the_present_one(desk: Desk) -> None:
-    desk.activate(ADMIN, desk.first.id)
+    desk.recalibration.activate(ADMIN, desk.first.id)
     desk.calibrators.damaged.add(desk.second.location)
     with pytest.raises(CalibrationDamaged):
-        desk.activate(ADMIN, desk.second.id)
+        desk.recalibration.activate(ADMIN, desk.second.id)
     assert desk.serving() == replace(desk.first, active=True)
 
 
@@ -118,24 +114,24 @@ def test_a_model_that_changes_meanwhile_keeps_its_own(desk: Desk) -> None:
         def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
             desk.serve(desk.other)
 
-    activate = replace(desk.activate, calibrators=Slow())
-    with pytest.raises(CalibrationOfAnotherModel, match="meanwhile"):
-        activate(ADMIN, desk.first.id)
+    slow = replace(desk.recalibration, calibrator_loader=Slow())
+    with pytest.raises(CalibrationOfAnotherModel, match="started to serve"):
+        slow.activate(ADMIN, desk.first.id)
     assert desk.serving() is None
 
 
 def test_an_owner_is_told_that_nothing_is_sent_before_a_new_proof(desk: Desk) -> None:
     certified = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, target_accuracy=0.9)
     desk.change_policy(ADMIN, certified, None)
-    serving = desk.activate(ADMIN, desk.first.id)
+    serving = desk.recalibration.activate(ADMIN, desk.first.id)
     assert serving.threshold is None
     assert "nothing is sent by itself until" in serving.notice
     desk.change_policy(ADMIN, change(threshold=0.8), None)
-    fixed = desk.activate(ADMIN, desk.second.id)
+    fixed = desk.recalibration.activate(ADMIN, desk.second.id)
     assert fixed.threshold == 0.8
     assert "nothing proves it" in fixed.notice
     desk.change_policy(ADMIN, change(threshold=0.8, auto_send=False), None)
-    silent = desk.activate(ADMIN, desk.first.id)
+    silent = desk.recalibration.activate(ADMIN, desk.first.id)
     assert silent.threshold is None
     assert "sends nothing" in silent.notice
 
@@ -150,32 +146,31 @@ def test_what_was_proved_for_a_calibrator_is_in_force_again_with_it(desk: Desk) 
         proof = replace(certification(0.85), scorer=scorer, id=desk.new_id())
         transaction.certifications.add(proof)
         transaction.commit()
-    serving = desk.activate(ADMIN, desk.first.id)
+    serving = desk.recalibration.activate(ADMIN, desk.first.id)
     assert serving.threshold == 0.85
     assert "its threshold is in force" in serving.notice
     with desk.begin(read_only=True) as transaction:
         policy = transaction.policies.current()
     assert (policy.certificate_id, policy.certified_for) == (proof.id, scorer)
-    assert desk.activate(ADMIN, desk.second.id).threshold is None
-    assert desk.roll_back(ADMIN).threshold == 0.85
+    assert desk.recalibration.activate(ADMIN, desk.second.id).threshold is None
+    assert desk.recalibration.roll_back(ADMIN).threshold == 0.85
 
 
 def test_calibrators_are_read_by_leads_and_changed_by_admins(desk: Desk) -> None:
-    get, page = GetCalibration(desk.begin), ListCalibrations(desk.begin)
+    get, page = desk.recalibration.get, desk.recalibration.page
     assert get(LEAD, desk.first.id) == desk.first
     assert page(LEAD).items == (desk.foreign, desk.second, desk.first)
     assert page(LEAD, after=desk.second.id, limit=1).items == (desk.first,)
     with pytest.raises(CalibrationNotFound):
         get(LEAD, desk.model.id)
-    for verb in (get, desk.activate):
+    for verb in (get, desk.recalibration.activate):
         with pytest.raises(Forbidden):
             verb(ANN, desk.first.id)
-    for forbidden in (lambda: page(ANN), lambda: desk.roll_back(LEAD)):
+    for forbidden in (lambda: page(ANN), lambda: desk.recalibration.roll_back(LEAD)):
         with pytest.raises(Forbidden):
             forbidden()
 
 
 def test_without_an_active_model_no_calibrator_serves(begin: Transactions) -> None:
-    parts = (begin, FakeClock(), FakeIds(0x7400_0000_0000))
     with pytest.raises(ModelUnavailable):
-        RollBackCalibration(*parts, FakeLoader(), FakeCalibrators())(ADMIN)
+        building.recalibration(begin).roll_back(ADMIN)

@@ -37,15 +37,15 @@ from setwise.service.domain.recalibration import (
     Activate,
     Calibration,
     Noise,
+    Options,
     Rates,
 )
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.rates import ReportedRates
-from setwise.service.services.recalibration import Options, Recalibrate, RequestCalibration
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import (
     LOTTERY,
     FakeCalibrators,
@@ -86,8 +86,9 @@ class Loop:
         reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
         self.claim, self.complete = reviews.claim, reviews.complete
         self.report_outcome = Outcomes(*parts).report
-        self.request = RequestCalibration(*parts)
-        self.recalibrate = Recalibrate(*parts, self.loader, self.calibrators, ReportedRates())
+        self.recalibration = building.recalibration(
+            *parts, loader=self.loader, calibrators=self.calibrators
+        )
         self.model = model("sha256:model")
         self.told: list[tuple[float, str]] = []
 
@@ -151,7 +152,7 @@ class Loop:
         def report(progress: float, message: str) -> None:
             self.told.append((progress, message))
 
-        return self.recalibrate(Options(**options), report, requested_by=ADMIN.id)
+        return self.recalibration.run(Options(**options), report, requested_by=ADMIN.id)
 
     def rows(self, made: Calibration) -> Mapping[str, object]:
         rows = made.report["rows"]
@@ -401,14 +402,16 @@ def test_a_damaged_model_changes_nothing(loop: Loop) -> None:
 
 
 def test_one_recalibration_is_asked_for_at_a_time(loop: Loop) -> None:
-    first = loop.request(ADMIN, Options(Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)))
+    first = loop.recalibration.request(
+        ADMIN, Options(Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2))
+    )
     assert (first.kind, first.key) == ("calibration", "calibration")
-    assert loop.request(ADMIN, Options()).id == first.id
+    assert loop.recalibration.request(ADMIN, Options()).id == first.id
     assert Options.from_json(first.payload) == Options(
         Noise.KNOWN, Activate.IF_BETTER, Rates(0.1, 0.2)
     )
     with pytest.raises(Forbidden):
-        loop.request(LEAD, Options())
+        loop.recalibration.request(LEAD, Options())
 
 
 @pytest.mark.parametrize(
@@ -424,7 +427,7 @@ def test_rates_that_cannot_be_are_refused(
     loop: Loop, options: Options, pointer: str, what: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        loop.request(ADMIN, options)
+        loop.recalibration.request(ADMIN, options)
     (fault,) = refused.value.faults
     assert fault.pointer == pointer
     assert re.search(what, fault.detail)
@@ -433,6 +436,6 @@ def test_rates_that_cannot_be_are_refused(
 def test_without_an_active_model_there_is_nothing_to_calibrate(begin: Transactions) -> None:
     loop = Loop(begin)
     with pytest.raises(ModelUnavailable):
-        loop.request(ADMIN, Options())
+        loop.recalibration.request(ADMIN, Options())
     with pytest.raises(ModelUnavailable):
         loop.run()

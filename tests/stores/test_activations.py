@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.identity import first_id_at
 from setwise.service.domain.predictions import Prediction
-from setwise.service.stores.activations import CLOCKS_DIFFER_BY
+from setwise.service.stores.recalibration import CLOCKS_DIFFER_BY
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START, scored_set
 from tests.samples import add_predictions, annotation, calibration, model, prediction, task

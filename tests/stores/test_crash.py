@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from setwise.service.domain.predictions import Document, IdempotencyKey
-from setwise.service.domain.recalibration import Activate
+from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.services.predictions import Predict
-from setwise.service.services.recalibration import Options
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.database import create
 from setwise.service.stores.identity import new_id
@@ -146,7 +145,7 @@ RECALIBRATION = textwrap.dedent(
     begin = Transactions(create(sys.argv[1]))
     job = jobs(begin, lease=timedelta(seconds=1)).claim(["calibration"])
     loop = Loop(begin)
-    loop.recalibrate = replace(loop.recalibrate, calibrators=Slow())
+    loop.recalibration = replace(loop.recalibration, calibrators=Slow())
     loop.run(activate=Activate.IF_BETTER)
     """
 )
@@ -161,7 +160,7 @@ def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
     loop = Loop(begin)
     loop.register()
     loop.review(loop.predict(300))
-    asked = loop.request(ADMIN, Options(activate=Activate.IF_BETTER))
+    asked = loop.recalibration.request(ADMIN, Options(activate=Activate.IF_BETTER))
     worker = subprocess.Popen(
         [sys.executable, "-c", RECALIBRATION, database_url, ROOT],
         stdout=subprocess.PIPE,
@@ -176,7 +175,7 @@ def test_a_recalibration_that_is_killed_changes_nothing_and_is_done_again(
     with begin(read_only=True) as transaction:
         assert transaction.calibrations.active(loop.model.id) is None
         assert transaction.calibrations.page(after=None, limit=1).items == ()
-    assert loop.request(ADMIN, Options()).id == asked.id, "the job is still the unfinished one"
+    assert loop.recalibration.request(ADMIN, Options()).id == asked.id, "one job at a time"
     claim, taken = jobs(begin).claim, None
     while taken is None:
         taken = claim(["calibration"])

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
-from setwise.service.domain.recalibration import Activate, Calibration, Noise, Rates
+from setwise.service.domain.recalibration import Activate, Calibration, Noise, Options, Rates
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
 from setwise.service.pages.board.jobs import JOBS
 from setwise.service.pages.board.parts import (
@@ -37,7 +37,6 @@ from setwise.service.pages.board.reliability import reliability
 from setwise.service.pages.figures.numerals import chance, confidence, exactly, percent
 from setwise.service.pages.forms import Input, Share
 from setwise.service.pages.rendering import taken_away
-from setwise.service.services.recalibration import Options
 
 CALIBRATORS = "/board/calibrators"
 PAGE = 25
@@ -102,20 +101,20 @@ def _retrain(call: Call, form: Retraining) -> str:
             raise InvalidRequest("One of the two rates is missing.", [fault])
     rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
     options = Options(form.noise, form.activate, rates)
-    job = call.verbs.request_calibration(call.caller, options, request_id=call.request_id)
+    job = call.verbs.recalibration.request(call.caller, options, request_id=call.request_id)
     return f"{JOBS}/{job.id}"
 
 
 def _activate(call: Call, _: Nothing) -> None:
-    call.verbs.activate_calibration(call.caller, call.id, request_id=call.request_id)
+    call.verbs.recalibration.activate(call.caller, call.id, request_id=call.request_id)
 
 
 def _roll_back(call: Call, _: Nothing) -> None:
-    call.verbs.roll_back_calibration(call.caller, request_id=call.request_id)
+    call.verbs.recalibration.roll_back(call.caller, request_id=call.request_id)
 
 
 def _activate_question(call: Call) -> Question:
-    made = call.verbs.get_calibration(call.caller, call.id)
+    made = call.verbs.recalibration.get(call.caller, call.id)
     return Question(
         f"Activate calibrator {made.version[:12]}?",
         (
@@ -190,7 +189,7 @@ _COLUMNS: Sequence[Column[Calibration]] = (
 
 
 def _calibrators(call: Call) -> View:
-    found = call.verbs.list_calibrations(call.caller, after=call.after, limit=PAGE)
+    found = call.verbs.recalibration.page(call.caller, after=call.after, limit=PAGE)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
         "completed a few hundred documents, retrain."
@@ -230,7 +229,7 @@ _FLIPS: Sequence[Column["Flip"]] = (
 
 
 def _calibrator(call: Call) -> View:
-    made = call.verbs.get_calibration(call.caller, call.id)
+    made = call.verbs.recalibration.get(call.caller, call.id)
     verdict_said = verdict(made.report)
     return View(
         f"Calibrator {made.version[:12]}",
@@ -294,7 +293,7 @@ def _training(made: Calibration) -> Iterator[tuple[str, object]]:
 
 def _download(call: Call) -> Response:
     """Return the numbers of the reliability diagram as CSV or JSON."""
-    made = call.verbs.get_calibration(call.caller, call.ids["calibration_id"])
+    made = call.verbs.recalibration.get(call.caller, call.ids["calibration_id"])
     return taken_away(reliability(made.report), call.ids["form"])
 
 
