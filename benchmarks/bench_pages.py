@@ -111,11 +111,13 @@ def fill(application: Application, documents: int, *, seed: int) -> None:
     """Store documents as if they had come in over the last weeks."""
     verbs = application.verbs
     for role in ("reviewer", "lead", "admin"):
-        verbs.create_person(
+        verbs.accounts.create_person(
             SYSTEM, login=role, name=role.title(), role=Role(role), password=PASSWORD
         )
-    key, _ = verbs.create_key(SYSTEM, "bench", Role.CLIENT)
-    reviewers = [verbs.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)]
+    key, _ = verbs.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
+    reviewers = [
+        verbs.accounts.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)
+    ]
     audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
     policy = verbs.policy.change(SYSTEM, change, None)

@@ -221,7 +221,7 @@ def _setwise(
     migrate.upgrade(application.engine)
     verbs = application.verbs
     verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
-    _, key = verbs.create_key(SYSTEM, "bench", Role.CLIENT)
+    _, key = verbs.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
     verbs.policy.change(SYSTEM, change, None)
     application.close()

@@ -1,8 +1,11 @@
 """Services built with defaults that suit tests."""
 
+import secrets
 from datetime import timedelta
 from typing import Any
 
+from setwise.service.domain.accounts import KeyDigest, SessionRule
+from setwise.service.services.accounts import Accounts
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
@@ -10,11 +13,30 @@ from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
+from setwise.service.services.reports import Reports
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from tests.fake_files import FakeFiles
-from tests.fakes import LOTTERY, FakeCalibrators, FakeClock, FakeIds, FakeLoader, FakeStore
+from tests.fakes import (
+    LOTTERY,
+    FakeCalibrators,
+    FakeClock,
+    FakeIds,
+    FakeLoader,
+    FakePasswords,
+    FakeStore,
+)
+
+
+def accounts(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Accounts:
+    """Return the service of accounts, with cheap password hashes unless given."""
+    options.setdefault("passwords", FakePasswords())
+    options.setdefault("key_digest", KeyDigest(b"pepper"))
+    options.setdefault("session_digest", KeyDigest(b"session pepper"))
+    options.setdefault("new_secret", lambda: secrets.token_urlsafe(32))
+    options.setdefault("session_rule", SessionRule())
+    return Accounts(begin, now, ids, **options)
 
 
 def jobs(begin: Any, now: Any = utc_now, ids: Any = new_id, **options: Any) -> Jobs:
@@ -69,3 +91,8 @@ def recalibration(
     options.setdefault("calibrator_loader", options["calibrators"])
     options.setdefault("group_rates", ReportedRates())
     return Recalibration(begin, now, ids, lease_clock=now, **options)
+
+
+def reports(begin: Any, now: Any = utc_now) -> Reports:
+    """Return the service of reports."""
+    return Reports(begin, now, lease_clock=now)

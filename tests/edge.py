@@ -49,7 +49,7 @@ class Service:
 
     def key(self, name: str, role: Role) -> str:
         """Make a key, by which `send` then calls as ``name``."""
-        key, self.secrets[name] = self.verbs.create_key(SYSTEM, name, role)
+        key, self.secrets[name] = self.verbs.accounts.create_key(SYSTEM, name, role)
         return key.id
 
     def send(
@@ -76,7 +76,7 @@ class Service:
 
     def person(self, login: str, role: Role, password: str = PASSWORD) -> str:
         """Make an account, and return its id."""
-        person = self.verbs.create_person(
+        person = self.verbs.accounts.create_person(
             SYSTEM, login=login, name=login.title(), role=role, password=password
         )
         return person.id

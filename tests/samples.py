@@ -3,8 +3,9 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.breaker import Reset, Trip, TripCause
-from setwise.service.domain.callers import ApiKey, Caller, Role
+from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.certification import Certification, Scorer
 from setwise.service.domain.columns import Rows
 from setwise.service.domain.jobs import Job

@@ -11,9 +11,8 @@ from typing import Any
 
 from sqlalchemy import Engine, event, select
 
-from setwise.service.domain.accounts import Person, Session
+from setwise.service.domain.accounts import ApiKey, Person, Session
 from setwise.service.domain.audit_trail import Event
-from setwise.service.domain.callers import ApiKey
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.policy import RoutingPolicy

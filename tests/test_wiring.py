@@ -34,10 +34,10 @@ def test_a_given_pepper_needs_no_file(tmp_path: Path) -> None:
 def test_keys_stay_good_across_restarts(tmp_path: Path, database_url: str) -> None:
     settings = _settings(tmp_path / "data", database_url)
     first = wiring.build(settings)
-    key, secret = first.verbs.create_key(SYSTEM, "billing", Role.CLIENT)
+    key, secret = first.verbs.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
     first.close()
     second = wiring.build(settings)
-    assert second.verbs.authenticate(secret).id == key.id
+    assert second.verbs.accounts.authenticate(secret).id == key.id
     second.close()
 
 
@@ -48,7 +48,7 @@ def test_processes_that_start_at_once_share_one_pepper(tmp_path: Path) -> None:
     def build() -> None:
         start.wait()
         built = wiring.build(_settings(tmp_path))
-        peppers.append(built.verbs.authenticate.digest("x"))
+        peppers.append(built.verbs.accounts.key_digest("x"))
         built.close()
 
     threads = [threading.Thread(target=build) for _ in range(8)]

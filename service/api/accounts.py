@@ -11,7 +11,6 @@ from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answe
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, RequestBody
 from setwise.service.domain import accounts
-from setwise.service.domain import callers as people
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import KeyNotFound, LastAdmin, LoginTaken, PersonNotFound
 
@@ -48,7 +47,7 @@ _Password = Annotated[SecretStr, Field(strict=False, max_length=2_000)]
 
 
 class Person(AnswerBody):
-    """Somebody who signs in."""
+    """A person who signs in."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_PERSON]})
 
@@ -57,7 +56,7 @@ class Person(AnswerBody):
     name: str
     role: Role
     created_at: datetime
-    disabled_at: datetime | None = Field(description="Since when they may not sign in.")
+    disabled_at: datetime | None = Field(description="When the person was disabled.")
 
     @classmethod
     def of(cls, person: accounts.Person) -> Self:
@@ -66,7 +65,7 @@ class Person(AnswerBody):
 
 
 class PersonPage(AnswerBody):
-    """Everybody, by login name."""
+    """Every person, by login name."""
 
     items: list[Person]
     next_cursor: None = None
@@ -91,12 +90,12 @@ class PersonRequest(RequestBody):
 
     login: str = Field(max_length=200)
     name: str = Field(max_length=200)
-    role: _Role = Field(description="Not `client`, which is for keys.")
+    role: _Role = Field(description="Any role but `client`, which is for keys.")
     password: _Password = Field(description="At least 12 characters.")
 
 
 class PersonChange(RequestBody):
-    """What to change about somebody; what is missing stays."""
+    """Changes of an account; missing values stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"role": "lead"}]})
 
@@ -114,24 +113,24 @@ class Key(AnswerBody):
     id: str
     name: str
     role: Role
-    prefix: str = Field(description="How its secret begins.")
+    prefix: str = Field(description="First characters of the secret.")
     scopes: list[Permission] | None = Field(
-        description="All that it may do of what its role may; null for everything."
+        description="The only permissions of its role that it has; null for all of them."
     )
-    per_minute: int | None = Field(description="Requests a minute; null for as many as is usual.")
+    per_minute: int | None = Field(description="Requests a minute; null for the usual limit.")
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
 
     @classmethod
-    def of(cls, key: people.ApiKey) -> Self:
+    def of(cls, key: accounts.ApiKey) -> Self:
         """Describe a key."""
         fields = {name: getattr(key, name) for name in cls.model_fields}
         return cls.model_validate(fields | {"scopes": key.scopes and sorted(key.scopes)})
 
 
 class NewKey(AnswerBody):
-    """A key that was just made, with its secret, which is shown this once."""
+    """A new key with its secret, which is shown only once."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"details": _KEY, "key": "sw_client_x7Qa…"}]}
@@ -169,7 +168,7 @@ class KeyRequest(RequestBody):
     role: _Role
     scopes: list[_Scope] | None = Field(None, max_length=20)
     expires_at: _Instant | None = None
-    per_minute: int | None = Field(None, ge=0, le=1_000_000)
+    per_minute: int | None = Field(None, ge=0, le=accounts.MOST_PER_MINUTE)
 
 
 class ErasureRequest(RequestBody):
@@ -202,8 +201,8 @@ def erase_document(
 
 @router.get("/people", response_model=PersonPage)
 def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
-    """List everybody who can or could sign in, all in one page."""
-    found = [Person.of(person) for person in verbs.list_people(caller)]
+    """List all people, the disabled ones included, in one page."""
+    found = [Person.of(person) for person in verbs.accounts.people(caller)]
     return answer(PersonPage(items=found, limit=len(found)))
 
 
@@ -216,8 +215,8 @@ def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
 def create_person(
     caller: CallerOf, body: PersonRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Let somebody sign in."""
-    person = verbs.create_person(
+    """Create an account for a person."""
+    person = verbs.accounts.create_person(
         caller,
         login=body.login,
         name=body.name,
@@ -236,15 +235,15 @@ def create_person(
 def change_person(
     caller: CallerOf, person_id: str, body: PersonChange, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Change somebody's name, role or password, or shut them out.
+    """Change a person's name, role or password, or disable the account.
 
-    A new role, a new password and being disabled end their sessions at once.
+    A new role, a new password and disabling end the person's sessions at once.
     """
     if body.password is not None:
-        verbs.set_password(
+        verbs.accounts.set_password(
             caller, person_id, body.password.get_secret_value(), request_id=request_id
         )
-    person = verbs.change_person(
+    person = verbs.accounts.change_person(
         caller,
         person_id,
         name=body.name,
@@ -257,8 +256,8 @@ def change_person(
 
 @router.get("/keys", response_model=KeyPage)
 def list_keys(caller: CallerOf, verbs: VerbsOf) -> Response:
-    """List API keys without their secrets, newest first, all in one page."""
-    found = [Key.of(key) for key in verbs.list_keys(caller)]
+    """List all API keys without their secrets, newest first, in one page."""
+    found = [Key.of(key) for key in verbs.accounts.keys(caller)]
     return answer(KeyPage(items=found, limit=len(found)))
 
 
@@ -270,8 +269,8 @@ def list_keys(caller: CallerOf, verbs: VerbsOf) -> Response:
 def create_key(
     caller: CallerOf, body: KeyRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
-    """Make an API key and show its secret, once."""
-    key, secret = verbs.create_key(
+    """Create an API key; its secret is shown only in this response."""
+    key, secret = verbs.accounts.create_key(
         caller,
         body.name,
         body.role,
@@ -289,5 +288,5 @@ def create_key(
     responses=documented(KeyNotFound, LastAdmin),
 )
 def revoke_key(caller: CallerOf, key_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """Take an API key out of use, for good; every process notices within seconds."""
-    return answer(Key.of(verbs.revoke_key(caller, key_id, request_id=request_id)))
+    """Revoke an API key for good; every process follows within seconds."""
+    return answer(Key.of(verbs.accounts.revoke_key(caller, key_id, request_id=request_id)))

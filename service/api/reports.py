@@ -13,9 +13,8 @@ from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
 from setwise.service.services import forecast
 from setwise.service.services import reliability as reliability_reports
-from setwise.service.services.cockpit import Cockpit
 from setwise.service.services.forecast import MOST_DOCUMENTS
-from setwise.service.services.report import Counts
+from setwise.service.services.reports import Cockpit, Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)
 
@@ -266,7 +265,7 @@ class ReportQuery(Parameters):
 @router.get("/reports/summary", response_model=Summary)
 def summary(caller: CallerOf, verbs: VerbsOf) -> Response:
     """Count what was decided, and why, how far the reviews are, and how the last weeks went."""
-    return answer(Summary.of(verbs.summary(caller), verbs.read_cockpit(caller)))
+    return answer(Summary.of(verbs.reports.summary(caller), verbs.reports.cockpit(caller)))
 
 
 @router.get("/reports/reliability", response_model=Reliability)
@@ -274,7 +273,7 @@ def reliability(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
 ) -> Response:
     """Compare confidence with correctness, as far as reviews and outcomes tell."""
-    return answer(Reliability.of(verbs.report_reliability(caller, wanted.documents)))
+    return answer(Reliability.of(verbs.reports.reliability(caller, wanted.documents)))
 
 
 @router.get("/reports/automation", response_model=Automation)
@@ -287,7 +286,7 @@ def automation(
     on audits, each of which counts for all that might have been drawn. Where nothing is known of
     what would be sent it is null.
     """
-    now, curve = verbs.report_automation(caller, wanted.documents)
+    now, curve = verbs.reports.automation(caller, wanted.documents)
     items = [Forecast.of(one) for one in curve]
     return answer(Automation(now=Forecast.of(now), items=items))
 

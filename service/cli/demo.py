@@ -192,7 +192,7 @@ def _prepared(
     built.registry.start()
     try:
         _fill(built.verbs, keys, secrets, report, clock)
-        _request_calibration(built.verbs, built.verbs.authenticate(secrets["admin"]))
+        _request_calibration(built.verbs, built.verbs.accounts.authenticate(secrets["admin"]))
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
@@ -250,10 +250,10 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 
-    client = verbs.authenticate(secrets["client"])
-    reviewer = verbs.authenticate(secrets["reviewer"])
+    client = verbs.accounts.authenticate(secrets["client"])
+    reviewer = verbs.accounts.authenticate(secrets["reviewer"])
     history = History(verbs, clock, client, reviewer, cache(keys.annotator), plan)
-    counts = verbs.summary(SYSTEM)
+    counts = verbs.reports.summary(SYSTEM)
     if verbs.policy.get(SYSTEM).version == FIRST_POLICY_VERSION:
         history.begin()
     if counts.predictions < history.total:

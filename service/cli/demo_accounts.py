@@ -60,11 +60,11 @@ class Keyring:
         for role in Role:
             secret = kept.get(role.value, "")
             try:
-                works = self.verbs.authenticate(secret).role is role
+                works = self.verbs.accounts.authenticate(secret).role is role
             except Unauthenticated:
                 works = False
             if not works:
-                _, secret = self.verbs.create_key(SYSTEM, f"demo {role.value}", role)
+                _, secret = self.verbs.accounts.create_key(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
         if secrets != kept:
             self.file.write(secrets)
@@ -75,9 +75,9 @@ class Keyring:
         from setwise.service.domain.callers import SYSTEM, Caller, Role
 
         name = f"{name} (generated)"
-        keys = {key.name: key for key in self.verbs.list_keys(SYSTEM) if not key.revoked}
+        keys = {key.name: key for key in self.verbs.accounts.keys(SYSTEM) if not key.revoked}
         role = Role.LEAD if leads else Role.REVIEWER
-        key = keys.get(name) or self.verbs.create_key(SYSTEM, name, role)[0]
+        key = keys.get(name) or self.verbs.accounts.create_key(SYSTEM, name, role)[0]
         return Caller(id=key.id, name=key.name, role=key.role)
 
 
@@ -98,12 +98,12 @@ class DemoPeople:
         self.file.write(passwords)
         for login, name in LOGINS.items():
             try:
-                self.verbs.create_person(
+                self.verbs.accounts.create_person(
                     SYSTEM, login=login, name=name, role=Role(login), password=passwords[login]
                 )
             except LoginTaken:
                 if login not in kept:  # the file was deleted, the account was not
-                    self.verbs.set_password(SYSTEM, login, passwords[login])
+                    self.verbs.accounts.set_password(SYSTEM, login, passwords[login])
         return passwords
 
 

@@ -1,5 +1,7 @@
-"""People who sign in: their accounts, their sessions, and how guessing passwords is slowed down."""
+"""People, API keys, sessions, and the backoff after failed sign-ins."""
 
+import hashlib
+import hmac
 import ipaddress
 import re
 import unicodedata
@@ -7,32 +9,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from setwise.service.domain.callers import Caller, Role
+from setwise.service.domain.callers import PERMISSIONS, Caller, Permission, Role
 from setwise.service.domain.errors import FieldFault
 
 _LOGIN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")
 
+LONGEST_NAME = 100
+"""Characters in the name of a person or a key."""
+
 SHORTEST_PASSWORD = 12
-"""Characters; length is what counts (NIST SP 800-63B-4, section 3.1.1.2), so no other rule."""
+"""Characters; only length counts (NIST SP 800-63B-4, section 3.1.1.2)."""
 
 LONGEST_PASSWORD = 1_000
 
 FEWEST_CHARACTERS = 5
-"""Different ones in a password; fewer are a key held down."""
+"""Different characters in a password."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who signs in.
+    """A person who signs in.
 
     Attributes
     ----------
     login : str
-        What they type, in lower case; unique.
+        Unique name to sign in with, in lower case.
     name : str
-        What others see; the audit trail names it.
+        Name that others see, also in the audit trail.
     password : str or None
-        Slow hash of the password; None for people whom an identity provider vouches for.
+        Slow hash of the password; None if an identity provider signs the person in.
     external_id : str or None
         Issuer and subject of that identity provider.
     """
@@ -48,16 +53,72 @@ class Person:
 
     @property
     def disabled(self) -> bool:
-        """The person may not sign in any more."""
+        """The person cannot sign in."""
         return self.disabled_at is not None
 
     def calling(self, address: str | None = None) -> Caller:
-        """Return the person as whoever calls a verb."""
+        """Return the person as a caller."""
         return Caller(self.id, self.name, self.role, address)
+
+    def administers(self) -> bool:
+        """Tell whether the person can administer the service."""
+        return self.role is Role.ADMIN and not self.disabled
+
+    def changed(
+        self, *, name: str | None, role: Role | None, disabled: bool | None, now: datetime
+    ) -> "Person":
+        """Return the person with other values; None keeps a value."""
+        disabled_at = self.disabled_at
+        if disabled is not None and disabled != self.disabled:
+            disabled_at = now if disabled else None
+        return replace(
+            self,
+            name=self.name if name is None else name,
+            role=self.role if role is None else role,
+            disabled_at=disabled_at,
+        )
+
+    def erased(self, now: datetime) -> "Person":
+        """Return the person without login, name and password, disabled."""
+        return replace(
+            self,
+            login=f"erased-{self.id}",
+            name="erased person",
+            password=None,
+            external_id=None,
+            disabled_at=self.disabled_at or now,
+        )
+
+
+def person_changes(old: Person, new: Person) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the action and detail of each audit event that a change causes."""
+    if (old.name, old.role) != (new.name, new.role):
+        yield "person.changed", {"name": new.name, "role": new.role.value, "was": old.role.value}
+    if old.disabled != new.disabled:
+        action = "person.disabled" if new.disabled else "person.enabled"
+        yield action, {"login": new.login}
+
+
+@dataclass(frozen=True)
+class ExternalIdentity:
+    """A person as an identity provider describes them.
+
+    Attributes
+    ----------
+    id : str
+        Issuer and subject, which never change.
+    role : Role or None
+        Role that the person's groups give them; None for no access.
+    """
+
+    id: str
+    login: str
+    name: str
+    role: Role | None
 
 
 def login_of(typed: str) -> str:
-    """Return the login name that somebody means.
+    """Return the normal form of a login name.
 
     >>> login_of(" Ann.Lee ")
     'ann.lee'
@@ -66,7 +127,7 @@ def login_of(typed: str) -> str:
 
 
 def login_faults(login: str, pointer: str) -> Iterator[FieldFault]:
-    """Yield what is wrong with a new login name."""
+    """Yield the faults of a new login name."""
     if not _LOGIN.fullmatch(login):
         yield FieldFault(
             pointer,
@@ -76,13 +137,15 @@ def login_faults(login: str, pointer: str) -> Iterator[FieldFault]:
 
 
 def role_faults(role: Role, pointer: str) -> Iterator[FieldFault]:
-    """Yield why a person cannot have a role."""
+    """Yield the faults of a person's role."""
     if role is Role.CLIENT:
-        yield FieldFault(pointer, "is for programs, which use keys; a person takes another role")
+        yield FieldFault(
+            pointer, "is for programs, which use keys; choose another role for a person"
+        )
 
 
 def readable_password(typed: str) -> str:
-    """Return the characters of a password in one form, however a keyboard composes them.
+    """Return a password in Unicode normal form, as keyboards compose characters differently.
 
     >>> readable_password("re\u0301sume\u0301") == "résumé"
     True
@@ -91,31 +154,31 @@ def readable_password(typed: str) -> str:
 
 
 def password_faults(password: str, pointer: str, *, login: str = "") -> Iterator[FieldFault]:
-    """Yield what is wrong with a new password; no fault quotes it."""
+    """Yield the faults of a new password, without quoting it."""
     if len(password) < SHORTEST_PASSWORD:
-        yield FieldFault(pointer, f"is too short; take at least {SHORTEST_PASSWORD} characters")
+        yield FieldFault(pointer, f"is too short; use at least {SHORTEST_PASSWORD} characters")
     elif len(password) > LONGEST_PASSWORD:
-        yield FieldFault(pointer, f"is too long; take at most {LONGEST_PASSWORD} characters")
+        yield FieldFault(pointer, f"is too long; use at most {LONGEST_PASSWORD} characters")
     elif len(set(password)) < FEWEST_CHARACTERS:
-        yield FieldFault(pointer, "repeats too few characters; take a sentence, for example")
+        yield FieldFault(pointer, "repeats too few characters; use a sentence, for example")
     elif login and login in password.casefold() and len(password) < len(login) + SHORTEST_PASSWORD:
-        yield FieldFault(pointer, "is little more than the login name; take a sentence, say")
+        yield FieldFault(pointer, "is little more than the login name; use a sentence, for example")
 
 
 @dataclass(frozen=True)
 class Session:
-    """A browser in which somebody signed in; the token itself is known only to that browser.
+    """A browser in which a person signed in; only that browser knows the token.
 
     Attributes
     ----------
     digest : bytes
         Keyed hash (HMAC-SHA-256) of the token.
     seen_at : datetime
-        Last use, give or take `SEEN_EVERY`.
+        Last use, accurate to `SEEN_EVERY`.
     expires_at : datetime
-        When it ends however busy it is.
+        When it ends even if it is in use.
     address : str or None
-        Where it was begun.
+        Network address at the sign-in.
     """
 
     id: str
@@ -128,7 +191,16 @@ class Session:
 
 
 SEEN_EVERY = timedelta(minutes=1)
-"""A session's use is noted this often, so that reading a page rarely writes."""
+"""Uses closer together are not stored, so that reading a page rarely writes."""
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """A session with its person, and the person as a caller."""
+
+    session: Session
+    person: Person
+    caller: Caller
 
 
 @dataclass(frozen=True)
@@ -138,31 +210,31 @@ class SessionRule:
     Attributes
     ----------
     idle : timedelta
-        It ends when unused for so long.
+        A session ends when it is unused for this long.
     longest : timedelta
-        It ends so long after it began in any case.
+        A session ends this long after its start in any case.
     """
 
     idle: timedelta = timedelta(hours=2)
     longest: timedelta = timedelta(hours=12)
 
     def live(self, session: Session, now: datetime) -> bool:
-        """Tell whether the session still counts."""
+        """Tell whether a session is still valid."""
         return now < session.expires_at and now < session.seen_at + self.idle
 
     def last_seen_by(self, now: datetime) -> datetime:
-        """Return the instant before which a session unused since then is over."""
+        """Return the last use from which a session has ended by now."""
         return now - self.idle
 
 
 @dataclass(frozen=True)
 class Attempts:
-    """How often a sign-in went wrong lately, for one login name from one network.
+    """Recent failed sign-ins of one login name from one network.
 
     Attributes
     ----------
     key : bytes
-        Keyed hash of what the attempts have in common; neither names nor addresses are kept.
+        Keyed hash of login name and network; neither is stored.
     """
 
     key: bytes
@@ -172,21 +244,21 @@ class Attempts:
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait between sign-ins that go wrong.
+    """How long to wait after failed sign-ins.
 
-    The wait belongs to the pair of a login name and the network it is tried from, and to a network
-    as a whole. So whoever guesses slows down only themselves; nobody can lock somebody else out.
+    The wait applies to a login name from one network, and to a network as a whole. Guessing slows
+    down the guesser only; it cannot lock another person out.
 
     Attributes
     ----------
     free : int
-        Failures that cost no wait.
+        Failures without a wait.
     first : timedelta
-        The wait after the next one; it doubles with each that follows.
+        The wait after the next failure; it doubles with each further one.
     longest : timedelta
-        No wait is longer.
+        The longest wait.
     forgotten : timedelta
-        After so long a pause the count starts anew.
+        After a pause this long, the count restarts.
     """
 
     free: int
@@ -195,7 +267,7 @@ class Backoff:
     forgotten: timedelta = timedelta(hours=24)
 
     def wait(self, attempts: Attempts, now: datetime) -> timedelta:
-        """Return how long the next attempt has to wait; nothing or less when it need not.
+        """Return the wait before the next attempt; zero or negative for none.
 
         >>> from datetime import UTC
         >>> now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -209,15 +281,22 @@ class Backoff:
         return attempts.last_at + pause - now
 
     def counted(self, attempts: Attempts, now: datetime) -> Attempts:
-        """Return the count with one attempt more."""
+        """Return the count after one more attempt."""
         stale = attempts.last_at + self.forgotten < now
         return replace(attempts, count=1 if stale else attempts.count + 1, last_at=now)
+
+
+SIGN_IN_BACKOFF = Backoff(free=5)
+"""For one login name from one network."""
+
+NETWORK_BACKOFF = Backoff(free=50)
+"""For all login names from one network, which a whole office may share."""
 
 
 def network_of(address: str | None) -> str:
     """Return the part of an address that one household or office shares.
 
-    An IPv6 subscriber has 2**64 addresses to come from, so the first half of one counts.
+    One IPv6 subscriber has 2**64 addresses, so only the first half counts.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3:4:5:6"), network_of(None)
     ('192.0.2.7', '2001:db8:1:2::/64', 'unknown')
@@ -231,3 +310,105 @@ def network_of(address: str | None) -> str:
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((parsed, 64), strict=False))
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """An API key, without its secret, which only the holder knows.
+
+    Attributes
+    ----------
+    prefix : str
+        First characters of the secret, to recognise a key in a list.
+    digest : bytes
+        Keyed hash (HMAC-SHA-256) of the secret.
+    scopes : frozenset of Permission or None
+        The only permissions of its role that the key has; None for all of them.
+    expires_at : datetime or None
+        When it stops working.
+    per_minute : int or None
+        Requests a minute that it may send, 0 for any number; None for the usual limit.
+    """
+
+    id: str
+    name: str
+    role: Role
+    prefix: str
+    digest: bytes
+    created_at: datetime
+    revoked_at: datetime | None = None
+    scopes: frozenset[Permission] | None = None
+    expires_at: datetime | None = None
+    per_minute: int | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """The key has been revoked."""
+        return self.revoked_at is not None
+
+    def expired(self, now: datetime) -> bool:
+        """Tell whether the key has expired."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def administers(self) -> bool:
+        """Tell whether the key administers the service and never expires."""
+        return (
+            not self.revoked
+            and self.expires_at is None
+            and self.calling().may(Permission.ADMINISTER)
+        )
+
+    def calling(self) -> Caller:
+        """Return the key's holder as a caller."""
+        return Caller(self.id, self.name, self.role, scopes=self.scopes, per_minute=self.per_minute)
+
+
+def scope_faults(
+    role: Role, scopes: frozenset[Permission] | None, pointer: str
+) -> Iterator[FieldFault]:
+    """Yield faults of the scopes that a key of ``role`` cannot have."""
+    if scopes is None:
+        return
+    for scope in sorted(scopes - PERMISSIONS[role]):
+        known = ", ".join(sorted(PERMISSIONS[role]))
+        yield FieldFault(pointer, f"{scope} goes beyond the role {role}, which has {known}")
+    if not scopes:
+        yield FieldFault(pointer, "is empty; the key could do nothing")
+
+
+MOST_PER_MINUTE = 1_000_000
+"""Largest number of requests a minute of a key."""
+
+PREFIX_LENGTH = 14
+"""Characters of a secret stored in the clear: the role and a few random ones."""
+
+
+def secret_for(role: Role, random_part: str) -> str:
+    """Return a key's secret; ``random_part`` has at least 256 random bits.
+
+    >>> secret_for(Role.CLIENT, "dQw4w9WgXcQ")
+    'sw_client_dQw4w9WgXcQ'
+    """
+    return f"sw_{role}_{random_part}"
+
+
+@dataclass(frozen=True)
+class KeyDigest:
+    """Keyed hash of secrets, so that a stolen table opens nothing.
+
+    Secrets are random, so a fast hash is enough; passwords need a slow one.
+
+    Attributes
+    ----------
+    pepper : bytes
+        Known to the server only and kept outside the database.
+    """
+
+    pepper: bytes
+
+    def __call__(self, secret: str) -> bytes:
+        """Return the HMAC-SHA-256 of ``secret``, 32 bytes."""
+        return hmac.digest(self.pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+    def __repr__(self) -> str:
+        return "KeyDigest()"

@@ -1,4 +1,4 @@
-"""How much work waits, and for how long."""
+"""Waiting work, and spans of the past."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Line:
-    """Things that wait for the same: how many, and since when the oldest does."""
+    """Number of waiting things, and since when the oldest waits."""
 
     count: int
     since: datetime | None
 
     def age_s(self, now: datetime) -> float:
-        """Return for how long the oldest has waited, in seconds; 0 where nothing waits.
+        """Return the age of the oldest in seconds; 0 if nothing waits.
 
         >>> from datetime import UTC
         >>> Line(1, datetime(2026, 1, 1, tzinfo=UTC)).age_s(datetime(2026, 1, 2, tzinfo=UTC))
@@ -24,17 +24,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Backlog:
-    """Everything that waits, at one instant.
+    """All waiting work at one instant.
 
     Attributes
     ----------
     reviews : mapping
-        Tasks that are ``waiting`` or ``skipped`` since they were made, ``leased`` since the claim.
+        Tasks ``waiting`` or ``skipped`` since their creation, ``leased`` since the claim.
     deliveries : mapping
-        Messages that are ``unrouted``, deliveries that are ``pending`` or ``dead``, since they
-        were made.
+        Messages ``unrouted``, deliveries ``pending`` or ``dead``, since their creation.
     jobs : mapping
-        ``queued`` since they are due (a time to come for later ones), ``running`` since the start.
+        ``queued`` since they are due (later jobs in the future), ``running`` since the start.
     """
 
     reviews: Mapping[str, Line]
@@ -44,7 +43,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Span:
-    """Which rows of the past are meant; None does not restrict."""
+    """Filter of stored rows; None does not restrict."""
 
     client_id: str | None = None
     created_from: datetime | None = None

@@ -31,8 +31,8 @@ from setwise.service.pages.figures.table import Figure
 from setwise.service.pages.rendering import SECURITY_HEADERS, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.cockpit import USUAL_DAYS, Cockpit, WhatIf
 from setwise.service.services.over_time import Pace
+from setwise.service.services.reports import USUAL_DAYS, Cockpit, WhatIf
 from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.sessions import Visit
 
@@ -145,7 +145,7 @@ FIGURES: tuple[Callable[[Cockpit], Figure], ...] = (
 
 
 def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str, Figure]]:
-    seen = verbs.read_cockpit(
+    seen = verbs.reports.cockpit(
         caller,
         days=asked.days,
         pace=asked.pace,

@@ -48,7 +48,7 @@ def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRou
         """Begin a session, or say why not."""
         cookies.check_form(request, csrf)
         try:
-            _, token = verbs.sign_in(
+            _, token = verbs.accounts.sign_in(
                 login, password, address=address_of(request), request_id=request_id_of(request)
             )
         except (WrongPassword, TooManyRequests) as error:
@@ -64,7 +64,9 @@ def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRou
         request: Request, visit: Annotated[Visit, Depends(visitors.who_sends())]
     ) -> Response:
         """End the session."""
-        verbs.sign_out(visit.token, address=visit.caller.address, request_id=request_id_of(request))
+        verbs.accounts.sign_out(
+            visit.token, address=visit.caller.address, request_id=request_id_of(request)
+        )
         answer = go(LOGIN)
         cookies.end(request, answer)
         return answer
@@ -93,7 +95,7 @@ def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
         wrong = None if new == again else "The new passwords do not match; nothing was changed."
         if wrong is None:
             try:
-                verbs.change_own_password(
+                verbs.accounts.change_own_password(
                     visit.caller, visit.session, old, new, request_id=request_id_of(request)
                 )
             except (WrongPassword, InvalidRequest) as error:
@@ -175,7 +177,7 @@ def external_doors(verbs: Verbs, visitors: Visitors, provider: OpenIdConnect) ->
         if error or not code:
             raise Unauthenticated("The identity provider did not sign you in. Try again.")
         identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-        _, token = verbs.sign_in_externally(
+        _, token = verbs.accounts.sign_in_externally(
             identity, address=address_of(request), request_id=request_id_of(request)
         )
         answer = go(local(attempt.back))

@@ -19,7 +19,7 @@ from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import accounts, doors, external_doors
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.report import Counts
+from setwise.service.services.reports import Counts
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
@@ -103,7 +103,7 @@ class Part:
 
 def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
     # As the service itself: every role may see how much work there is, and the policy.
-    counts = verbs.summary(SYSTEM)
+    counts = verbs.reports.summary(SYSTEM)
     policy = verbs.policy.get(SYSTEM)
     models = verbs.models.page(SYSTEM)
     return {

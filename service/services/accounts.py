@@ -1,27 +1,39 @@
-"""People: their accounts, how they sign in and out, and who a session stands for."""
+"""People, API keys, sessions and signing in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from setwise.service.domain.accounts import (
+    LONGEST_NAME,
+    MOST_PER_MINUTE,
+    NETWORK_BACKOFF,
+    PREFIX_LENGTH,
     SEEN_EVERY,
-    Backoff,
+    SIGN_IN_BACKOFF,
+    ApiKey,
+    ExternalIdentity,
     Person,
     Session,
     SessionRule,
+    SignedIn,
     login_faults,
     login_of,
     network_of,
     password_faults,
+    person_changes,
     readable_password,
     role_faults,
+    scope_faults,
+    secret_for,
 )
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import (
     FieldFault,
     Forbidden,
     InvalidRequest,
+    KeyExpired,
+    KeyNotFound,
     LastAdmin,
     PersonNotFound,
     TooManyRequests,
@@ -32,36 +44,146 @@ from setwise.service.domain.identity import is_id
 from setwise.service.domain.text import text_faults
 from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.clock import Clock
-from setwise.service.stores.transaction import Transaction, Transactions
-
-LONGEST_NAME = 100
-
-SIGN_IN_BACKOFF = Backoff(free=5)
-"""For one login name from one network."""
-
-NETWORK_BACKOFF = Backoff(free=50)
-"""For all login names from one network, behind which a whole office may sit."""
+from setwise.service.stores.transaction import Transaction
 
 Digest = Callable[[str], bytes]
 
 
 @dataclass(frozen=True)
-class SignedIn:
-    """What a session's token opens."""
+class Accounts(Recorded):
+    """People and API keys, and the sessions of people who signed in.
 
-    session: Session
-    person: Person
-    caller: Caller
-
-
-@dataclass(frozen=True)
-class CreatePerson(Recorded):
-    """Let somebody sign in."""
+    Attributes
+    ----------
+    key_digest, session_digest : callable
+        Keyed hashes under which the secrets of keys and sessions are stored.
+    new_secret : callable
+        Returns at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``.
+    session_rule : SessionRule
+        How long sessions last.
+    """
 
     passwords: Passwords
+    key_digest: Digest
+    session_digest: Digest
+    new_secret: Callable[[], str]
+    session_rule: SessionRule
 
-    def __call__(
+    # Keys
+
+    def create_key(
+        self,
+        caller: Caller,
+        name: str,
+        role: Role,
+        *,
+        scopes: frozenset[Permission] | None = None,
+        expires_at: datetime | None = None,
+        per_minute: int | None = None,
+        request_id: str | None = None,
+    ) -> tuple[ApiKey, str]:
+        """Store a key and return it with its secret, which is not stored.
+
+        Parameters
+        ----------
+        scopes : frozenset of Permission or None
+            The only permissions of ``role`` that the key has; None for all of them.
+        expires_at : datetime or None
+            When the key stops working.
+        per_minute : int or None
+            Allowed requests a minute, 0 for any number; None for the usual limit.
+        """
+        caller.require(Permission.ADMINISTER)
+        faults: list[FieldFault] = [
+            *text_faults(name, "/name", longest=LONGEST_NAME),
+            *scope_faults(role, scopes, "/scopes"),
+        ]
+        if expires_at is not None and expires_at <= self.now():
+            faults.append(FieldFault("/expires_at", "is in the past"))
+        if per_minute is not None and not 0 <= per_minute <= MOST_PER_MINUTE:
+            faults.append(FieldFault("/per_minute", f"must lie between 0 and {MOST_PER_MINUTE}"))
+        if faults:
+            raise InvalidRequest("The key cannot be created.", faults)
+        secret = secret_for(role, self.new_secret())
+        key = ApiKey(
+            id=self.new_id(),
+            name=name,
+            role=role,
+            prefix=secret[:PREFIX_LENGTH],
+            digest=self.key_digest(secret),
+            created_at=self.now(),
+            scopes=scopes,
+            expires_at=expires_at,
+            per_minute=per_minute,
+        )
+        with self.begin() as transaction:
+            transaction.keys.add(key)
+            self._note(
+                transaction,
+                caller,
+                "key.created",
+                key.id,
+                request_id,
+                name=name,
+                role=role.value,
+                scopes=None if scopes is None else sorted(scopes),
+                expires_at=None if expires_at is None else expires_at.isoformat(),
+            )
+            transaction.commit()
+        return key, secret
+
+    def keys(self, caller: Caller) -> list[ApiKey]:
+        """Return all keys, newest first, the revoked ones included."""
+        caller.require(Permission.INSPECT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.keys.all()
+
+    def revoke_key(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
+        """Revoke a key for good; a revoked key stays as it is.
+
+        Raises
+        ------
+        LastAdmin
+            If nothing else could administer the service.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            keys = {key.id: key for key in transaction.keys.all(for_update=True)}
+            key = keys.get(key_id)
+            if key is None:
+                raise KeyNotFound(f"No key has the id {key_id!r}.")
+            if key.revoked:
+                return key
+            now = self.now()
+            if key.administers():
+                _refuse_last_admin(transaction, leaving=key.id)
+            transaction.keys.revoke(key.id, now)
+            self._note(transaction, caller, "key.revoked", key.id, request_id, name=key.name)
+            transaction.commit()
+        return replace(key, revoked_at=now)
+
+    def authenticate(self, secret: str) -> Caller:
+        """Return the holder of a key; raises `Unauthenticated`.
+
+        The lookup is by keyed hash, so its timing reveals nothing about stored secrets.
+        """
+        digest = self.key_digest(secret)
+        with self.begin(read_only=True) as transaction:
+            key = transaction.keys.by_digest(digest)
+        if key is None:
+            raise Unauthenticated("No key has this secret; ask an administrator for one.")
+        if key.revoked:
+            raise Unauthenticated("This key is revoked; ask an administrator for a new one.")
+        if key.expired(self.now()):
+            raise KeyExpired(
+                f"This key expired at {key.expires_at:%Y-%m-%d %H:%M} UTC; ask an administrator "
+                "for a new one."
+            )
+        return key.calling()
+
+    # People
+
+    def create_person(
         self,
         caller: Caller,
         *,
@@ -72,19 +194,19 @@ class CreatePerson(Recorded):
         external_id: str | None = None,
         request_id: str | None = None,
     ) -> Person:
-        """Return the stored account.
+        """Store a new account.
 
         Parameters
         ----------
         password : str or None
-            None for somebody who signs in with an identity provider only.
+            None for a person who signs in with an identity provider only.
 
         Raises
         ------
         InvalidRequest
-            If the login name, the name, the role or the password cannot be taken.
+            If the login name, the name, the role or the password is not allowed.
         LoginTaken
-            If somebody else has the login name.
+            If another person has the login name.
         """
         caller.require(Permission.ADMINISTER)
         login = login_of(login)
@@ -97,7 +219,7 @@ class CreatePerson(Recorded):
             password = readable_password(password)
             faults += password_faults(password, "/password", login=login)
         if faults:
-            raise InvalidRequest("The account cannot be made like this.", faults)
+            raise InvalidRequest("The account cannot be created.", faults)
         person = Person(
             id=self.new_id(),
             login=login,
@@ -108,39 +230,32 @@ class CreatePerson(Recorded):
             external_id=external_id,
         )
         with self.begin() as transaction:
-            transaction.people.add(person)
-            self._note(
-                transaction,
-                caller,
-                "person.created",
-                person.id,
-                request_id,
-                login=login,
-                name=name,
-                role=role.value,
-            )
+            self._add_person(transaction, caller, person, request_id)
             transaction.commit()
         return person
 
+    def _add_person(
+        self, transaction: Transaction, caller: Caller, person: Person, request_id: str | None
+    ) -> None:
+        transaction.people.add(person)
+        self._note(
+            transaction,
+            caller,
+            "person.created",
+            person.id,
+            request_id,
+            login=person.login,
+            name=person.name,
+            role=person.role.value,
+        )
 
-@dataclass(frozen=True)
-class ListPeople:
-    """List everybody who can or could sign in, by login name."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller) -> list[Person]:
-        """Return them, the disabled ones included."""
+    def people(self, caller: Caller) -> list[Person]:
+        """Return all people by login name, the disabled ones included."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.people.all()
 
-
-@dataclass(frozen=True)
-class ChangePerson(Recorded):
-    """Change somebody's name or role, or whether they may sign in. Sessions end with it."""
-
-    def __call__(
+    def change_person(
         self,
         caller: Caller,
         who: str,
@@ -150,7 +265,9 @@ class ChangePerson(Recorded):
         disabled: bool | None = None,
         request_id: str | None = None,
     ) -> Person:
-        """Return the account as stored; None leaves something as it is.
+        """Change an account; None keeps a value.
+
+        A new role, disabling and enabling end the person's sessions.
 
         Parameters
         ----------
@@ -160,7 +277,7 @@ class ChangePerson(Recorded):
         Raises
         ------
         LastAdmin
-            If nobody could administer the service afterwards.
+            If nothing else could administer the service.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = []
@@ -169,112 +286,59 @@ class ChangePerson(Recorded):
         if role is not None:
             faults += role_faults(role, "/role")
         if faults:
-            raise InvalidRequest("The account cannot be changed like this.", faults)
+            raise InvalidRequest("The account cannot be changed.", faults)
         with self.begin() as transaction:
-            old = found(transaction, who, for_update=True)
-            new = replace(
-                old,
-                name=old.name if name is None else name,
-                role=old.role if role is None else role,
-                disabled_at=_disabled_at(old, disabled, self.now()),
-            )
+            old = _known(transaction, who, for_update=True)
+            new = old.changed(name=name, role=role, disabled=disabled, now=self.now())
             if new == old:
                 return old
-            if administers(old) and not administers(new):
-                refuse_last_admin(transaction, leaving=old.id)
+            if old.administers() and not new.administers():
+                _refuse_last_admin(transaction, leaving=old.id)
             transaction.people.save(new)
             if (new.role, new.disabled) != (old.role, old.disabled):
                 transaction.sessions.delete_of(new.id)
-            for action, detail in _changes(old, new):
+            for action, detail in person_changes(old, new):
                 self._note(transaction, caller, action, new.id, request_id, **detail)
             transaction.commit()
         return new
 
+    def erase_person(self, caller: Caller, who: str, *, request_id: str | None = None) -> Person:
+        """Erase login, name and password of a person, and disable the account.
 
-def _changes(old: Person, new: Person) -> Iterator[tuple[str, dict[str, object]]]:
-    if (old.name, old.role) != (new.name, new.role):
-        yield "person.changed", {"name": new.name, "role": new.role.value, "was": old.role.value}
-    if old.disabled != new.disabled:
-        action = "person.disabled" if new.disabled else "person.enabled"
-        yield action, {"login": new.login}
+        Their decisions remain under the id. The audit trail is immutable and keeps the name.
+        """
+        caller.require(Permission.ADMINISTER)
+        with self.begin() as transaction:
+            person = _known(transaction, who, for_update=True)
+            if person.administers():
+                _refuse_last_admin(transaction, leaving=person.id)
+            erased = person.erased(self.now())
+            transaction.people.save(erased)
+            transaction.sessions.delete_of(person.id)
+            self._note(transaction, caller, "person.erased", person.id, request_id)
+            transaction.commit()
+        return erased
 
+    # Passwords
 
-def _disabled_at(person: Person, disabled: bool | None, now: datetime) -> datetime | None:
-    if disabled is None or disabled == person.disabled:
-        return person.disabled_at
-    return now if disabled else None
-
-
-def administers(person: Person) -> bool:
-    """Tell whether somebody can administer the service."""
-    return person.role is Role.ADMIN and not person.disabled
-
-
-def refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
-    """Raise `LastAdmin` unless a key or a person other than ``leaving`` administers."""
-    keys = transaction.keys.all(for_update=True)
-    people = transaction.people.all(for_update=True)
-    if any(key.administers() and key.id != leaving for key in keys) or any(
-        administers(person) and person.id != leaving for person in people
-    ):
-        return
-    raise LastAdmin(
-        "This is the last admin; make another admin key, or another person an admin, first."
-    )
-
-
-def found(transaction: Transaction, who: str, *, for_update: bool = False) -> Person:
-    """Return the person with an id or login name; raises `PersonNotFound`."""
-    person = (
-        transaction.people.get(who, for_update=for_update)
-        if is_id(who)
-        else transaction.people.by_login(login_of(who), for_update=for_update)
-    )
-    if person is None:
-        raise PersonNotFound(f"Nobody has the id or login name {who!r}.")
-    return person
-
-
-@dataclass(frozen=True)
-class SetPassword(Recorded):
-    """Give somebody another password; all their sessions end."""
-
-    passwords: Passwords
-
-    def __call__(
+    def set_password(
         self, caller: Caller, who: str, password: str, *, request_id: str | None = None
     ) -> Person:
-        """Return the account as stored."""
+        """Replace a person's password, which ends all their sessions."""
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
-            person = found(transaction, who)
-        hashed = accepted(self.passwords, person, password)
+            person = _known(transaction, who)
+        hashed = self._hashed(person, password)
         with self.begin() as transaction:
-            # Read again: hashing took its time.
-            new = replace(found(transaction, person.id, for_update=True), password=hashed)
+            # Hashing takes long, so the account may have changed.
+            new = replace(_known(transaction, person.id, for_update=True), password=hashed)
             transaction.people.save(new)
             transaction.sessions.delete_of(new.id)
             self._note(transaction, caller, "person.password_set", new.id, request_id)
             transaction.commit()
         return new
 
-
-def accepted(passwords: Passwords, person: Person, password: str) -> str:
-    """Return the hash of a new password; raises `InvalidRequest` when it is too easy to guess."""
-    password = readable_password(password)
-    faults = list(password_faults(password, "/password", login=person.login))
-    if faults:
-        raise InvalidRequest("The password cannot be taken.", faults)
-    return passwords.hash(password)
-
-
-@dataclass(frozen=True)
-class ChangeOwnPassword(Recorded):
-    """Let somebody who knows their password take another; their other sessions end."""
-
-    passwords: Passwords
-
-    def __call__(
+    def change_own_password(
         self,
         caller: Caller,
         session: Session,
@@ -283,73 +347,38 @@ class ChangeOwnPassword(Recorded):
         *,
         request_id: str | None = None,
     ) -> None:
-        """Store the new password; raises `WrongPassword`, or `InvalidRequest` for a weak one."""
+        """Replace the caller's password, which ends their other sessions.
+
+        Raises
+        ------
+        WrongPassword
+            If ``old`` is not the present password.
+        InvalidRequest
+            If ``new`` is too weak.
+        """
         with self.begin(read_only=True) as transaction:
-            person = found(transaction, session.person_id)
+            person = _known(transaction, session.person_id)
         if not self.passwords.verify(person.password, readable_password(old)):
             raise WrongPassword("The present password is wrong.")
-        hashed = accepted(self.passwords, person, new)
+        hashed = self._hashed(person, new)
         with self.begin() as transaction:
-            changed = replace(found(transaction, person.id, for_update=True), password=hashed)
+            changed = replace(_known(transaction, person.id, for_update=True), password=hashed)
             transaction.people.save(changed)
             transaction.sessions.delete_of(person.id, but=session.id)
             self._note(transaction, caller, "person.password_changed", person.id, request_id)
             transaction.commit()
 
+    def _hashed(self, person: Person, password: str) -> str:
+        """Return the hash of a new password; raises `InvalidRequest` if it is weak."""
+        password = readable_password(password)
+        faults = list(password_faults(password, "/password", login=person.login))
+        if faults:
+            raise InvalidRequest("The password is not allowed.", faults)
+        return self.passwords.hash(password)
 
-@dataclass(frozen=True)
-class Entrance(Recorded):
-    """What every way in needs.
+    # Sessions
 
-    Attributes
-    ----------
-    digest : callable
-        Turns tokens into what is stored of them.
-    new_token : callable
-        Gives at least 256 random bits as URL-safe text.
-    """
-
-    digest: Digest
-    new_token: Callable[[], str]
-    rule: SessionRule
-
-    def enter(
-        self,
-        transaction: Transaction,
-        person: Person,
-        *,
-        address: str | None,
-        request_id: str | None,
-    ) -> tuple[SignedIn, str]:
-        """Store a session and note it; returns it with its token. Ended sessions go."""
-        now, token = self.now(), self.new_token()
-        session = Session(
-            id=self.new_id(),
-            person_id=person.id,
-            digest=self.digest(token),
-            created_at=now,
-            seen_at=now,
-            expires_at=now + self.rule.longest,
-            address=address,
-        )
-        transaction.sessions.delete_ended(now, self.rule.last_seen_by(now))
-        transaction.sessions.add(session)
-        caller = person.calling(address)
-        self._note(transaction, caller, "session.begun", person.id, request_id)
-        return SignedIn(session, person, caller), token
-
-
-@dataclass(frozen=True)
-class SignIn(Entrance):
-    """Transactions a session for whoever knows a password.
-
-    An attempt is counted before its password is looked at, so that guesses made side by side count
-    as well. An unknown name takes as long as a wrong password and leaves the same traces.
-    """
-
-    passwords: Passwords
-
-    def __call__(
+    def sign_in(
         self,
         login: str,
         password: str,
@@ -357,20 +386,23 @@ class SignIn(Entrance):
         address: str | None = None,
         request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
-        """Return the session and its token.
+        """Begin a session with a password; returns it with its token.
+
+        An attempt is counted before its password is checked, so parallel guesses count too. An
+        unknown name takes as long as a wrong password and leaves the same traces.
 
         Raises
         ------
         WrongPassword
             If the name or the password is wrong, or the person is disabled.
         TooManyRequests
-            If too many attempts went wrong; the password was not looked at.
+            If too many attempts failed; the password was not checked.
         """
         login, password = login_of(login), readable_password(password)
         network = network_of(address)
-        pair = self.digest(f"sign-in {login} {network}")
-        whole = self.digest(f"sign-in {network}")
-        self._count(pair, whole)
+        pair = self.session_digest(f"sign-in {login} {network}")
+        whole = self.session_digest(f"sign-in {network}")
+        self._count_attempt(pair, whole)
         with self.begin(read_only=True) as transaction:
             person = transaction.people.by_login(login)
         stored = person.password if person is not None and not person.disabled else None
@@ -379,10 +411,10 @@ class SignIn(Entrance):
             raise WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
         with self.begin() as transaction:
-            # Hashing took its time, in which the account may have changed.
-            person = found(transaction, person.id, for_update=True)
+            # Hashing takes long, so the account may have changed.
+            person = _known(transaction, person.id, for_update=True)
             kept = person.password == stored
-            # Another hash may be of the same password: they sign in elsewhere at this moment.
+            # A parallel sign-in may have stored another hash of the same password.
             if person.disabled or not (kept or self.passwords.verify(person.password, password)):
                 raise WrongPassword("The name or the password is wrong.")
             if kept and better != stored:
@@ -390,11 +422,11 @@ class SignIn(Entrance):
                 transaction.people.save(person)
             transaction.attempts.forget(pair, before=self.now() - SIGN_IN_BACKOFF.forgotten)
             transaction.attempts.uncount(whole)
-            entered = self.enter(transaction, person, address=address, request_id=request_id)
+            entered = self._begin_session(transaction, person, address, request_id)
             transaction.commit()
         return entered
 
-    def _count(self, pair: bytes, network: bytes) -> None:
+    def _count_attempt(self, pair: bytes, network: bytes) -> None:
         with self.begin() as transaction:
             now = self.now()
             rules = ((pair, SIGN_IN_BACKOFF), (network, NETWORK_BACKOFF))
@@ -402,7 +434,7 @@ class SignIn(Entrance):
             wait = max(rule.wait(count, now).total_seconds() for rule, count in counts)
             if wait > 0:
                 raise TooManyRequests(
-                    f"Too many attempts went wrong; wait {wait:.0f} seconds and try again.",
+                    f"Too many attempts failed; wait {wait:.0f} seconds and try again.",
                     retry_after_s=wait,
                 )
             for rule, count in counts:
@@ -413,54 +445,32 @@ class SignIn(Entrance):
         self, person: Person | None, address: str | None, request_id: str | None
     ) -> None:
         stranger = Caller("anonymous", "anonymous", Role.CLIENT, address)
-        # What was typed is not kept: people type passwords into the wrong field.
+        # An unknown login name is not stored: people type passwords into the wrong field.
         subject = "unknown" if person is None else person.id
         with self.begin() as transaction:
             self._note(transaction, stranger, "session.refused", subject, request_id)
             transaction.commit()
 
-
-@dataclass(frozen=True)
-class ExternalIdentity:
-    """Somebody for whom an identity provider vouches.
-
-    Attributes
-    ----------
-    id : str
-        Issuer and subject: who it is, whatever else changes.
-    role : Role or None
-        What the groups of the person give them here; None for nothing.
-    """
-
-    id: str
-    login: str
-    name: str
-    role: Role | None
-
-
-@dataclass(frozen=True)
-class SignInExternally(Entrance):
-    """Transactions a session for whoever an identity provider vouches for.
-
-    The provider decides about name and role at each sign-in; an administrator here can still
-    disable the account. Somebody who comes for the first time gets an account.
-    """
-
-    def __call__(
+    def sign_in_externally(
         self,
         identity: ExternalIdentity,
         *,
         address: str | None = None,
         request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
-        """Return the session and its token; raises `Forbidden` for whom there is no role."""
+        """Begin a session for an identity of the provider; returns it with its token.
+
+        The provider decides name and role at each sign-in, and the first sign-in creates the
+        account. An administrator can still disable it. Raises `Forbidden` without a role.
+        """
         if identity.role is None:
-            raise Forbidden("No group of yours has a role here; ask an administrator.")
-        name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "somebody"
+            raise Forbidden("None of your groups has a role here; ask an administrator.")
+        name = identity.name.replace("\x00", "").strip()[:LONGEST_NAME] or "unnamed"
         with self.begin() as transaction:
             person = transaction.people.by_external_id(identity.id)
             if person is None:
-                person = self._newcomer(transaction, identity, name, identity.role, request_id)
+                person = self._newcomer(transaction, identity, name, identity.role)
+                self._add_person(transaction, SYSTEM, person, request_id)
             elif person.disabled:
                 raise Forbidden("This account is disabled; ask an administrator.")
             elif (person.name, person.role) != (name, identity.role):
@@ -470,48 +480,46 @@ class SignInExternally(Entrance):
                 transaction.people.save(person)
                 detail = {"name": name, "role": identity.role.value}
                 self._note(transaction, SYSTEM, "person.changed", person.id, request_id, **detail)
-            entered = self.enter(transaction, person, address=address, request_id=request_id)
+            entered = self._begin_session(transaction, person, address, request_id)
             transaction.commit()
         return entered
 
     def _newcomer(
-        self,
-        transaction: Transaction,
-        identity: ExternalIdentity,
-        name: str,
-        role: Role,
-        request_id: str | None,
+        self, transaction: Transaction, identity: ExternalIdentity, name: str, role: Role
     ) -> Person:
         person_id = self.new_id()
         login = login_of(identity.login)
-        # Somebody who signs in with a password may have the name; it is theirs.
+        # The login name may belong to a person who signs in with a password.
         if list(login_faults(login, "")) or transaction.people.by_login(login) is not None:
             login = f"external-{person_id}"
-        person = Person(
-            person_id, login, name, role, created_at=self.now(), external_id=identity.id
+        return Person(person_id, login, name, role, created_at=self.now(), external_id=identity.id)
+
+    def _begin_session(
+        self, transaction: Transaction, person: Person, address: str | None, request_id: str | None
+    ) -> tuple[SignedIn, str]:
+        now, token = self.now(), self.new_secret()
+        session = Session(
+            id=self.new_id(),
+            person_id=person.id,
+            digest=self.session_digest(token),
+            created_at=now,
+            seen_at=now,
+            expires_at=now + self.session_rule.longest,
+            address=address,
         )
-        transaction.people.add(person)
-        detail = {"login": login, "name": name, "role": role.value}
-        self._note(transaction, SYSTEM, "person.created", person.id, request_id, **detail)
-        return person
+        transaction.sessions.delete_ended(now, self.session_rule.last_seen_by(now))
+        transaction.sessions.add(session)
+        caller = person.calling(address)
+        self._note(transaction, caller, "session.begun", person.id, request_id)
+        return SignedIn(session, person, caller), token
 
-
-@dataclass(frozen=True)
-class OpenSession:
-    """Find out whom a session stands for."""
-
-    begin: Transactions
-    now: Clock
-    digest: Digest
-    rule: SessionRule
-
-    def __call__(self, token: str, *, address: str | None = None) -> SignedIn:
-        """Return session and person; raises `Unauthenticated` when the session is over."""
-        digest = self.digest(token)
+    def open_session(self, token: str, *, address: str | None = None) -> SignedIn:
+        """Return the session of a token and its person; raises `Unauthenticated`."""
+        digest = self.session_digest(token)
         now = self.now()
         with self.begin(read_only=True) as transaction:
             stored = transaction.sessions.by_digest(digest)
-        if stored is None or not self.rule.live(stored[0], now) or stored[1].disabled:
+        if stored is None or not self.session_rule.live(stored[0], now) or stored[1].disabled:
             raise Unauthenticated("You are signed out; sign in again.")
         session, person = stored
         if now - session.seen_at >= SEEN_EVERY:
@@ -520,22 +528,40 @@ class OpenSession:
                 transaction.commit()
         return SignedIn(session, person, person.calling(address))
 
-
-@dataclass(frozen=True)
-class SignOut(Recorded):
-    """End a session."""
-
-    digest: Digest
-
-    def __call__(
+    def sign_out(
         self, token: str, *, address: str | None = None, request_id: str | None = None
     ) -> None:
-        """Forget the session; one that has ended already is no fault."""
+        """End a session, unless it has ended already."""
         with self.begin() as transaction:
-            stored = transaction.sessions.by_digest(self.digest(token))
+            stored = transaction.sessions.by_digest(self.session_digest(token))
             if stored is None:
                 return
             session, person = stored
             transaction.sessions.delete(session.id)
             self._note(transaction, person.calling(address), "session.ended", person.id, request_id)
             transaction.commit()
+
+
+def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> Person:
+    """Return the person with an id or login name; raises `PersonNotFound`."""
+    person = (
+        transaction.people.get(who, for_update=for_update)
+        if is_id(who)
+        else transaction.people.by_login(login_of(who), for_update=for_update)
+    )
+    if person is None:
+        raise PersonNotFound(f"No person has the id or login name {who!r}.")
+    return person
+
+
+def _refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
+    """Raise `LastAdmin` unless another key or person administers."""
+    keys = transaction.keys.all(for_update=True)
+    people = transaction.people.all(for_update=True)
+    if any(key.administers() and key.id != leaving for key in keys) or any(
+        person.administers() and person.id != leaving for person in people
+    ):
+        return
+    raise LastAdmin(
+        "This is the last admin; create another admin key, or make another person an admin, first."
+    )

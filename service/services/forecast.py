@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from setwise.service.domain.callers import Caller, Permission
-from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy
 from setwise.service.domain.rules import Rule
 from setwise.service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
-from setwise.service.stores.transaction import Transactions
 
 MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000
 """Documents that a preview looks at; it reads their labels and metadata."""
 
 LEAST_CHECKED = 20
-STEPS = 50
 SECONDS_A_DAY = 86_400
 
 _HIDDEN = 0.05
@@ -245,31 +241,3 @@ def over(
         risk=risk,
         days=max(span_s / SECONDS_A_DAY, 1.0),
     )
-
-
-@dataclass(frozen=True)
-class ReportAutomation:
-    """Say for many thresholds what share would be sent, and how much of it was right."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
-        """Return the forecast of the policy in force, and those of thresholds from 0 to 1.
-
-        The rules in force hold back what they would hold back now.
-        """
-        caller.require(Permission.REPORT)
-        check_documents(documents)
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
-            found = transaction.history.evidence(documents, with_labels=bool(policy.rules))
-        steps = [step / STEPS for step in range(STEPS + 1)]
-        now, *curve = over(found, [in_force(policy), *steps], policy.rules, policy.risk)
-        return now, curve
-
-
-def check_documents(documents: int) -> None:
-    """Raise `InvalidRequest` unless a report can be made on so many documents."""
-    if not 1 <= documents <= MOST_DOCUMENTS:
-        fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
-        raise InvalidRequest("A report on so many documents cannot be made.", [fault])

@@ -1,4 +1,4 @@
-"""Where the errors are: in which labels, pairs of labels, sources and sizes of sets."""
+"""Errors of checked documents by label, pair of labels, source and set size."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,10 +11,10 @@ from setwise.service.domain.verdicts import CheckedSet, Standing
 from setwise.service.services.forecast import Share, Weighed, shares
 
 MOST_SHOWN = 10
-"""Rows of a table of errors."""
+"""Rows in a table of errors."""
 
 MOST_VALUES = 12
-"""Metadata with more distinct values than this is no source but a name or a number."""
+"""A metadata field with more distinct values is a name or a number, not a source."""
 
 LONGEST_VALUE = 60
 
@@ -23,14 +23,14 @@ Key = TypeVar("Key", str, tuple[str, str])
 
 @dataclass(frozen=True)
 class LabelErrors:
-    """One label in the checked documents.
+    """Errors of one label in the checked documents.
 
     Attributes
     ----------
     missed, added : int
-        Documents where it was right and not predicted, and the other way round.
+        Documents where the label was right but not predicted, and the reverse.
     present : int
-        Documents where it was right or predicted.
+        Documents where the label was right or predicted.
     """
 
     label: str
@@ -41,7 +41,7 @@ class LabelErrors:
 
 @dataclass(frozen=True)
 class PairErrors:
-    """A label that was predicted where another one was right."""
+    """Documents where one label was predicted and another was right."""
 
     predicted: str
     right: str
@@ -50,14 +50,14 @@ class PairErrors:
 
 @dataclass(frozen=True)
 class GroupErrors:
-    """Documents that have something in common.
+    """Accuracy of documents with a value in common.
 
     Attributes
     ----------
     field : str
-        What they have in common: ``client``, a field of the metadata, or ``labels``.
+        ``client``, a metadata field, or ``labels`` for the number of labels.
     accuracy : Share
-        Of their label sets.
+        Accuracy of their label sets.
     """
 
     field: str
@@ -67,7 +67,7 @@ class GroupErrors:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """Where the errors are among the checked documents; most errors first."""
+    """Errors of checked documents; the most frequent come first."""
 
     checked: int
     wrong: int
@@ -80,17 +80,15 @@ class Mistakes:
 def mistakes(
     found: Sequence[CheckedSet], known: Standing, risk: float, clients: Mapping[str, str]
 ) -> Mistakes:
-    """Return where checked documents were wrong.
+    """Return the errors of checked documents; ``clients`` maps ids to names.
 
-    ``clients`` has names for ids.
-
-    Labels and pairs are counted as they were seen. Accuracies of sources and sizes let each checked
-    document stand for those that were as likely to be checked, with exact bounds.
+    Labels and pairs are plain counts. Accuracies of sources and sizes weight each checked document
+    by the inverse of its chance to be checked, with exact bounds.
     """
     weighed = [(one, known.of(one)) for one in found]
     sources = [*_sources(weighed, clients)]
     sizes = _groups("labels", lambda one: str(len(one.labels)), weighed)
-    # The bounds of all of them at once.
+    # One call for all bounds is cheaper.
     groups = [*sources, sizes]
     bounded = iter(shares([inside for group in groups for inside in group.inside.values()], risk))
     made = [group.errors(bounded) for group in groups]
@@ -153,13 +151,13 @@ def _value(one: CheckedSet, field: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Checked documents by what they have in a field."""
+    """Checked documents by their value of a field."""
 
     field: str
     inside: Mapping[str, Sequence[Weighed]]
 
     def errors(self, bounded: Iterator[Share]) -> list[GroupErrors]:
-        """Take a share for each value."""
+        """Return the errors of each value, taking its share."""
         return [GroupErrors(self.field, value, next(bounded)) for value in self.inside]
 
 

@@ -1,4 +1,4 @@
-"""What became of the documents, by days or weeks: sent, audited, reviewed, and how right."""
+"""Documents and reviews by day or week, and the state of the queue."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from setwise.service.services.forecast import Share, shares
 
 
 class Pace(StrEnum):
-    """How much time one row covers."""
+    """Period that one row covers."""
 
     DAY = "day"
     WEEK = "week"
@@ -27,26 +27,25 @@ class Pace(StrEnum):
 
     @property
     def days(self) -> int:
-        """Days of a row."""
+        """Number of days in a row."""
         return 1 if self is Pace.DAY else 7
 
 
 @dataclass(frozen=True)
 class Row:
-    """One day or week.
+    """Counts of one day or week.
 
     Attributes
     ----------
     start : date
     sent, audited, reviewed : int
-        Documents that left by themselves, confident ones that were held for an audit, and the
-        others; together all that came in.
+        Documents sent without a review, confident documents held for an audit, and all others.
     accuracy : Share
-        Of the confident ones, by audits; by reported outcomes while there is no audit.
+        Accuracy of the confident ones, from audits; from outcomes while there is no audit.
     arrived, completed : int
-        Review tasks that came up, and that were done.
+        New and completed review tasks.
     backlog : int
-        Tasks that waited at the end of it.
+        Tasks waiting at the end of the period.
     """
 
     start: date
@@ -60,7 +59,7 @@ class Row:
 
     @property
     def documents(self) -> int:
-        """All that came in."""
+        """All received documents."""
         return self.sent + self.audited + self.reviewed
 
 
@@ -80,11 +79,11 @@ def over_time(
     Parameters
     ----------
     waiting : int
-        Tasks that wait now.
+        Tasks waiting now.
     known : Standing
-        What checked predictions stand for.
+        Weights of checked predictions.
     risk : float
-        Of each bound.
+        Risk of each bound.
     """
     inside: defaultdict[date, list[Cell]] = defaultdict(list)
     arrived: defaultdict[date, int] = defaultdict(int)
@@ -136,18 +135,18 @@ def _count(cells: Iterable[Cell]) -> int:
 
 @dataclass(frozen=True)
 class Queue:
-    """How the queue will go on, if the days to come are like the last ones.
+    """State of the queue, and its pace over recent days.
 
     Attributes
     ----------
     waiting : int
-        Tasks that wait now.
+        Tasks waiting now.
     oldest_s : float
-        For how long the oldest has.
+        Age of the oldest.
     arriving, completing : float
-        Tasks a day, over the days of ``over``.
+        Tasks a day.
     over : int
-        Days that these are the mean of.
+        Number of days in those means.
     """
 
     waiting: int
@@ -158,7 +157,7 @@ class Queue:
 
     @property
     def empty_in_days(self) -> float | None:
-        """Days until nothing waits; None if the queue does not shrink."""
+        """Days until the queue is empty; None if it does not shrink."""
         shrinking = self.completing - self.arriving
         if not self.waiting:
             return 0.0

@@ -1,20 +1,16 @@
 """Keep what people wrote no longer than it may be kept; forget it when somebody asks."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from setwise.service.domain.accounts import Person
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.predictions import Decision
-from setwise.service.services.accounts import administers, found, refuse_last_admin
 from setwise.service.services.recording import Recorded
 
 AT_ONCE = 500
 """Documents of one transaction, so that nobody waits for long."""
-
-ERASED = "erased person"
 
 
 @dataclass(frozen=True)
@@ -99,33 +95,3 @@ class EraseDocument(Recorded):
                 self._note(transaction, caller, "document.erased", prediction_id, request_id)
             transaction.commit()
         return len(ids)
-
-
-@dataclass(frozen=True)
-class ErasePerson(Recorded):
-    """Forget somebody who signed in: login, name and password go, and they are shut out.
-
-    What they decided stays under an id that stands for nobody. The audit trail, which nothing can
-    change, goes on showing the name that they had.
-    """
-
-    def __call__(self, caller: Caller, who: str, *, request_id: str | None = None) -> Person:
-        """Return the account as it is left."""
-        caller.require(Permission.ADMINISTER)
-        with self.begin() as transaction:
-            person = found(transaction, who, for_update=True)
-            if administers(person):
-                refuse_last_admin(transaction, leaving=person.id)
-            erased = replace(
-                person,
-                login=f"erased-{person.id}",
-                name=ERASED,
-                password=None,
-                external_id=None,
-                disabled_at=person.disabled_at or self.now(),
-            )
-            transaction.people.save(erased)
-            transaction.sessions.delete_of(person.id)
-            self._note(transaction, caller, "person.erased", person.id, request_id)
-            transaction.commit()
-        return erased

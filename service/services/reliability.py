@@ -1,35 +1,33 @@
-"""How well confidence agrees with being right."""
+"""Reliability: how well confidence agrees with accuracy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.verdicts import CheckedSet, Evidence, Standing, standing, verdict
-from setwise.service.services.forecast import Share, check_documents, share
-from setwise.service.stores.transaction import Transactions
+from setwise.service.services.forecast import Share, share
 
 BUCKETS = 10
 
 LEAST_CHECKED = 50
-"""Checked documents below which a curve would show nothing but chance."""
+"""Checked documents needed for a curve; with fewer it would show only chance."""
 
 MOST_CHECKED = 1_200
-"""The newest ones, from which the curve is drawn: more change it by less than its own width."""
+"""Newest checked documents in a curve; more would not change it visibly."""
 
 LEVEL = 0.9
-"""Share of honest curves inside the band, point by point."""
+"""Share of curves inside the band, at each point, if confidences are true."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Documents of about the same confidence.
+    """Documents of similar confidence.
 
     Attributes
     ----------
     low, high : float
-        The confidences that it holds, ``low`` included.
+        Range of confidences, ``low`` included.
     confidence : float or None
-        Their mean, over the checked documents, to be compared with the accuracy.
+        Mean over the checked documents, to compare with the accuracy.
     """
 
     low: float
@@ -41,18 +39,18 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Curve:
-    """A reliability curve with the band in which honest confidences would lie.
+    """A reliability curve with the band that true confidences would stay in.
 
     Attributes
     ----------
     confidence, accuracy, low, high : tuple of float
-        Places, the curve there, and the band there; all in [0, 1].
+        Points, and the curve and the band there; all in [0, 1].
     level : float
-        Share of honest curves inside the band, point by point.
+        Share of curves inside the band, at each point, if confidences are true.
     p_value : float
         Of the hypothesis that the confidences are true, in (0, 1].
     checked : int
-        Documents that it is drawn from.
+        Number of documents in the curve.
     """
 
     confidence: tuple[float, ...]
@@ -66,15 +64,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well confidence agrees with being right.
+    """How well confidence agrees with accuracy.
 
     Attributes
     ----------
     brier : float or None
-        Mean squared difference between confidence and correctness, over all documents as far as
-        the checked ones stand for them.
+        Mean squared difference between confidence and correctness; checked documents are weighted
+        to represent all.
     curve : Curve or None
-        None while too few are checked.
+        None if too few documents are checked.
     """
 
     documents: int
@@ -90,7 +88,7 @@ def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve
     Parameters
     ----------
     found : sequence
-        The last `MOST_CHECKED` that ``known`` gives a weight count.
+        The last `MOST_CHECKED` with a weight in ``known`` are used.
     """
     weighed = [(one, known.of(one)) for one in found]
     rows = [(one, weight) for one, weight in weighed if weight > 0.0][-MOST_CHECKED:]
@@ -115,37 +113,24 @@ def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve
     )
 
 
-@dataclass(frozen=True)
-class ReportReliability:
-    """Compare confidence with correctness on recent documents."""
-
-    begin: Transactions
-
-    def __call__(self, caller: Caller, documents: int) -> Reliability:
-        """Return ten buckets of equal width, and the curve."""
-        caller.require(Permission.REPORT)
-        check_documents(documents)
-        with self.begin(read_only=True) as transaction:
-            policy = transaction.policies.current()
-            found = transaction.history.evidence(documents, with_labels=False)
-        known = standing(found)
-        buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
-        for one in found:
-            buckets[min(int(one.confidence * BUCKETS), BUCKETS - 1)].append(one)
-        weight = [known.of(one) for one in found]
-        square = [
-            each * (one.confidence - bool(verdict(one))) ** 2
-            for one, each in zip(found, weight, strict=True)
-        ]
-        return Reliability(
-            documents=len(found),
-            checked=sum(each > 0.0 for each in weight),
-            brier=sum(square) / sum(weight) if sum(weight) else None,
-            buckets=tuple(
-                _bucket(place, inside, known, policy.risk) for place, inside in enumerate(buckets)
-            ),
-            curve=draw_curve(found[::-1], known),
-        )
+def measure(found: Sequence[Evidence], risk: float) -> Reliability:
+    """Return ten buckets of equal width, and the curve, for documents newest first."""
+    known = standing(found)
+    buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
+    for one in found:
+        buckets[min(int(one.confidence * BUCKETS), BUCKETS - 1)].append(one)
+    weight = [known.of(one) for one in found]
+    square = [
+        each * (one.confidence - bool(verdict(one))) ** 2
+        for one, each in zip(found, weight, strict=True)
+    ]
+    return Reliability(
+        documents=len(found),
+        checked=sum(each > 0.0 for each in weight),
+        brier=sum(square) / sum(weight) if sum(weight) else None,
+        buckets=tuple(_bucket(place, inside, known, risk) for place, inside in enumerate(buckets)),
+        curve=draw_curve(found[::-1], known),
+    )
 
 
 def _bucket(place: int, inside: Sequence[Evidence], known: Standing, risk: float) -> Bucket:

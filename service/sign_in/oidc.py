@@ -1,8 +1,8 @@
-"""Signing in with an OpenID Connect provider: authorization code with PKCE, state and nonce.
+"""Sign-in with an OpenID Connect provider: authorization code with PKCE, state and nonce.
 
-The provider is asked as OpenID Connect Core 1.0 and RFC 7636 say: its addresses come from its own
-description, the code is exchanged by this server, and the token's signature, issuer, audience,
-nonce and times are checked against its published keys.
+It follows OpenID Connect Core 1.0 and RFC 7636: the provider's metadata names its addresses, this
+server exchanges the code, and the token's signature, issuer, audience, nonce and times are checked
+with the provider's published keys.
 """
 
 import base64
@@ -15,27 +15,27 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlencode
 
+from setwise.service.domain.accounts import ExternalIdentity
 from setwise.service.domain.callers import Role
 from setwise.service.domain.errors import ProviderUnavailable, Unauthenticated
-from setwise.service.services.accounts import ExternalIdentity
 
 if TYPE_CHECKING:
     import httpx
     from joserfc.jwk import KeySet
 
-# Asymmetric ones alone: with the others whoever knows the public key or nothing could sign.
+# Asymmetric algorithms only: with the others, knowing the public key is enough to sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
 LEEWAY_S = 60
 PATIENCE_S = 10.0
 FRESH_S = 3_600.0
-"""How long the provider's description and keys are trusted without asking again."""
+"""How long the provider's metadata and keys are cached."""
 
 _RANKED = (Role.ADMIN, Role.LEAD, Role.AUDITOR, Role.REVIEWER)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A sign-in that is under way; the browser keeps it, where no other site can read it."""
+    """State of a sign-in, which the browser keeps where other sites cannot read it."""
 
     state: str
     nonce: str
@@ -44,23 +44,23 @@ class Attempt:
 
     @classmethod
     def begin(cls, back: str) -> "Attempt":
-        """Return a new one, which nobody can guess."""
+        """Return a new attempt with random values."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         return cls(state, nonce, verifier, back)
 
 
 @dataclass(frozen=True)
 class Provider:
-    """What is known of the provider before it is asked.
+    """Settings of the provider.
 
     Attributes
     ----------
     issuer : str
-        Its address; its description lies below, at ``.well-known/openid-configuration``.
+        Its address; its metadata is below it, at ``.well-known/openid-configuration``.
     role_claim : str
-        Claim of the token that names groups or roles: a word or a list of words.
+        Claim of the token with groups or roles: a word or a list of words.
     roles : mapping
-        Role here for each group there; of several the most powerful one counts.
+        Role of each group; the most powerful one of a person counts.
     """
 
     issuer: str
@@ -71,12 +71,12 @@ class Provider:
 
 
 class OpenIdConnect:
-    """Speaks with one provider.
+    """Client of one provider.
 
     Parameters
     ----------
     provider : Provider
-        Whom to ask.
+        Its settings.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -85,12 +85,12 @@ class OpenIdConnect:
         self._known: tuple[dict[str, Any], KeySet, float] | None = None  # Any: JSON
 
     def address(self, attempt: Attempt, redirect_uri: str) -> str:
-        """Return where the browser goes to sign in.
+        """Return the address at which the browser signs in.
 
         Raises
         ------
         ProviderUnavailable
-            If the provider does not describe itself.
+            If the provider's metadata cannot be read.
         """
         described, _ = self._described()
         challenge = hashlib.sha256(attempt.verifier.encode()).digest()
@@ -107,12 +107,12 @@ class OpenIdConnect:
         return f"{described['authorization_endpoint']}?{urlencode(asked)}"
 
     def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> ExternalIdentity:
-        """Exchange the code that the browser brought back; returns who signed in.
+        """Exchange the code from the browser; returns the identity of the person.
 
         Raises
         ------
         Unauthenticated
-            If the code or the token is not good.
+            If the code or the token is invalid.
         ProviderUnavailable
             If the provider does not answer.
         """
@@ -220,7 +220,7 @@ def _unavailable(why: str) -> NoReturn:
 
 
 def read_roles(written: str) -> dict[str, Role]:
-    """Read which group has which role, as the setting writes it.
+    """Read the roles of groups from the text of the setting.
 
     >>> read_roles("coders=reviewer, leads=lead")
     {'coders': <Role.REVIEWER: 'reviewer'>, 'leads': <Role.LEAD: 'lead'>}

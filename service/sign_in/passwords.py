@@ -1,4 +1,4 @@
-"""Slow hashes of passwords with Argon2id (RFC 9106)."""
+"""Password hashes with Argon2id (RFC 9106)."""
 
 from threading import BoundedSemaphore
 
@@ -11,18 +11,18 @@ TIME_COST, MEMORY_KIB, LANES = 3, 65_536, 4
 """RFC 9106, section 4, the second recommended option: three passes over 64 MiB."""
 
 MOST_AT_ONCE = 2
-"""Hashes made at the same time, so that a crowd at the door does not take all of the memory."""
+"""Hashes computed at the same time, which bounds the memory."""
 
 PATIENCE_S = 5.0
 
 
 class Argon2Passwords:
-    """Fills the port `setwise.service.services.ports.Passwords`.
+    """Hashes and verifies passwords.
 
     Parameters
     ----------
     time_cost, memory_kib : int
-        Passes, and memory in KiB; only tests take less.
+        Passes, and memory in KiB; only tests use less.
     """
 
     def __init__(self, *, time_cost: int = TIME_COST, memory_kib: int = MEMORY_KIB) -> None:
@@ -30,8 +30,8 @@ class Argon2Passwords:
             time_cost=time_cost, memory_cost=memory_kib, parallelism=LANES, type=Type.ID
         )
         self._free = BoundedSemaphore(MOST_AT_ONCE)
-        # What unknown names are checked against, so that they take as long as known ones.
-        self._nobody: str | None = None
+        # Verified for unknown names, so that they take as long as known ones.
+        self._unknown: str | None = None
 
     def hash(self, password: str) -> str:
         """Return the encoded hash: algorithm, parameters, salt and digest."""
@@ -39,13 +39,13 @@ class Argon2Passwords:
             return self._hasher.hash(password.encode("utf-8", "surrogatepass"))
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Tell whether a password is the stored one; without one, take as long and say no."""
-        if self._nobody is None:
-            self._nobody = self.hash("nobody has this password")
+        """Tell whether a password matches; takes as long if none is stored."""
+        if self._unknown is None:
+            self._unknown = self.hash("not a password")
         with self._turn():
             try:
                 self._hasher.verify(
-                    self._nobody if stored is None else stored,
+                    self._unknown if stored is None else stored,
                     password.encode("utf-8", "surrogatepass"),
                 )
             except (VerificationError, InvalidHashError):
@@ -53,7 +53,7 @@ class Argon2Passwords:
         return stored is not None
 
     def outdated(self, stored: str) -> bool:
-        """Tell whether what is stored was made with other parameters than today's."""
+        """Tell whether a stored hash has other parameters than new ones."""
         return self._hasher.check_needs_rehash(stored)
 
     def _turn(self) -> "_Turn":
@@ -61,7 +61,7 @@ class Argon2Passwords:
 
 
 class _Turn:
-    """Waits for one of the few places, but not for long: each waiting thread serves nobody."""
+    """Waits briefly for one of the places: a waiting thread serves no requests."""
 
     def __init__(self, free: BoundedSemaphore) -> None:
         self._free = free
@@ -69,7 +69,7 @@ class _Turn:
     def __enter__(self) -> None:
         if not self._free.acquire(timeout=PATIENCE_S):
             raise TooManyRequests(
-                "Too many people sign in at this moment; try again in a few seconds.",
+                "Too many people are signing in; try again in a few seconds.",
                 retry_after_s=PATIENCE_S,
             )
 

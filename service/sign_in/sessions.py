@@ -1,8 +1,8 @@
-"""Sessions in cookies, and proof that a request comes from a page of ours.
+"""Session cookies, and protection against forged requests (CSRF).
 
-A browser sends its cookies with whatever request any site makes it send. So a request that changes
-something needs more than the session's cookie: a token that only our pages can read (derived from
-the session, so it ends with it), and headers by which the browser says where it comes from.
+A browser sends its cookies with requests from any site. So a request that changes something also
+needs a token that only our pages can read, derived from the session, and headers in which the
+browser names the site that sent it.
 """
 
 import base64
@@ -15,10 +15,9 @@ from typing import Protocol
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from setwise.service.domain.accounts import Session
+from setwise.service.domain.accounts import Session, SignedIn
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import ForgedRequest, Unauthenticated
-from setwise.service.services.accounts import SignedIn
 
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
@@ -38,13 +37,13 @@ class _OpenSession(Protocol):
 
 @dataclass(frozen=True)
 class Visit:
-    """A request by somebody who is signed in.
+    """A request of a person who is signed in.
 
     Attributes
     ----------
     csrf : str
-        What forms of the page carry in the field `CSRF_FIELD`, scripts in `CSRF_HEADER`; another
-        one at each visit.
+        Token that forms send in the field `CSRF_FIELD` and scripts in `CSRF_HEADER`; it differs at
+        each visit.
     """
 
     caller: Caller
@@ -54,19 +53,19 @@ class Visit:
 
 
 class SessionCookies:
-    """Reads and writes the cookies of sessions; makes and checks the tokens of forms.
+    """Reads and writes session cookies, and makes and checks the tokens of forms.
 
     Parameters
     ----------
     open_session : callable
-        Finds whom a token stands for, or raises `Unauthenticated`.
+        Returns the session of a token, or raises `Unauthenticated`.
     secret : bytes
-        Derives the forms' tokens; processes that serve the same people share it.
+        Key of the forms' tokens; all processes of a service share it.
     public_url : str
-        Where browsers reach the service, such as ``https://setwise.example``; empty to take the
-        address that each request names.
+        Address of the service for browsers, such as ``https://setwise.example``; empty uses the
+        address of each request.
     longest_s : float
-        When a browser forgets the cookie, in seconds.
+        Lifetime of the cookie, in seconds.
     """
 
     def __init__(
@@ -78,17 +77,11 @@ class SessionCookies:
         self._longest_s = int(longest_s)
 
     def token(self, request: HTTPConnection) -> str | None:
-        """Return the session's token that a request brings."""
+        """Return the session's token in a request."""
         return request.cookies.get(self._name(request, _SESSION))
 
     def visit(self, request: HTTPConnection) -> Visit:
-        """Find out who is signed in; asks the database.
-
-        Raises
-        ------
-        Unauthenticated
-            If nobody is.
-        """
+        """Return the person who is signed in, from the database; raises `Unauthenticated`."""
         token = self.token(request)
         if not token:
             raise Unauthenticated("You are not signed in.")
@@ -96,15 +89,15 @@ class SessionCookies:
         return Visit(found.caller, found.session, token, _masked(self._proof("session", token)))
 
     def begin(self, request: HTTPConnection, response: Response, token: str) -> None:
-        """Let the browser keep a session that has just begun."""
+        """Set the cookie of a new session."""
         self._set(request, response, _SESSION, token, self._longest_s)
 
     def end(self, request: HTTPConnection, response: Response) -> None:
-        """Let the browser forget its session."""
+        """Delete the cookie of the session."""
         self._set(request, response, _SESSION, "", 0)
 
     def check(self, request: HTTPConnection, visit: Visit, given: str | None) -> None:
-        """Raise `ForgedRequest` unless a page of ours made the browser send the request."""
+        """Raise `ForgedRequest` unless one of our pages sent the request."""
         self._check_origin(request)
         expected = self._proof("session", visit.token)
         if not hmac.compare_digest(_bytes(_unmasked(given or "")), _bytes(expected)):
@@ -113,17 +106,17 @@ class SessionCookies:
                 f"{CSRF_HEADER}, forms the field {CSRF_FIELD}.)"
             )
 
-    # The sign-in form has no session yet, and needs protection still: signed in as somebody else
-    # without knowing it, a person would work for them.
+    # The sign-in form has no session yet, but needs protection too: an attacker could sign a person
+    # in to the attacker's account.
 
     def form_token(self, request: HTTPConnection, response: Response) -> str:
-        """Return the token of a form for people who are not signed in, bound to their browser."""
+        """Return the token of a form before the sign-in, bound to the browser."""
         nonce = request.cookies.get(self._name(request, _FORM)) or secrets.token_urlsafe(16)
         self._set(request, response, _FORM, nonce, _FORM_LIFE_S)
         return self._proof("form", nonce)
 
     def check_form(self, request: HTTPConnection, given: str) -> None:
-        """Raise `ForgedRequest` unless the browser got the form from us."""
+        """Raise `ForgedRequest` unless the form came from us."""
         self._check_origin(request)
         nonce = request.cookies.get(self._name(request, _FORM))
         if not nonce or not hmac.compare_digest(_bytes(given), _bytes(self._proof("form", nonce))):
@@ -131,31 +124,31 @@ class SessionCookies:
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
 
-    # A sign-in with an identity provider is remembered by the browser while it is away.
+    # The browser keeps the state of a sign-in while it is at the identity provider.
 
     def remember(self, request: HTTPConnection, response: Response, value: str) -> None:
-        """Let the browser keep ``value`` for some minutes; nobody can change it."""
+        """Store a signed value in the browser for some minutes."""
         body = base64.urlsafe_b64encode(_bytes(value)).decode()
         kept = f"{body}.{self._proof('away', body)}"
         self._set(request, response, _AWAY, kept, _AWAY_LIFE_S)
 
     def recall(self, request: HTTPConnection) -> str | None:
-        """Return what the browser kept; None if there is nothing, or nothing of ours."""
+        """Return the stored value; None if it is missing or not ours."""
         body, _, proof = request.cookies.get(self._name(request, _AWAY), "").partition(".")
         if not hmac.compare_digest(_bytes(proof), _bytes(self._proof("away", body))):
             return None
         return base64.urlsafe_b64decode(body).decode()
 
     def forget(self, request: HTTPConnection, response: Response) -> None:
-        """Let the browser forget what it kept."""
+        """Delete the stored value."""
         self._set(request, response, _AWAY, "", 0)
 
     def secure(self, request: HTTPConnection) -> bool:
-        """Tell whether the browser speaks TLS, to us or to the proxy in front of us."""
+        """Tell whether the browser uses TLS, to us or to a proxy."""
         return (self._public_url or str(request.url)).startswith("https:")
 
     def origin(self, request: HTTPConnection) -> str:
-        """Return scheme, host and port under which the browser knows us."""
+        """Return scheme, host and port of the service for the browser."""
         return self._public_url or f"{request.url.scheme}://{request.url.netloc}"
 
     def _check_origin(self, request: HTTPConnection) -> None:
@@ -173,7 +166,7 @@ class SessionCookies:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def _name(self, request: HTTPConnection, name: str) -> str:
-        # The prefix makes browsers refuse such a cookie from a neighbouring host or over http.
+        # With this prefix, browsers refuse the cookie from a neighbouring host and over http.
         return f"__Host-{name}" if self.secure(request) else name
 
     def _set(
@@ -191,19 +184,19 @@ class SessionCookies:
 
 
 def address_of(request: HTTPConnection) -> str | None:
-    """Return the network address that a request came from, as trusted proxies tell it."""
+    """Return the network address of a request, as trusted proxies report it."""
     return request.client.host if request.client else None
 
 
 def _masked(proof: str) -> str:
-    """Return a proof under a mask of its own, so that compressed pages do not give it away."""
+    """Return a proof under a random mask, so that compression cannot leak it."""
     plain = _bytes(proof)
     mask = secrets.token_bytes(len(plain))
     return base64.urlsafe_b64encode(mask + _xor(mask, plain)).decode().rstrip("=")
 
 
 def _unmasked(token: str) -> str:
-    """Return the proof under a mask; what nobody has masked gives nothing that fits.
+    """Return the proof of a token; an empty text if the token is malformed.
 
     >>> _unmasked(_masked("abc")), _unmasked("?"), _unmasked("é")
     ('abc', '', '')

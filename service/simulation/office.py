@@ -169,7 +169,7 @@ def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
     """Create a key for each person, the groups and the policy."""
 
     def hire(name: str, role: Role) -> Caller:
-        key, _ = verbs.create_key(SYSTEM, name, role)
+        key, _ = verbs.accounts.create_key(SYSTEM, name, role)
         return key.calling()
 
     owner = hire("owner", Role.ADMIN)

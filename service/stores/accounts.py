@@ -1,4 +1,4 @@
-"""People who sign in, their sessions, and counts of sign-ins that went wrong."""
+"""People, API keys, sessions, and counts of failed sign-ins."""
 
 from datetime import datetime
 
@@ -16,19 +16,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.accounts import Attempts, Person, Session
-from setwise.service.domain.callers import Role
+from setwise.service.domain.accounts import ApiKey, Attempts, Person, Session
+from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import LoginTaken
 from setwise.service.domain.identity import is_id
-from setwise.service.stores.tables import people, sessions, sign_in_attempts
+from setwise.service.stores.tables import api_keys, people, sessions, sign_in_attempts
 
+_KNOWN_PERMISSIONS = frozenset(Permission)
 _PERSON = people.c
 _SESSION = sessions.c
 _ATTEMPTS = sign_in_attempts.c
 
 
 class PersonStore:
-    """Those who sign in."""
+    """People who sign in."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,15 +37,15 @@ class PersonStore:
     def add(self, person: Person) -> None:
         """Store an account; raises `LoginTaken`."""
         if self.by_login(person.login) is not None:
-            raise LoginTaken(f"Somebody has the login name {person.login!r} already.")
+            raise LoginTaken(f"The login name {person.login!r} is taken.")
         try:
             self._connection.execute(
                 insert(people),
                 {"id": person.id, "created_at": person.created_at, **_changing(person)},
             )
         except IntegrityError as error:
-            if "login" in str(error.orig):  # taken by somebody else since we looked
-                raise LoginTaken("Somebody has this login name already.") from error
+            if "login" in str(error.orig):  # taken by a concurrent transaction
+                raise LoginTaken("This login name is taken.") from error
             raise
 
     def get(self, person_id: str, *, for_update: bool = False) -> Person | None:
@@ -59,7 +60,7 @@ class PersonStore:
         return self._one(_PERSON.external_id == external_id, for_update=False)
 
     def all(self, *, for_update: bool = False) -> list[Person]:
-        """List by login name; ``for_update`` keeps others from changing them until the commit."""
+        """Return all people by login name; ``for_update`` locks them."""
         query = select(people).order_by(_PERSON.login)
         if for_update:
             query = query.with_for_update()
@@ -80,7 +81,7 @@ class PersonStore:
 
 
 class SessionStore:
-    """Browsers in which somebody signed in."""
+    """Sessions of people in browsers."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -101,7 +102,7 @@ class SessionStore:
         return None if row is None else (_to_session(row), _to_person(row))
 
     def see(self, session_id: str, now: datetime) -> None:
-        """Note that the session was used."""
+        """Store a later use of the session."""
         self._connection.execute(
             update(sessions)
             .where(_SESSION.id == session_id, _SESSION.seen_at < now)
@@ -112,27 +113,27 @@ class SessionStore:
         self._connection.execute(delete(sessions).where(_SESSION.id == session_id))
 
     def delete_of(self, person_id: str, *, but: str | None = None) -> int:
-        """End every session of a person, except ``but``; returns how many there were."""
+        """Delete the sessions of a person, except ``but``; returns their number."""
         query = delete(sessions).where(_SESSION.person_id == person_id)
         if but is not None:
             query = query.where(_SESSION.id != but)
         return self._connection.execute(query).rowcount
 
     def delete_ended(self, now: datetime, last_seen_before: datetime) -> int:
-        """Forget sessions that have expired or were not used since; returns how many."""
+        """Delete expired and unused sessions; returns their number."""
         ended = or_(_SESSION.expires_at <= now, _SESSION.seen_at <= last_seen_before)
         return self._connection.execute(delete(sessions).where(ended)).rowcount
 
 
 class SignInAttemptStore:
-    """Counts of sign-ins that went wrong."""
+    """Counts of failed sign-ins."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def lock(self, key: bytes, now: datetime) -> Attempts:
-        """Return the count under a key, made where there is none; others wait for the commit."""
-        # There has to be a row before it can be locked.
+        """Return the locked count of a key, which is created if missing."""
+        # Only an existing row can be locked.
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
             dialect.insert(sign_in_attempts).on_conflict_do_nothing(),
@@ -151,7 +152,7 @@ class SignInAttemptStore:
         )
 
     def uncount(self, key: bytes) -> None:
-        """Take one attempt back: it went well."""
+        """Subtract an attempt that succeeded."""
         self._connection.execute(
             update(sign_in_attempts)
             .where(_ATTEMPTS.key == key, _ATTEMPTS.count > 0)
@@ -159,10 +160,58 @@ class SignInAttemptStore:
         )
 
     def forget(self, key: bytes, *, before: datetime) -> None:
-        """Forget a count, and all that have not changed since ``before``."""
+        """Delete a count, and all counts unchanged since ``before``."""
         self._connection.execute(
             delete(sign_in_attempts).where(or_(_ATTEMPTS.key == key, _ATTEMPTS.last_at < before))
         )
+
+
+class KeyStore:
+    """API keys."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add(self, key: ApiKey) -> None:
+        self._connection.execute(
+            insert(api_keys),
+            {
+                "id": key.id,
+                "name": key.name,
+                "role": key.role.value,
+                "prefix": key.prefix,
+                "digest": key.digest,
+                "created_at": key.created_at,
+                "revoked_at": key.revoked_at,
+                "scopes": None if key.scopes is None else sorted(key.scopes),
+                "expires_at": key.expires_at,
+                "per_minute": key.per_minute,
+            },
+        )
+
+    def get(self, key_id: str) -> ApiKey | None:
+        return self._one(api_keys.c.id == key_id) if is_id(key_id) else None
+
+    def by_digest(self, digest: bytes) -> ApiKey | None:
+        return self._one(api_keys.c.digest == digest)
+
+    def all(self, *, for_update: bool = False) -> list[ApiKey]:
+        """Return all keys, newest first; ``for_update`` locks them."""
+        query = select(api_keys).order_by(api_keys.c.id.desc())
+        if for_update:
+            query = query.with_for_update()
+        return [_to_key(row) for row in self._connection.execute(query).mappings()]
+
+    def revoke(self, key_id: str, now: datetime) -> None:
+        self._connection.execute(
+            update(api_keys)
+            .where(api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
+            .values(revoked_at=now)
+        )
+
+    def _one(self, condition: ColumnElement[bool]) -> ApiKey | None:
+        row = self._connection.execute(select(api_keys).where(condition)).mappings().one_or_none()
+        return None if row is None else _to_key(row)
 
 
 def _changing(person: Person) -> dict[str, object]:
@@ -198,4 +247,18 @@ def _to_session(row: RowMapping) -> Session:
         seen_at=row[_SESSION.seen_at],
         expires_at=row[_SESSION.expires_at],
         address=row[_SESSION.address],
+    )
+
+
+def _to_key(row: RowMapping) -> ApiKey:
+    scopes = row["scopes"]
+    return ApiKey(
+        **{
+            **row,
+            "role": Role(row["role"]),
+            # A newer release may have stored scopes that this one does not know.
+            "scopes": None
+            if scopes is None
+            else frozenset(_KNOWN_PERMISSIONS.intersection(scopes)),
+        }
     )

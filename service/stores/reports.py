@@ -1,7 +1,7 @@
-"""Aggregates for reports, from indexes that hold all that they ask for.
+"""Aggregates for reports, from covering indexes, and the backlog.
 
-Everything starts from an instant, so that a long history costs nothing. Rows of predictions are
-wide; only the few whose labels are shown are read.
+Every query starts at an instant, so a long history costs nothing. Rows of predictions are wide, so
+only those whose labels are shown are read.
 """
 
 from collections.abc import Sequence
@@ -35,27 +35,44 @@ from sqlalchemy import (
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reports import Backlog, Line
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
-from setwise.service.stores.tables import AUDITED, annotations, outcomes, predictions, review_tasks
+from setwise.service.stores.tables import (
+    AUDITED,
+    DEAD,
+    LEASED,
+    OPEN,
+    PENDING,
+    QUEUED,
+    RUNNING,
+    UNROUTED,
+    annotations,
+    deliveries,
+    jobs,
+    outbox_messages,
+    outcomes,
+    predictions,
+    review_tasks,
+)
 from setwise.service.stores.written import labels_of_first
 
 LONGEST_READING_S = 900.0
-"""Whoever is silent for longer has gone for lunch; it is not counted as work."""
+"""Longer gaps are breaks, not work."""
 
 _SLACK = timedelta(days=1)
-"""Clocks of two machines differ by less, so no check of a prediction is older than this."""
+"""Upper bound of the difference of two clocks: no check is older than its prediction."""
 
 
 _DECISIONS, _REASONS = tuple(Decision), tuple(Reason)
 _FLAGS = (False, True, None)
 _UNKNOWN: ColumnElement[int] = literal_column(str(_FLAGS.index(None)))
 _KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2
-"""Of predictions that a `Cell` tells apart, but for when they came and how sure they were."""
+"""Kinds of predictions in a `Cell`, apart from time and confidence."""
 
 
 class _Answer(NamedTuple):
-    """Whether the prediction is right, and what is."""
+    """Whether a prediction is right, and the right labels."""
 
     agreed: bool
     labels: tuple[str, ...]
@@ -284,6 +301,44 @@ class ReportStore:
     def _whole(self, number: ColumnElement[float]) -> ColumnElement[float]:
         # A cast cuts off on SQLite and rounds on PostgreSQL.
         return number if self._connection.dialect.name == "sqlite" else func.floor(number)
+
+
+class BacklogStore:
+    """Waiting work, read from small indexes, as every scrape asks for it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self) -> Backlog:
+        task = review_tasks.c
+        return Backlog(
+            reviews={
+                "waiting": self._line(task.created_at, task.id, OPEN, task.state == "waiting"),
+                "leased": self._line(task.lease_claimed_at, task.lease_claimed_at, LEASED),
+                "skipped": self._line(task.created_at, task.id, OPEN, task.state == "skipped"),
+            },
+            deliveries={
+                "unrouted": self._line(
+                    outbox_messages.c.created_at, outbox_messages.c.ordinal, UNROUTED
+                ),
+                "pending": self._line(deliveries.c.created_at, deliveries.c.created_at, PENDING),
+                "dead": self._line(deliveries.c.created_at, deliveries.c.created_at, DEAD),
+            },
+            jobs={
+                "queued": self._line(jobs.c.due_at, jobs.c.due_at, QUEUED),
+                "running": self._line(jobs.c.started_at, jobs.c.started_at, RUNNING),
+            },
+        )
+
+    def _line(
+        self, since: Column[datetime], order: Column[Any], *conditions: ColumnElement[bool]
+    ) -> Line:
+        count = select(func.count()).select_from(since.table).where(*conditions)
+        oldest = select(since).where(*conditions).order_by(order).limit(1)
+        return Line(
+            self._connection.execute(count).scalar_one(),
+            self._connection.execute(oldest).scalar_one_or_none(),
+        )
 
 
 # What `domain.verdicts.deciding` says, for the database. Flags become numbers, of which

@@ -11,22 +11,20 @@ from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores import predictions, reviews, webhooks
-from setwise.service.stores.accounts import PersonStore, SessionStore, SignInAttemptStore
+from setwise.service.stores.accounts import KeyStore, PersonStore, SessionStore, SignInAttemptStore
 from setwise.service.stores.annotators import AnnotatorStore
 from setwise.service.stores.audit_trail import AuditTrailStore
-from setwise.service.stores.backlog import BacklogStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
 from setwise.service.stores.database import BRIEF, READ_ONLY
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.jobs import JobStore
-from setwise.service.stores.keys import KeyStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
 from setwise.service.stores.predictions import PredictionStore, Recording
 from setwise.service.stores.recalibration import CalibrationStore
-from setwise.service.stores.reports import ReportStore
+from setwise.service.stores.reports import BacklogStore, ReportStore
 from setwise.service.stores.reviews import ReviewStore
 from setwise.service.stores.texts import TextStore
 from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore

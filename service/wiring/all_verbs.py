@@ -5,26 +5,18 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from setwise.service.domain.accounts import SessionRule
+from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import BreakerRule, Freshness
-from setwise.service.domain.callers import KeyDigest
 from setwise.service.domain.predictions import Prediction
 from setwise.service.services import (
-    accounts as people,
-)
-from setwise.service.services import (
-    administer,
-    cockpit,
     derive,
-    forecast,
     privacy,
-    reliability,
-    report,
 )
 from setwise.service.services import (
     predictions as predict,
 )
+from setwise.service.services.accounts import Accounts
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
@@ -46,6 +38,7 @@ from setwise.service.services.ports import (
 from setwise.service.services.predictions import Stage, unwatched
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
+from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.verbs import Verbs
 from setwise.service.services.webhooks import Webhooks
@@ -90,12 +83,6 @@ def verbs(
         "new_id": ids,
     }
     office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
-    digest, tokens = KeyDigest(pepper), KeyDigest(derived(pepper, "sessions"))
-    passwords = passwords or Argon2Passwords()
-    sessions = SessionRule(
-        idle=timedelta(seconds=settings.session_idle_s),
-        longest=timedelta(seconds=settings.session_longest_s),
-    )
     lottery = Lottery(derived(pepper, "audits"))
     certifications = Certifications(lottery=lottery, lease_clock=lease_clock, **office)
     rule = BreakerRule(
@@ -127,7 +114,6 @@ def verbs(
             annotated=breaker.annotated,
             **desk,
         ),
-        summary=report.Summary(begin),
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
             store=files,
@@ -136,9 +122,6 @@ def verbs(
             longest_line=settings.max_body_bytes,
             **desk,
         ),
-        report_reliability=reliability.ReportReliability(begin),
-        report_automation=forecast.ReportAutomation(begin),
-        read_cockpit=cockpit.ReadCockpit(begin, clock),
         policy=Policies(**office),
         certification=certifications,
         breaker=breaker,
@@ -151,33 +134,19 @@ def verbs(
             lease_clock=lease_clock,
             **office,
         ),
+        reports=Reports(begin, clock, lease_clock),
         models=Models(loader=loader, store=store, lease_clock=lease_clock, **office),
-        create_key=administer.CreateKey(
-            digest=digest, random_part=lambda: secrets.token_urlsafe(32), **office
-        ),
-        list_keys=administer.ListKeys(begin),
-        revoke_key=administer.RevokeKey(**office),
-        authenticate=administer.Authenticate(begin, digest, clock),
-        create_person=people.CreatePerson(passwords=passwords, **office),
-        list_people=people.ListPeople(begin),
-        change_person=people.ChangePerson(**office),
-        set_password=people.SetPassword(passwords=passwords, **office),
-        change_own_password=people.ChangeOwnPassword(passwords=passwords, **office),
-        sign_in=people.SignIn(
-            passwords=passwords,
-            digest=tokens,
-            new_token=lambda: secrets.token_urlsafe(32),
-            rule=sessions,
+        accounts=Accounts(
+            passwords=passwords or Argon2Passwords(),
+            key_digest=KeyDigest(pepper),
+            session_digest=KeyDigest(derived(pepper, "sessions")),
+            new_secret=lambda: secrets.token_urlsafe(32),
+            session_rule=SessionRule(
+                idle=timedelta(seconds=settings.session_idle_s),
+                longest=timedelta(seconds=settings.session_longest_s),
+            ),
             **office,
         ),
-        sign_in_externally=people.SignInExternally(
-            digest=tokens,
-            new_token=lambda: secrets.token_urlsafe(32),
-            rule=sessions,
-            **office,
-        ),
-        open_session=people.OpenSession(begin, clock, tokens, sessions),
-        sign_out=people.SignOut(digest=tokens, **office),
         audit_trail=AuditTrail(begin),
         purge_texts=privacy.PurgeTexts(
             auto=_days(settings.retain_auto_days),
@@ -185,8 +154,6 @@ def verbs(
             **office,
         ),
         erase_document=privacy.EraseDocument(**office),
-        erase_person=privacy.ErasePerson(**office),
-        read_backlog=report.ReadBacklog(begin, lease_clock),
         webhooks=Webhooks(
             allow_private=settings.webhook_allow_private,
             grace=timedelta(seconds=settings.webhook_secret_grace_s),

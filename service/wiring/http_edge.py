@@ -34,9 +34,9 @@ def edge(
     return Edge(
         verbs=finished,
         predict=PredictionQueue(finished.predict.together),
-        callers=Callers(finished.authenticate, trusted_s=settings.key_cache_s),
+        callers=Callers(finished.accounts.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
-            finished.open_session,
+            finished.accounts.open_session,
             secret=derived(pepper, "forms"),
             public_url=settings.public_url,
             longest_s=settings.session_longest_s,

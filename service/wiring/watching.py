@@ -54,7 +54,7 @@ def watch(metrics: Metrics, finished: Verbs) -> None:
         part: str, measure: Callable[[Line, datetime], float]
     ) -> Callable[[], Mapping[tuple[str, ...], float]]:
         def read() -> Mapping[tuple[str, ...], float]:
-            backlog, now = finished.read_backlog(SYSTEM)
+            backlog, now = finished.reports.backlog(SYSTEM)
             lines: Mapping[str, Line] = getattr(backlog, part)
             return {(state,): measure(line, now) for state, line in lines.items()}
 

@@ -77,6 +77,6 @@ def test_a_job_is_recorded_once_by_whoever_holds_it(service: Service, jump: time
 def test_ages_are_never_negative(service: Service) -> None:
     service.predict()
     service.clock.advance(hours=-1)
-    backlog, now = service.verbs.read_backlog(SYSTEM)
+    backlog, now = service.verbs.reports.backlog(SYSTEM)
     assert backlog.reviews["waiting"].age_s(now) == 0.0
     assert 'setwise_reviews_oldest_seconds{state="waiting"} 0.0' in service.get("/metrics").text

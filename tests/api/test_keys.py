@@ -13,7 +13,7 @@ from tests.edge import PEPPER, Service, assert_problem
 
 
 def make(service: Service, name: str, role: Role, **limits: object) -> None:
-    _, service.secrets[name] = service.verbs.create_key(SYSTEM, name, role, **limits)
+    _, service.secrets[name] = service.verbs.accounts.create_key(SYSTEM, name, role, **limits)
 
 
 def test_a_scope_takes_away_what_it_does_not_name(service: Service) -> None:
@@ -84,5 +84,5 @@ def test_limits_that_make_no_sense_are_refused(
     with pytest.raises(InvalidRequest) as refused:
         make(service, "odd", Role.CLIENT, **limits)
     assert [fault.pointer for fault in refused.value.faults] == [pointer]
-    with pytest.raises(InvalidRequest, match="key cannot be made"):
+    with pytest.raises(InvalidRequest, match="key cannot be created"):
         make(service, "late", Role.CLIENT, expires_at=service.clock())

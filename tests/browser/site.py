@@ -44,7 +44,9 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
     verbs.models.add(SYSTEM, str(artifacts.other_text))
     verbs.models.activate(SYSTEM, served.id)
     for login, name in PEOPLE.items():
-        verbs.create_person(SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD)
+        verbs.accounts.create_person(
+            SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD
+        )
     verbs.policy.change(
         SYSTEM,
         PolicyChange(
@@ -82,7 +84,7 @@ def _settings(folder: Path) -> Settings:
 
 def _fill(verbs: Verbs) -> None:
     """Let documents come in, and two people review some, not always rightly."""
-    client = verbs.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
+    client = verbs.accounts.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
     truth = {}
     draw = Random(7)
     for made in documents(N_DOCUMENTS, seed=11):
@@ -91,7 +93,7 @@ def _fill(verbs: Verbs) -> None:
         )
         truth[document.id] = list(made["labels"])
         verbs.predict(client, document)
-    people = {person.login: person for person in verbs.list_people(SYSTEM)}
+    people = {person.login: person for person in verbs.accounts.people(SYSTEM)}
     callers = [
         Caller(people[login].id, people[login].name, people[login].role)
         for login in ("reviewer", "lead")
@@ -138,12 +140,12 @@ class Site:
 
     def caller(self, login: str) -> Caller:
         """Return one of the people as whoever calls a verb."""
-        found = next(one for one in self.verbs.list_people(SYSTEM) if one.login == login)
+        found = next(one for one in self.verbs.accounts.people(SYSTEM) if one.login == login)
         return Caller(found.id, found.name, found.role)
 
     def token(self, login: str) -> str:
         """Sign somebody in and return what their browser keeps."""
-        return self.verbs.sign_in(login, PASSWORD)[1]
+        return self.verbs.accounts.sign_in(login, PASSWORD)[1]
 
     @property
     def busy(self) -> bool:

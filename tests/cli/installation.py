@@ -22,19 +22,21 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
         verbs = application.verbs
         verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
         verbs.webhooks.add(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
-        _, secret = verbs.create_key(SYSTEM, "root", Role.ADMIN)
-        _, client = verbs.create_key(SYSTEM, "client", Role.CLIENT)
+        _, secret = verbs.accounts.create_key(SYSTEM, "root", Role.ADMIN)
+        _, client = verbs.accounts.create_key(SYSTEM, "client", Role.CLIENT)
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)
         application.registry.follow()
         for number, text in enumerate(["judge verdict", "tab\tin \\ text\n\u2028", "orbit é"]):
             verbs.predict(
-                verbs.authenticate(client),
+                verbs.accounts.authenticate(client),
                 Document(id=f"note-{number}", text=text, metadata={"big": 1e300, "none": None}),
                 idempotency=IdempotencyKey(f"key-{number}", "0" * 64),
             )
             if number == 0:
                 verbs.policy.change(SYSTEM, change, None)
-        reviewer = verbs.authenticate(verbs.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1])
+        reviewer = verbs.accounts.authenticate(
+            verbs.accounts.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1]
+        )
         task = verbs.reviews.claim(reviewer)
         assert task is not None
         verbs.reviews.complete(reviewer, task.id, ["court"], "checked", task.version)

@@ -16,22 +16,14 @@ from setwise.service.cli.demo import LEAST_WAITING, TOP_UP
 from setwise.service.cli.demo_accounts import LOGINS, DemoPeople, Keyring, SecretsFile
 from setwise.service.cli.demo_history import INCOMING_SEED, History, Plan, TravellingClock
 from setwise.service.cli.welcome import Examples, shown, welcome
-from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
+from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, ScoredSet
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.services.accounts import CreatePerson, ListPeople, SetPassword
-from setwise.service.services.administer import (
-    Authenticate,
-    CreateKey,
-    ListKeys,
-    RevokeKey,
-)
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
-from setwise.service.services.report import Summary
 from setwise.service.services.reviews import Reviews
 from tests import building
 from tests.fakes import (
@@ -39,7 +31,6 @@ from tests.fakes import (
     START,
     FakeClock,
     FakeIds,
-    FakePasswords,
     FakePredictor,
     FakePredictors,
     scored_set,
@@ -68,18 +59,11 @@ class Service:
     def __init__(self) -> None:
         begin, new_id = Database(), FakeIds()
         now = self.clock = TravellingClock(FakeClock())
-        predictors, digest = FakePredictors(HalfSure()), KeyDigest(b"pepper")
-        random_parts = iter(f"{number:043}" for number in range(1000))
+        predictors = FakePredictors(HalfSure())
         self.verbs = SimpleNamespace(
-            authenticate=Authenticate(begin, digest, now),
-            create_key=CreateKey(begin, now, new_id, digest, lambda: next(random_parts)),
-            list_keys=ListKeys(begin),
-            create_person=CreatePerson(begin, now, new_id, FakePasswords()),
-            list_people=ListPeople(begin),
-            set_password=SetPassword(begin, now, new_id, FakePasswords()),
-            revoke_key=RevokeKey(begin, now, new_id),
+            accounts=building.accounts(begin, now, new_id),
             policy=Policies(begin, now, new_id),
-            summary=Summary(begin),
+            reports=building.reports(begin, now),
             predict=(one := Predict(predictors, begin, now, new_id, LOTTERY)),
             predict_batch=PredictBatch(one),
             outcomes=Outcomes(begin, now, new_id),
@@ -113,9 +97,11 @@ def keyring(service: Service, folder: Path) -> Keyring:
 
 def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
     secrets = keyring(service, tmp_path).opened()
-    assert {service.verbs.authenticate(secret).role for secret in secrets.values()} == set(Role)
+    assert {service.verbs.accounts.authenticate(secret).role for secret in secrets.values()} == set(
+        Role
+    )
     assert keyring(service, tmp_path).opened() == secrets
-    assert len(service.verbs.list_keys(SYSTEM)) == len(Role)
+    assert len(service.verbs.accounts.keys(SYSTEM)) == len(Role)
 
 
 def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> None:
@@ -128,12 +114,12 @@ def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> No
 
 def test_only_a_revoked_key_is_made_anew(service: Service, tmp_path: Path) -> None:
     before = keyring(service, tmp_path).opened()
-    revoked = service.verbs.authenticate(before["client"])
-    service.verbs.revoke_key(SYSTEM, revoked.id)
+    revoked = service.verbs.accounts.authenticate(before["client"])
+    service.verbs.accounts.revoke_key(SYSTEM, revoked.id)
     after = keyring(service, tmp_path).opened()
     assert after["client"] != before["client"]
     assert {role for role in after if after[role] != before[role]} == {"client"}
-    assert service.verbs.authenticate(after["client"]).role is Role.CLIENT
+    assert service.verbs.accounts.authenticate(after["client"]).role is Role.CLIENT
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"client": 5}', "null"])
@@ -151,7 +137,7 @@ def people(service: Service, folder: Path) -> DemoPeople:
 
 
 def passwords_that_work(service: Service) -> dict[str, str]:
-    hashes = {person.login: person.password for person in service.verbs.list_people(SYSTEM)}
+    hashes = {person.login: person.password for person in service.verbs.accounts.people(SYSTEM)}
     return {login: hashed.removeprefix("1:")[::-1] for login, hashed in hashes.items()}
 
 
@@ -177,13 +163,13 @@ def test_a_lost_file_of_passwords_is_made_anew(service: Service, tmp_path: Path)
 
 def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None:
     service.fill(tmp_path)
-    counts = service.verbs.summary(SYSTEM)
+    counts = service.verbs.reports.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES
     assert counts.completed > 40
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
-    names = {key.name for key in service.verbs.list_keys(SYSTEM)}
+    names = {key.name for key in service.verbs.accounts.keys(SYSTEM)}
     assert names >= {f"{annotator.name} (generated)" for annotator in ANNOTATORS}
     posted = {prediction.document.id for prediction in service.contents().predictions.values()}
     assert posted == {n.id for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
@@ -234,9 +220,9 @@ def test_every_kind_of_work_was_done_and_some_is_left(service: Service, tmp_path
 
 def test_a_second_run_adds_nothing_to_a_long_queue(service: Service, tmp_path: Path) -> None:
     service.fill(tmp_path)
-    before = service.verbs.summary(SYSTEM)
+    before = service.verbs.reports.summary(SYSTEM)
     service.fill(tmp_path)
-    assert service.verbs.summary(SYSTEM) == before
+    assert service.verbs.reports.summary(SYSTEM) == before
 
 
 def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
@@ -247,7 +233,7 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
     while task := service.verbs.reviews.claim(reviewer):
         service.verbs.reviews.complete(reviewer, task.id, [], None, task.version)
     service.fill(tmp_path)
-    counts = service.verbs.summary(SYSTEM)
+    counts = service.verbs.reports.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES + TOP_UP
     assert counts.waiting > 0
     ids = [prediction.document.id for prediction in service.contents().predictions.values()]
@@ -257,7 +243,9 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
 def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) -> None:
     keys = keyring(service, tmp_path)
     secrets = keys.opened()
-    client, reviewer = (service.verbs.authenticate(secrets[r]) for r in ("client", "reviewer"))
+    client, reviewer = (
+        service.verbs.accounts.authenticate(secrets[r]) for r in ("client", "reviewer")
+    )
     history = History(service.verbs, service.clock, client, reviewer, keys.annotator, PLAN)
 
     def power_cut(fraction: float, _: str = "") -> None:
@@ -267,9 +255,9 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     history.begin()
     with pytest.raises(KeyboardInterrupt):
         history.happen(0, power_cut)
-    assert 0 < service.verbs.summary(SYSTEM).predictions < INCOMING_NOTES
+    assert 0 < service.verbs.reports.summary(SYSTEM).predictions < INCOMING_NOTES
     service.fill(tmp_path)
-    assert service.verbs.summary(SYSTEM).predictions == INCOMING_NOTES
+    assert service.verbs.reports.summary(SYSTEM).predictions == INCOMING_NOTES
     ids = {prediction.document.id for prediction in service.contents().predictions.values()}
     assert len(ids) == INCOMING_NOTES
 
@@ -285,12 +273,12 @@ def test_generated_annotators_leave_documents_of_others_alone(
     service: Service, tmp_path: Path
 ) -> None:
     keys = keyring(service, tmp_path)
-    client = service.verbs.authenticate(keys.opened()["client"])
-    while service.verbs.summary(SYSTEM).waiting == 0:  # the oldest task is somebody else's
-        text = f"of my own {service.verbs.summary(SYSTEM).predictions}"
+    client = service.verbs.accounts.authenticate(keys.opened()["client"])
+    while service.verbs.reports.summary(SYSTEM).waiting == 0:  # the oldest task is somebody else's
+        text = f"of my own {service.verbs.reports.summary(SYSTEM).predictions}"
         service.verbs.predict(client, Document(text=text))
     service.fill(tmp_path)
-    counts = service.verbs.summary(SYSTEM)
+    counts = service.verbs.reports.summary(SYSTEM)
     assert counts.completed == counts.leased == 0
 
 

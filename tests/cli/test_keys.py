@@ -99,7 +99,7 @@ def test_a_key_may_be_limited(capsys: pytest.CaptureFixture[str]) -> None:
         (["create", "--role", "lead", "--name", "x", "--scope", "administer"], "administer"),
         (["create", "--role", "lead", "--name", "x", "--scope", "fly"], "fly"),
         (["create", "--role", "lead", "--name", "x", "--expires", "soon"], "--expires"),
-        (["create", "--role", "lead", "--name", "x", "--expires", "2001-01-01"], "is past"),
+        (["create", "--role", "lead", "--name", "x", "--expires", "2001-01-01"], "is in the past"),
         (["create", "--role", "lead", "--name", "x", "--per-minute", "-1"], "per-minute"),
         (["create", "--role", "king", "--name", "x"], "king"),
         (["create", "--name", "x"], "--role"),

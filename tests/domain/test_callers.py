@@ -5,15 +5,8 @@ import hmac
 
 import pytest
 
-from setwise.service.domain.callers import (
-    PREFIX_LENGTH,
-    SYSTEM,
-    Caller,
-    KeyDigest,
-    Permission,
-    Role,
-    secret_for,
-)
+from setwise.service.domain.accounts import PREFIX_LENGTH, KeyDigest, secret_for
+from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import Forbidden
 
 GRANTED = {

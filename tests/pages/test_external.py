@@ -81,7 +81,7 @@ def test_a_disabled_account_stays_outside(browser: Browser, provider: IdentityPr
     come_in(browser, provider)
     people_kept = browser._service.database.contents.people
     (person,) = people_kept.values()
-    browser._service.verbs.change_person(SYSTEM, person.id, disabled=True)
+    browser._service.verbs.accounts.change_person(SYSTEM, person.id, disabled=True)
     assert come_in(browser, provider).status_code == 403
 
 

@@ -11,16 +11,14 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from setwise.service.domain.accounts import Session
+from setwise.service.domain.accounts import Session, SignedIn
 from setwise.service.domain.callers import SYSTEM, Caller, Permission, Role
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.pages.start import WHY, pages
-from setwise.service.services.accounts import SignedIn
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.report import Summary
 from setwise.service.services.reviews import Reviews
 from setwise.service.sign_in.sessions import SessionCookies
 from tests import building
@@ -39,7 +37,7 @@ class Service:
         self.begin, self.now, self.new_id = Database(), FakeClock(), FakeIds()
         self.visitor = REVIEWER
         self.verbs = SimpleNamespace(
-            summary=Summary(self.begin),
+            reports=building.reports(self.begin, self.now),
             policy=Policies(self.begin, self.now, self.new_id),
             models=building.models(
                 self.begin, self.now, self.new_id, store=FakeStore(self.now, self.new_id)
@@ -323,7 +321,7 @@ def test_a_database_that_does_not_answer_is_a_page_too(service: Service) -> None
     def unavailable(_: Caller) -> None:
         raise StorageUnavailable("the disk is gone: /secret/path")
 
-    service.verbs.summary = unavailable
+    service.verbs.reports = SimpleNamespace(summary=unavailable)
     response = service.get()
     assert response.status_code == 503
     assert "The database is not responding" in response.text
@@ -334,7 +332,7 @@ def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(service: Service) -> N
     def broken(_: Caller) -> None:
         raise ZeroDivisionError("of a secret document")
 
-    service.verbs.summary = broken
+    service.verbs.reports = SimpleNamespace(summary=broken)
     response = service.get()
     assert response.status_code == 500
     assert "Something went wrong" in response.text

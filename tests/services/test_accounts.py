@@ -1,15 +1,16 @@
 """Accounts, signing in and out: who gets in, who does not, and what remains of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.accounts import Session, SessionRule
-from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
+from setwise.service.domain.accounts import NETWORK_BACKOFF, SIGN_IN_BACKOFF, Session
+from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import (
     Forbidden,
     InvalidRequest,
+    KeyNotFound,
     LastAdmin,
     LoginTaken,
     PersonNotFound,
@@ -17,23 +18,14 @@ from setwise.service.domain.errors import (
     Unauthenticated,
     WrongPassword,
 )
-from setwise.service.services.accounts import (
-    NETWORK_BACKOFF,
-    SIGN_IN_BACKOFF,
-    ChangeOwnPassword,
-    ChangePerson,
-    CreatePerson,
-    ListPeople,
-    OpenSession,
-    SetPassword,
-    SignIn,
-    SignOut,
-)
+from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import FakeClock, FakeIds, FakePasswords
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, key
 from tests.sqlite import Database
 
 PASSWORD = "correct horse battery"
+MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 HERE, THERE = "192.0.2.1", "198.51.100.9"
 
 
@@ -48,23 +40,16 @@ class House:
 
     def __post_init__(self) -> None:
         office = (self.begin, self.now, self.new_id)
-        tokens = (f"token {n}" for n in range(1_000))
-        digest, rule = KeyDigest(b"pepper"), SessionRule()
-        self.create = CreatePerson(*office, self.passwords)
-        self.everybody = ListPeople(self.begin)
-        self.change = ChangePerson(*office)
-        self.set_password = SetPassword(*office, self.passwords)
-        self.change_own = ChangeOwnPassword(*office, self.passwords)
-        self.sign_in = SignIn(*office, digest, lambda: next(tokens), rule, self.passwords)
-        self.open = OpenSession(self.begin, self.now, digest, rule)
-        self.sign_out = SignOut(*office, digest)
+        self.accounts = building.accounts(*office, passwords=self.passwords)
 
     def ann(self, role: Role = Role.REVIEWER) -> str:
-        person = self.create(SYSTEM, login="ann", name="Ann", role=role, password=PASSWORD)
+        person = self.accounts.create_person(
+            SYSTEM, login="ann", name="Ann", role=role, password=PASSWORD
+        )
         return person.id
 
     def enter(self, password: str = PASSWORD, *, address: str = HERE) -> str:
-        return self.sign_in("Ann", password, address=address)[1]
+        return self.accounts.sign_in("Ann", password, address=address)[1]
 
     def events(self) -> list[tuple[str, str, str | None]]:
         with self.begin(read_only=True) as transaction:
@@ -80,12 +65,12 @@ def house() -> House:
 def test_a_session_stands_for_the_person_until_they_sign_out(house: House) -> None:
     ann = house.ann()
     token = house.enter()
-    opened = house.open(token, address=THERE)
+    opened = house.accounts.open_session(token, address=THERE)
     assert opened.caller == Caller(ann, "Ann", Role.REVIEWER, THERE)
-    house.sign_out(token, address=THERE)
-    house.sign_out(token)
+    house.accounts.sign_out(token, address=THERE)
+    house.accounts.sign_out(token)
     with pytest.raises(Unauthenticated):
-        house.open(token)
+        house.accounts.open_session(token)
     assert house.events() == [
         ("person.created", ann, None),
         ("session.begun", ann, HERE),
@@ -113,16 +98,16 @@ def test_a_hash_that_is_replaced_meanwhile_opens_to_its_password(house: House, s
         if same:
             house.enter()
         else:
-            house.set_password(SYSTEM, ann, "another that is long enough")
+            house.accounts.set_password(SYSTEM, ann, "another that is long enough")
         return hashed(password)
 
     house.passwords.hash = meanwhile  # type: ignore[method-assign]  # as above
     if same:
-        assert house.open(house.enter()).caller.id == ann
+        assert house.accounts.open_session(house.enter()).caller.id == ann
     else:
         with pytest.raises(WrongPassword):
             house.enter()
-    (person,) = house.everybody(SYSTEM)
+    (person,) = house.accounts.people(SYSTEM)
     assert person.password == hashed(PASSWORD if same else "another that is long enough")
 
 
@@ -132,7 +117,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 ) -> None:
     house.ann()
     with pytest.raises(WrongPassword, match="name or the password"):
-        house.sign_in(login, password, address=HERE)
+        house.accounts.sign_in(login, password, address=HERE)
     assert len(house.passwords.checked) == 1
     assert house.events()[-1][0::2] == ("session.refused", HERE)
     assert not house.begin.contents.sessions
@@ -140,7 +125,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(
 
 def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
     with pytest.raises(WrongPassword):
-        house.sign_in("my secret by mistake", "another secret", address=HERE)
+        house.accounts.sign_in("my secret by mistake", "another secret", address=HERE)
     kept = repr(house.begin.contents)
     assert "secret" not in kept
 
@@ -148,24 +133,24 @@ def test_what_a_stranger_typed_is_not_kept(house: House) -> None:
 def test_a_disabled_person_is_out_at_once_and_for_good(house: House) -> None:
     ann = house.ann()
     token = house.enter()
-    house.change(ADMIN, "ann", disabled=True)
+    house.accounts.change_person(ADMIN, "ann", disabled=True)
     with pytest.raises(Unauthenticated):
-        house.open(token)
+        house.accounts.open_session(token)
     with pytest.raises(WrongPassword):
         house.enter()
-    house.change(ADMIN, ann, disabled=False)
-    house.open(house.enter())
+    house.accounts.change_person(ADMIN, ann, disabled=False)
+    house.accounts.open_session(house.enter())
 
 
 def test_a_new_role_ends_sessions_a_new_name_does_not(house: House) -> None:
     house.ann()
     token = house.enter()
-    house.change(ADMIN, "ann", name="Ann Lee")
-    assert house.open(token).caller.name == "Ann Lee"
-    house.change(ADMIN, "ann", role=Role.LEAD)
+    house.accounts.change_person(ADMIN, "ann", name="Ann Lee")
+    assert house.accounts.open_session(token).caller.name == "Ann Lee"
+    house.accounts.change_person(ADMIN, "ann", role=Role.LEAD)
     with pytest.raises(Unauthenticated):
-        house.open(token)
-    assert house.open(house.enter()).caller.role is Role.LEAD
+        house.accounts.open_session(token)
+    assert house.accounts.open_session(house.enter()).caller.role is Role.LEAD
 
 
 def test_guesses_are_slowed_and_then_stopped_without_a_look_at_the_password(house: House) -> None:
@@ -189,14 +174,14 @@ def test_a_guesser_locks_nobody_else_out(house: House) -> None:
     for _ in range(SIGN_IN_BACKOFF.free + 1):
         with pytest.raises((WrongPassword, TooManyRequests)):
             house.enter("wrong", address=THERE)
-    assert house.open(house.enter(address=HERE))
+    assert house.accounts.open_session(house.enter(address=HERE))
 
 
 def test_a_network_that_tries_many_names_is_slowed_too(house: House) -> None:
     house.ann()
     for number in range(NETWORK_BACKOFF.free):
         with pytest.raises(WrongPassword):
-            house.sign_in(f"name{number}", "wrong", address=THERE)
+            house.accounts.sign_in(f"name{number}", "wrong", address=THERE)
     with pytest.raises(TooManyRequests):
         house.enter(address=THERE)
     house.enter(address=HERE)
@@ -213,14 +198,14 @@ def test_a_session_ends_by_itself_and_use_prolongs_it_to_a_limit(house: House) -
     idle = house.enter()
     house.now.advance(hours=2)
     with pytest.raises(Unauthenticated):
-        house.open(idle)
+        house.accounts.open_session(idle)
     busy = house.enter()
     for _ in range(11):
         house.now.advance(hours=1)
-        house.open(busy)
+        house.accounts.open_session(busy)
     house.now.advance(hours=1)
     with pytest.raises(Unauthenticated):
-        house.open(busy)
+        house.accounts.open_session(busy)
     house.enter()
     assert len(house.begin.contents.sessions) == 1  # the ended ones are gone
 
@@ -230,11 +215,11 @@ def test_use_is_noted_once_a_minute(house: House) -> None:
     token = house.enter()
     begun = house.now()
     house.now.advance(seconds=59)
-    house.open(token)
+    house.accounts.open_session(token)
     (session,) = house.begin.contents.sessions.values()
     assert session.seen_at == begun
     house.now.advance(seconds=1)
-    house.open(token)
+    house.accounts.open_session(token)
     (session,) = house.begin.contents.sessions.values()
     assert session.seen_at == house.now()
 
@@ -243,7 +228,7 @@ def test_a_hash_of_old_parameters_is_renewed_when_its_person_signs_in(house: Hou
     house.ann()
     house.passwords.version = 2
     house.enter()
-    (person,) = house.everybody(ADMIN)
+    (person,) = house.accounts.people(ADMIN)
     assert person.password is not None
     assert person.password.startswith("2:")
     house.enter()
@@ -252,10 +237,10 @@ def test_a_hash_of_old_parameters_is_renewed_when_its_person_signs_in(house: Hou
 def test_another_password_ends_every_session(house: House) -> None:
     house.ann()
     tokens = [house.enter(), house.enter()]
-    house.set_password(ADMIN, "ANN", "another long password")
+    house.accounts.set_password(ADMIN, "ANN", "another long password")
     for token in tokens:
         with pytest.raises(Unauthenticated):
-            house.open(token)
+            house.accounts.open_session(token)
     with pytest.raises(WrongPassword):
         house.enter()
     house.enter("another long password")
@@ -264,24 +249,28 @@ def test_another_password_ends_every_session(house: House) -> None:
 def test_changing_ones_own_password_keeps_this_session_only(house: House) -> None:
     house.ann()
     other, mine = house.enter(), house.enter()
-    opened = house.open(mine)
+    opened = house.accounts.open_session(mine)
     with pytest.raises(WrongPassword):
-        house.change_own(opened.caller, opened.session, "wrong", "another long password")
+        house.accounts.change_own_password(
+            opened.caller, opened.session, "wrong", "another long password"
+        )
     with pytest.raises(InvalidRequest) as weak:
-        house.change_own(opened.caller, opened.session, PASSWORD, "short")
+        house.accounts.change_own_password(opened.caller, opened.session, PASSWORD, "short")
     assert [fault.pointer for fault in weak.value.faults] == ["/password"]
-    house.change_own(opened.caller, opened.session, PASSWORD, "another long password")
-    house.open(mine)
+    house.accounts.change_own_password(
+        opened.caller, opened.session, PASSWORD, "another long password"
+    )
+    house.accounts.open_session(mine)
     with pytest.raises(Unauthenticated):
-        house.open(other)
+        house.accounts.open_session(other)
     house.enter("another long password")
 
 
 def test_accents_may_be_composed_in_either_way(house: House) -> None:
-    house.create(
+    house.accounts.create_person(
         SYSTEM, login="zoe", name="Zoé", role=Role.LEAD, password="un re\u0301sume\u0301 long"
     )
-    house.sign_in("zoe", "un r\u00e9sum\u00e9 long", address=HERE)
+    house.accounts.sign_in("zoe", "un r\u00e9sum\u00e9 long", address=HERE)
 
 
 @pytest.mark.parametrize(
@@ -298,9 +287,9 @@ def test_an_account_that_cannot_be_is_refused(
 ) -> None:
     whole = {"login": "ann", "name": "Ann", "role": Role.LEAD, "password": PASSWORD} | fields
     with pytest.raises(InvalidRequest) as refused:
-        house.create(ADMIN, **whole)
+        house.accounts.create_person(ADMIN, **whole)
     assert [fault.pointer for fault in refused.value.faults] == [pointer]
-    assert not house.everybody(ADMIN)
+    assert not house.accounts.people(ADMIN)
 
 
 def test_a_login_name_is_taken_once(house: House) -> None:
@@ -312,48 +301,48 @@ def test_a_login_name_is_taken_once(house: House) -> None:
 @pytest.mark.parametrize("who", ["nobody", "019b7a0b-0000-7000-8000-00000000ffff", "", "\x00"])
 def test_nobody_is_nobody(house: House, who: str) -> None:
     with pytest.raises(PersonNotFound):
-        house.change(ADMIN, who, disabled=True)
+        house.accounts.change_person(ADMIN, who, disabled=True)
     with pytest.raises(PersonNotFound):
-        house.set_password(ADMIN, who, PASSWORD)
+        house.accounts.set_password(ADMIN, who, PASSWORD)
 
 
 @pytest.mark.parametrize("caller", [CLIENT, ANN, LEAD, Caller("9", "Aud", Role.AUDITOR)])
 def test_only_admins_change_people(house: House, caller: Caller) -> None:
     house.ann()
     with pytest.raises(Forbidden):
-        house.create(caller, login="x", name="X", role=Role.LEAD, password=PASSWORD)
+        house.accounts.create_person(caller, login="x", name="X", role=Role.LEAD, password=PASSWORD)
     with pytest.raises(Forbidden):
-        house.change(caller, "ann", disabled=True)
+        house.accounts.change_person(caller, "ann", disabled=True)
     with pytest.raises(Forbidden):
-        house.set_password(caller, "ann", PASSWORD)
+        house.accounts.set_password(caller, "ann", PASSWORD)
     if caller.role is Role.AUDITOR:
-        assert house.everybody(caller)
+        assert house.accounts.people(caller)
     else:
         with pytest.raises(Forbidden):
-            house.everybody(caller)
+            house.accounts.people(caller)
 
 
 def test_the_last_admin_stays(house: House) -> None:
     house.ann(Role.ADMIN)
     for change in ({"disabled": True}, {"role": Role.LEAD}):
         with pytest.raises(LastAdmin):
-            house.change(ADMIN, "ann", **change)
+            house.accounts.change_person(ADMIN, "ann", **change)
     with house.begin() as transaction:
         transaction.keys.add(key(Role.ADMIN))
         transaction.commit()
-    house.change(ADMIN, "ann", role=Role.LEAD)
+    house.accounts.change_person(ADMIN, "ann", role=Role.LEAD)
 
 
 def test_nothing_to_change_leaves_no_trace(house: House) -> None:
     house.ann()
     before = house.events()
-    house.change(ADMIN, "ann", name="Ann", disabled=False)
+    house.accounts.change_person(ADMIN, "ann", name="Ann", disabled=False)
     assert house.events() == before
 
 
 def test_a_session_of_nobody_opens_nothing(house: House) -> None:
     with pytest.raises(Unauthenticated):
-        house.open("")
+        house.accounts.open_session("")
 
 
 def test_a_session_is_not_begun_twice_by_the_same_token(house: House) -> None:
@@ -363,3 +352,97 @@ def test_a_session_is_not_begun_twice_by_the_same_token(house: House) -> None:
     sessions: list[Session] = list(house.begin.contents.sessions.values())
     assert len({session.digest for session in sessions}) == 2
     assert all(s.expires_at - s.created_at == timedelta(hours=12) for s in sessions)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_new_key_opens_what_its_role_may_do(house: House, role: Role) -> None:
+    key, secret = house.accounts.create_key(ADMIN, "somebody", role)
+    assert house.accounts.authenticate(secret) == Caller(key.id, "somebody", role)
+    assert secret.startswith(key.prefix)
+    assert len(secret) == len(f"sw_{role}_") + 43
+
+
+def test_secrets_are_not_stored_and_never_twice_the_same(house: House) -> None:
+    made = [house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)[1] for _ in range(3)]
+    assert len(set(made)) == 3
+    stored = repr(house.begin.contents)
+    assert not any(secret in stored or secret[20:] in stored for secret in made)
+
+
+@pytest.mark.parametrize("secret", ["", "sw_client_guess", "Bearer", "\x00\udcff"])
+def test_a_guessed_secret_opens_nothing(house: House, secret: str) -> None:
+    house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)
+    with pytest.raises(Unauthenticated, match="No key has this secret"):
+        house.accounts.authenticate(secret)
+
+
+def test_a_revoked_key_opens_nothing_and_stays_on_record(house: House) -> None:
+    key, secret = house.accounts.create_key(ADMIN, "somebody", Role.CLIENT)
+    house.now.advance(days=1)
+    revoked = house.accounts.revoke_key(ADMIN, key.id)
+    assert revoked == replace(key, revoked_at=house.now())
+    with pytest.raises(Unauthenticated, match="revoked"):
+        house.accounts.authenticate(secret)
+    house.now.advance(days=1)
+    assert house.accounts.revoke_key(ADMIN, key.id) == revoked
+    assert house.accounts.keys(ADMIN) == [revoked]
+    assert [action for action, _, _ in house.events()] == ["key.created", "key.revoked"]
+
+
+def test_the_last_admin_key_cannot_be_revoked(house: House) -> None:
+    first, _ = house.accounts.create_key(SYSTEM, "first", Role.ADMIN)
+    second, _ = house.accounts.create_key(SYSTEM, "second", Role.ADMIN)
+    house.accounts.create_key(SYSTEM, "client", Role.CLIENT)
+    house.accounts.revoke_key(SYSTEM, first.id)
+    with pytest.raises(LastAdmin):
+        house.accounts.revoke_key(SYSTEM, second.id)
+    assert not house.accounts.keys(SYSTEM)[1].revoked
+
+
+def test_a_key_that_does_not_exist_cannot_be_revoked(house: House) -> None:
+    with pytest.raises(KeyNotFound, match=MISSING):
+        house.accounts.revoke_key(ADMIN, MISSING)
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\x00b"])
+def test_a_key_needs_a_name_that_can_be_kept(house: House, name: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        house.accounts.create_key(ADMIN, name, Role.CLIENT)
+    assert {fault.pointer for fault in refusal.value.faults} == {"/name"}
+
+
+@pytest.mark.parametrize("caller", [CLIENT, ANN, LEAD], ids=lambda caller: caller.role)
+def test_only_admins_manage_keys(house: House, caller: Caller) -> None:
+    for call in (
+        lambda: house.accounts.create_key(caller, "mine", Role.ADMIN),
+        lambda: house.accounts.keys(caller),
+        lambda: house.accounts.revoke_key(caller, MISSING),
+    ):
+        with pytest.raises(Forbidden):
+            call()
+    assert house.events() == []
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.ADMIN])
+def test_only_admins_erase_people(house: House, role: Role) -> None:
+    with pytest.raises(Forbidden):
+        house.accounts.erase_person(Caller("1", "x", role), "ann")
+
+
+def test_an_erased_person_leaves_an_id(begin: Transactions) -> None:
+    """The same on every database."""
+    accounts = building.accounts(begin)
+    ann = accounts.create_person(
+        SYSTEM, login="ann", name="Ann Lee", role=Role.LEAD, password=PASSWORD, external_id="id ann"
+    )
+    accounts.create_person(SYSTEM, login="boss", name="B", role=Role.ADMIN, password=None)
+    erased = accounts.erase_person(ADMIN, "ann")
+    with begin(read_only=True) as transaction:
+        assert transaction.people.get(ann.id) == erased
+    assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
+    assert "ann" not in erased.login.replace(ann.id, "")
+    assert erased.disabled
+    with pytest.raises(PersonNotFound):
+        accounts.erase_person(ADMIN, "ann")
+    with pytest.raises(LastAdmin):
+        accounts.erase_person(ADMIN, "boss")

@@ -1,28 +1,18 @@
-"""Policy and keys."""
+"""The policy."""
 
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from setwise.service.domain.audits import AuditPlan
-from setwise.service.domain.callers import SYSTEM, Caller, KeyDigest, Role
+from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import (
     Forbidden,
     InvalidRequest,
-    KeyNotFound,
-    LastAdmin,
     StaleVersion,
-    Unauthenticated,
 )
 from setwise.service.domain.policy import FIRST_POLICY_VERSION, ThresholdMode
-from setwise.service.services.administer import (
-    Authenticate,
-    CreateKey,
-    ListKeys,
-    RevokeKey,
-)
 from setwise.service.services.policy import Policies
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
@@ -39,13 +29,8 @@ class Office:
 
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
-        digest = KeyDigest(b"pepper")
         policies = Policies(*parts)
         self.get_policy, self.change_policy = policies.get, policies.change
-        self.create_key = CreateKey(*parts, digest, lambda: secrets.token_urlsafe(32))
-        self.revoke = RevokeKey(*parts)
-        self.list_keys = ListKeys(self.database)
-        self.authenticate = Authenticate(self.database, digest, self.now)
 
     def actions(self) -> list[str]:
         return [event.action for event in self.database.contents.events.values()]
@@ -86,69 +71,9 @@ def test_a_policy_that_cannot_take_effect_changes_nothing(office: Office) -> Non
     assert office.actions() == []
 
 
-@pytest.mark.parametrize("role", Role)
-def test_a_new_key_opens_what_its_role_may_do(office: Office, role: Role) -> None:
-    key, secret = office.create_key(ADMIN, "somebody", role)
-    assert office.authenticate(secret) == Caller(key.id, "somebody", role)
-    assert secret.startswith(key.prefix)
-    assert len(secret) == len(f"sw_{role}_") + 43
-
-
-def test_secrets_are_not_stored_and_never_twice_the_same(office: Office) -> None:
-    made = [office.create_key(ADMIN, "somebody", Role.CLIENT)[1] for _ in range(3)]
-    assert len(set(made)) == 3
-    stored = repr(office.database.contents)
-    assert not any(secret in stored or secret[20:] in stored for secret in made)
-
-
-@pytest.mark.parametrize("secret", ["", "sw_client_guess", "Bearer", "\x00\udcff"])
-def test_a_guessed_secret_opens_nothing(office: Office, secret: str) -> None:
-    office.create_key(ADMIN, "somebody", Role.CLIENT)
-    with pytest.raises(Unauthenticated, match="No key has this secret"):
-        office.authenticate(secret)
-
-
-def test_a_revoked_key_opens_nothing_and_stays_on_record(office: Office) -> None:
-    key, secret = office.create_key(ADMIN, "somebody", Role.CLIENT)
-    office.now.advance(days=1)
-    revoked = office.revoke(ADMIN, key.id)
-    assert revoked == replace(key, revoked_at=office.now())
-    with pytest.raises(Unauthenticated, match="revoked"):
-        office.authenticate(secret)
-    office.now.advance(days=1)
-    assert office.revoke(ADMIN, key.id) == revoked
-    assert office.list_keys(ADMIN) == [revoked]
-    assert office.actions() == ["key.created", "key.revoked"]
-
-
-def test_the_last_admin_key_cannot_be_revoked(office: Office) -> None:
-    first, _ = office.create_key(SYSTEM, "first", Role.ADMIN)
-    second, _ = office.create_key(SYSTEM, "second", Role.ADMIN)
-    office.create_key(SYSTEM, "client", Role.CLIENT)
-    office.revoke(SYSTEM, first.id)
-    with pytest.raises(LastAdmin):
-        office.revoke(SYSTEM, second.id)
-    assert not office.list_keys(SYSTEM)[1].revoked
-
-
-def test_a_key_that_does_not_exist_cannot_be_revoked(office: Office) -> None:
-    with pytest.raises(KeyNotFound, match=MISSING):
-        office.revoke(ADMIN, MISSING)
-
-
-@pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\x00b"])
-def test_a_key_needs_a_name_that_can_be_kept(office: Office, name: str) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
-        office.create_key(ADMIN, name, Role.CLIENT)
-    assert {fault.pointer for fault in refusal.value.faults} == {"/name"}
-
-
 CALLS: dict[str, Callable[[Office, Caller, str], object]] = {
     "get policy": lambda office, who, _: office.get_policy(who),
     "change policy": lambda office, who, _: office.change_policy(who, change(), None),
-    "create key": lambda office, who, _: office.create_key(who, "mine", Role.ADMIN),
-    "list keys": lambda office, who, _: office.list_keys(who),
-    "revoke key": lambda office, who, it: office.revoke(who, it),
 }
 
 

@@ -16,12 +16,13 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import CheckedSet, ReviewDay, standing
-from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.mistakes import mistakes
 from setwise.service.services.over_time import Pace, Queue, over_time, queue
 from setwise.service.services.policy import Policies
+from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -80,7 +81,7 @@ def store(
 
 
 def read(begin: Transactions, **asked: object) -> Cockpit:
-    return ReadCockpit(begin, FakeClock())(LEAD, **asked)
+    return building.reports(begin, FakeClock()).cockpit(LEAD, **asked)
 
 
 @pytest.fixture
@@ -223,7 +224,7 @@ def test_what_cannot_be_asked_is_refused(begin: Transactions) -> None:
             read(begin, **wrong)
     for caller in (ANN, CLIENT):
         with pytest.raises(Forbidden):
-            ReadCockpit(begin, FakeClock())(caller)
+            building.reports(begin, FakeClock()).cockpit(caller)
 
 
 # Without a database

@@ -18,12 +18,13 @@ from setwise.service.domain.predictions import (
 )
 from setwise.service.domain.reviews import ReviewKind
 from setwise.service.domain.verdicts import deciding, last_told
-from setwise.service.services.cockpit import Cockpit, ReadCockpit, WhatIf
 from setwise.service.services.forecast import Share
 from setwise.service.services.over_time import Pace
 from setwise.service.services.policy import Policies
+from setwise.service.services.reports import Cockpit, WhatIf
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -155,7 +156,7 @@ def same(found: Share, expected: Share) -> None:
 
 
 def read(begin: Transactions, pace: Pace, **asked: object) -> Cockpit:
-    return ReadCockpit(begin, FakeClock())(LEAD, days=DAYS, pace=pace, **asked)
+    return building.reports(begin, FakeClock()).cockpit(LEAD, days=DAYS, pace=pace, **asked)
 
 
 @pytest.mark.parametrize("pace", Pace)

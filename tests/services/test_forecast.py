@@ -9,15 +9,14 @@ from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
 from setwise.service.domain.verdicts import Evidence, verdict
 from setwise.service.services.forecast import (
-    ReportAutomation,
     forecasts,
     lowest_threshold,
     share,
 )
 from setwise.service.services.policy import Policies
-from setwise.service.services.reliability import ReportReliability
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.fakes import START, FakeClock
 from tests.samples import (
     ADMIN,
@@ -94,7 +93,7 @@ def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
     fill(begin, 0.95, 0.97, right=True)
     fill(begin, 0.91, 0.15, right=False)
     fill(begin, 1.0)
-    made = ReportReliability(begin)(LEAD, 100)
+    made = building.reports(begin).reliability(LEAD, 100)
     assert (made.documents, made.checked) == (5, 4)
     last, first = made.buckets[9], made.buckets[1]
     assert (last.documents, last.accuracy.right, last.accuracy.checked) == (3 + 1, 2, 3)
@@ -102,12 +101,12 @@ def test_confidence_is_compared_with_correctness(begin: Transactions) -> None:
     sent, reviewed = 0.05**2 + 0.03**2 + 0.91**2, 0.15**2
     # Three of the four that were sent are known, so each of them stands for 4/3.
     assert made.brier == pytest.approx((sent * 4 / 3 + reviewed) / 5)
-    assert ReportReliability(begin)(LEAD, 1).documents == 1
+    assert building.reports(begin).reliability(LEAD, 1).documents == 1
 
 
 def test_the_curve_falls_from_everything_to_nothing(begin: Transactions) -> None:
     fill(begin, 0.1, 0.5, 0.9)
-    now, curve = ReportAutomation(begin)(LEAD, 100)
+    now, curve = building.reports(begin).automation(LEAD, 100)
     assert now.sent == 0
     assert [curve[0].sent, curve[20].sent, curve[-1].sent] == [3, 2, 0]
     coverage = [one.coverage for one in curve]
@@ -145,12 +144,12 @@ def test_what_cannot_be_previewed_is_refused(begin: Transactions) -> None:
             preview(LEAD, **wrong)
     for documents in (0, 50_001):
         with pytest.raises(InvalidRequest):
-            ReportReliability(begin)(LEAD, documents)
+            building.reports(begin).reliability(LEAD, documents)
     for caller in (ANN, CLIENT):
         with pytest.raises(Forbidden):
             preview(caller, threshold=0.5)
         with pytest.raises(Forbidden):
-            ReportAutomation(begin)(caller, 10)
+            building.reports(begin).automation(caller, 10)
 
 
 def evidence(confidence: float, right: bool | None, **fields: object) -> Evidence:

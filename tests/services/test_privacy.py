@@ -6,15 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service.domain.accounts import Person
 from setwise.service.domain.audit_trail import PREDICTION_CREATED
 from setwise.service.domain.callers import Caller, Role
-from setwise.service.domain.errors import Forbidden, InvalidRequest, LastAdmin, PersonNotFound
+from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
 from setwise.service.services import privacy
-from setwise.service.services.privacy import EraseDocument, ErasePerson, PurgeTexts
+from setwise.service.services.privacy import EraseDocument, PurgeTexts
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock, FakeIds
 from tests.samples import (
@@ -62,7 +61,6 @@ class Archive:
         self.purge = PurgeTexts(*office, auto=30 * DAY, reviewed=None)
         self.purge_all = PurgeTexts(*office, auto=30 * DAY, reviewed=90 * DAY)
         self.erase = EraseDocument(*office)
-        self.erase_person = ErasePerson(*office)
 
     def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
         made = self._made(age, name, Decision.AUTO)
@@ -251,24 +249,3 @@ def test_only_admins_erase(archive: Archive, role: Role) -> None:
     caller = Caller("1", "x", role)
     with pytest.raises(Forbidden):
         archive.erase(caller, "note-1")
-    with pytest.raises(Forbidden):
-        archive.erase_person(caller, "ann")
-
-
-def test_an_erased_person_leaves_an_id(archive: Archive) -> None:
-    ann = Person(real_id(DAY, 5), "ann", "Ann Lee", Role.LEAD, NOW, "$x", "https://id ann")
-    boss = Person(real_id(DAY, 6), "boss", "B", Role.ADMIN, NOW)
-    with archive.begin() as transaction:
-        transaction.people.add(ann)
-        transaction.people.add(boss)
-        transaction.commit()
-    erased = archive.erase_person(ADMIN, "ann")
-    with archive.begin(read_only=True) as transaction:
-        assert transaction.people.get(ann.id) == erased
-    assert (erased.name, erased.password, erased.external_id) == ("erased person", None, None)
-    assert "ann" not in erased.login.replace(ann.id, "")
-    assert erased.disabled
-    with pytest.raises(PersonNotFound):
-        archive.erase_person(ADMIN, "ann")
-    with pytest.raises(LastAdmin):
-        archive.erase_person(ADMIN, "boss")

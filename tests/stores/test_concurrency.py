@@ -24,15 +24,14 @@ from setwise.service.domain.errors import (
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
-from setwise.service.services.administer import CreateKey, ListKeys, RevokeKey
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predict
-from setwise.service.services.report import Summary
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
+from tests import building
 from tests.building import jobs
 from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, change, model, task
@@ -131,7 +130,7 @@ def test_twenty_reviewers_empty_the_queue_without_meeting(
     assert met == []
     assert Counter(settled).most_common(1)[0][1] == 1
     # Somebody who had skipped the last ones may have seen an empty queue; nothing is lost.
-    left = Summary(begin)(SYSTEM)
+    left = building.reports(begin).summary(SYSTEM)
     assert len(settled) + left.waiting == len(every)
     assert left.leased == left.skipped == 0
     assert left.waiting <= 2 * THREADS
@@ -182,7 +181,7 @@ def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Tr
     claimed = [one.id for one in results[5:] if one]
     assert len(claimed) == len(set(claimed))
     # On PostgreSQL a claim passes over what a reaper is just returning, and may find nothing.
-    counts = Summary(begin)(SYSTEM)
+    counts = building.reports(begin).summary(SYSTEM)
     assert (counts.waiting, counts.leased) == (30 - len(claimed), len(claimed))
     with begin(read_only=True) as transaction:
         leased = transaction.reviews.page(
@@ -244,21 +243,18 @@ def test_of_many_changes_of_one_policy_one_wins(begin: Transactions, engine: Eng
 
 
 def test_admins_who_revoke_each_other_leave_one(begin: Transactions) -> None:
-    parts = (begin, utc_now, new_id)
-    numbers = iter(range(100))
-    create = CreateKey(*parts, lambda s: s.encode().ljust(32, b"."), lambda: str(next(numbers)))
-    keys = [create(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
-    revoke = RevokeKey(*parts)
+    accounts = building.accounts(begin)
+    keys = [accounts.create_key(SYSTEM, f"admin {n}", Role.ADMIN)[0] for n in range(THREADS)]
 
     def try_to(key_id: str) -> bool:
         with suppress(LastAdmin):
-            revoke(SYSTEM, key_id)
+            accounts.revoke_key(SYSTEM, key_id)
             return True
         return False
 
     revoked = at_once([lambda k=k: try_to(k.id) for k in keys])
     assert revoked.count(True) == THREADS - 1
-    assert sum(not key.revoked for key in ListKeys(begin)(SYSTEM)) == 1
+    assert sum(not key.revoked for key in accounts.keys(SYSTEM)) == 1
 
 
 def test_an_artifact_that_many_add_is_registered_once(begin: Transactions, engine: Engine) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from setwise.service.domain.accounts import Person
-from setwise.service.domain.callers import PERMISSIONS, ApiKey, Permission, Role
+from setwise.service.domain.accounts import MOST_PER_MINUTE, ApiKey, Person
+from setwise.service.domain.callers import PERMISSIONS, Permission, Role
 from setwise.service.domain.errors import (
     Conflict,
     KeyNotFound,
@@ -41,7 +41,6 @@ from setwise.service.pages.board.parts import (
 )
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Day, Input, whole
-from setwise.service.services.administer import MOST_PER_MINUTE
 
 KEYS = "/board/keys"
 PEOPLE = "/board/people"
@@ -118,7 +117,7 @@ class NewKey(BaseModel):
 
 
 def _create_key(call: Call, form: NewKey) -> View:
-    key, secret = call.verbs.create_key(
+    key, secret = call.verbs.accounts.create_key(
         call.caller,
         form.name,
         form.role,
@@ -139,11 +138,11 @@ def _create_key(call: Call, form: NewKey) -> View:
 
 
 def _revoke_key(call: Call, _: Nothing) -> None:
-    call.verbs.revoke_key(call.caller, call.id, request_id=call.request_id)
+    call.verbs.accounts.revoke_key(call.caller, call.id, request_id=call.request_id)
 
 
 def _revoke_question(call: Call) -> Question:
-    key = next((key for key in call.verbs.list_keys(call.caller) if key.id == call.id), None)
+    key = next((key for key in call.verbs.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
         raise KeyNotFound(f"No key has the id {call.id!r}.")
     return Question(
@@ -203,7 +202,7 @@ def _works(key: ApiKey, now: datetime) -> bool:
 
 def _keys(call: Call) -> View:
     now = datetime.now(UTC)
-    keys = call.verbs.list_keys(call.caller)
+    keys = call.verbs.accounts.keys(call.caller)
     former = [key for key in keys if not _works(key, now)]
     parts: list[Part] = [
         Table(
@@ -223,7 +222,7 @@ def _keys(call: Call) -> View:
 
 def _keys_state(call: Call) -> State:
     now = datetime.now(UTC)
-    working = [key for key in call.verbs.list_keys(call.caller) if _works(key, now)]
+    working = [key for key in call.verbs.accounts.keys(call.caller) if _works(key, now)]
     ending = [key for key in working if key.expired(now + SOON)]
     if ending:
         return State(f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True)
@@ -265,7 +264,7 @@ class NewPassword(BaseModel):
 
 
 def _person(call: Call) -> Person:
-    people = call.verbs.list_people(call.caller)
+    people = call.verbs.accounts.people(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
         raise PersonNotFound(f"No account has the id {call.id!r}.")
@@ -273,7 +272,7 @@ def _person(call: Call) -> Person:
 
 
 def _create_person(call: Call, form: NewPerson) -> None:
-    call.verbs.create_person(
+    call.verbs.accounts.create_person(
         call.caller,
         login=form.login,
         name=form.name,
@@ -285,24 +284,34 @@ def _create_person(call: Call, form: NewPerson) -> None:
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
     person = _person(call)
-    call.verbs.change_person(
+    call.verbs.accounts.change_person(
         call.caller, person.id, name=form.name, role=form.role, request_id=call.request_id
     )
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.verbs.set_password(call.caller, person.id, form.password, request_id=call.request_id)
+    call.verbs.accounts.set_password(
+        call.caller, person.id, form.password, request_id=call.request_id
+    )
+
+
+def _able_to_sign_in(call: Call) -> int:
+    return sum(not one.disabled for one in call.verbs.accounts.people(call.caller))
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.change_person(call.caller, person.id, disabled=True, request_id=call.request_id)
+    call.verbs.accounts.change_person(
+        call.caller, person.id, disabled=True, request_id=call.request_id
+    )
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.change_person(call.caller, person.id, disabled=False, request_id=call.request_id)
+    call.verbs.accounts.change_person(
+        call.caller, person.id, disabled=False, request_id=call.request_id
+    )
 
 
 def _disable_question(call: Call) -> Question:
@@ -381,7 +390,7 @@ def _people(call: Call) -> View:
     table = Table(
         "People",
         _ACCOUNTS,
-        call.verbs.list_people(call.caller),
+        call.verbs.accounts.people(call.caller),
         "Nobody can sign in yet. Create the first account below.",
         gone=lambda person: person.disabled,
     )
@@ -440,9 +449,7 @@ PAGES = (
         (CREATE_PERSON,),
         name="People",
         meaning="Who can sign in, and in which role.",
-        state=lambda call: State(
-            f"{sum(not one.disabled for one in call.verbs.list_people(call.caller)):,} can sign in."
-        ),
+        state=lambda call: State(f"{_able_to_sign_in(call):,} can sign in."),
     ),
     BoardPage(
         _ONE,

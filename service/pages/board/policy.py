@@ -178,8 +178,8 @@ def name_of(verbs: Verbs, actor_id: str) -> str:
     """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
         return "the service itself"
-    named = {one.id: one.name for one in verbs.list_keys(SYSTEM)}
-    named |= {one.id: one.name for one in verbs.list_people(SYSTEM)}
+    named = {one.id: one.name for one in verbs.accounts.keys(SYSTEM)}
+    named |= {one.id: one.name for one in verbs.accounts.people(SYSTEM)}
     return named.get(actor_id, actor_id)
 
 

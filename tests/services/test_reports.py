@@ -5,14 +5,15 @@ import pytest
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.errors import Forbidden
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.services.report import Counts, Summary
+from setwise.service.services.reports import Counts
+from tests import building
 from tests.fakes import START
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, add_predictions, leased, prediction, task
 from tests.sqlite import Database
 
 
 def test_an_empty_service_counts_nothing() -> None:
-    counts = Summary(Database())(SYSTEM)
+    counts = building.reports(Database()).summary(SYSTEM)
     assert counts == Counts(0, 0, 0, 0, 0, dict.fromkeys(Reason, 0))
     assert counts.predictions == 0
 
@@ -33,7 +34,7 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
             add_predictions(transaction, one.prediction)
             transaction.reviews.add(one)
         transaction.commit()
-    counts = Summary(database)(LEAD)
+    counts = building.reports(database).summary(LEAD)
     assert (counts.auto_sent, counts.predictions) == (1, 6)
     assert (counts.waiting, counts.leased, counts.completed, counts.skipped) == (2, 1, 1, 1)
     assert counts.reasons == {
@@ -48,7 +49,7 @@ def test_predictions_are_counted_by_reason_and_tasks_by_state() -> None:
 
 
 def test_leads_and_administrators_see_the_counts() -> None:
-    summary = Summary(Database())
+    summary = building.reports(Database()).summary
     summary(LEAD)
     summary(ADMIN)
     for caller in (CLIENT, ANN):

@@ -1,6 +1,6 @@
-"""The numbers from which a lead decides whether to trust the machine, all of one instant."""
+"""Reports for leads: counts, backlog, cockpit, reliability and automation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
@@ -9,20 +9,30 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reports import Backlog
+from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.verdicts import STEPS, Cell, confident, standing
 from setwise.service.services.certification import SCHEDULE
 from setwise.service.services.forecast import (
     LEAST_CHECKED,
+    MOST_DOCUMENTS,
     Forecast,
     Share,
     forecasts,
     in_force,
     lowest_threshold,
+    over,
     share,
 )
 from setwise.service.services.mistakes import Mistakes, mistakes
 from setwise.service.services.over_time import Pace, Queue, Row, over_time, queue
-from setwise.service.services.reliability import MOST_CHECKED, Curve, draw_curve
+from setwise.service.services.reliability import (
+    MOST_CHECKED,
+    Curve,
+    Reliability,
+    draw_curve,
+    measure,
+)
 from setwise.service.stores.clock import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 
@@ -30,31 +40,61 @@ MOST_DAYS = 400
 USUAL_DAYS = 35
 
 BINS = 40
-"""Of the histogram of confidence."""
+"""Bins of the histogram of confidence."""
+
+AUTOMATION_STEPS = 50
+"""Steps between the thresholds 0 and 1 of the automation report."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of predictions by decision and of review tasks by state.
+
+    Attributes
+    ----------
+    auto_sent : int
+        Predictions sent without a review.
+    waiting, leased, completed, skipped : int
+        Review tasks by state; a skipped task waits for a lead.
+    reasons : mapping
+        Predictions by the reason of their decision.
+    """
+
+    auto_sent: int
+    waiting: int
+    leased: int
+    completed: int
+    skipped: int
+    reasons: Mapping[Reason, int]
+
+    @property
+    def predictions(self) -> int:
+        """Number of all predictions."""
+        return sum(self.reasons.values())
 
 
 @dataclass(frozen=True)
 class CertificateState:
-    """What is proved, since when, and what the next attempt waits for.
+    """The certificate in force, and progress towards the next one.
 
     Attributes
     ----------
     certified : bool
-        The threshold in force stands on a certificate for the model that serves.
+        A certificate for the model that serves proves the threshold in force.
     threshold : float or None
-        That threshold.
+        The threshold in force.
     since : datetime or None
-        When it came into force.
+        When the certificate was made.
     newest : Certification or None
-        The last attempt for the model that serves.
+        The newest attempt for the model that serves.
     audits : int
-        Audits for it that are read by now.
+        Finished audits of that model.
     next_attempt_in : int or None
-        Audits until the next attempt; None where none is due: the newest covers the policy, or its
-        threshold is set by hand.
+        Audits until the next attempt; None if none is due, because the newest certificate covers
+        the policy or the threshold is fixed.
     audits_needed : int or None
-        Audits that would probably prove a threshold, by the last attempt; None where it cannot
-        tell, or no number would.
+        Audits that would probably prove a threshold, by the newest attempt; None if unknown, or if
+        no number would.
     """
 
     certified: bool
@@ -68,7 +108,7 @@ class CertificateState:
 
 @dataclass(frozen=True)
 class Bin:
-    """Documents of about the same confidence, from ``low`` up to ``high``."""
+    """Documents with a confidence from ``low`` up to ``high``."""
 
     low: float
     high: float
@@ -79,32 +119,32 @@ class Bin:
 
 @dataclass(frozen=True)
 class Cockpit:
-    """Everything that the cockpit shows.
+    """The numbers of the cockpit.
 
     Attributes
     ----------
     at, since : datetime
-        Of the numbers; and from when on predictions count, the beginning of a day in UTC.
+        When the numbers were read, and the start of the period, a midnight in UTC.
     documents, sent : int
-        That came in, and that left by themselves.
+        Received documents, and those sent without a review.
     accuracy : Share
-        Of the label sets that were confident enough to be sent: of audits, each with the weight of
-        the documents that it stands for. While there is no audit, of those with an outcome.
+        Accuracy of the label sets that were confident enough to be sent, from weighted audits;
+        from reported outcomes while there is no audit.
     drawn : bool
-        That accuracy is from audits.
+        The accuracy is from audits.
     reported : Share
-        Of sent sets whose truth other programs reported, which need not be a random choice.
+        Accuracy of sent sets with a reported outcome, which need not be a random sample.
     seconds : float or None
-        Mean time that a person takes for a document; None before the first review.
+        Mean time of a review; None before the first one.
     hours_saved : float or None
-        Of the documents that were sent.
+        Review time of the documents that were sent.
     rows, weeks : list of Row
-        By ``pace``, and by weeks: a day has too few audits to tell of its accuracy.
+        By ``pace``, and by weeks, as a day has too few audits to measure accuracy.
     curve : list of Forecast
-        What-if, at rising thresholds.
+        Forecasts at rising thresholds.
     now, then : Forecast or None
-        The policy in force, and the one that is asked for. Here and in ``curve`` a document that
-        a rule held back stays held back.
+        Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
+        held back by a rule stay held back.
     """
 
     at: datetime
@@ -133,20 +173,74 @@ class Cockpit:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Another policy to look at: a threshold, or a target that a threshold is to meet."""
+    """Another policy: a threshold, or a target accuracy for a threshold to meet."""
 
     threshold: float | None = None
     target_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
-class ReadCockpit:
-    """Read all numbers of the cockpit at one instant; nothing changes."""
+class Reports:
+    """Reports on predictions and reviews; nothing changes.
+
+    Attributes
+    ----------
+    lease_clock : callable
+        The clock that all servers share; the age of waiting work is measured with it.
+    """
 
     begin: Transactions
     now: Clock
+    lease_clock: Clock
 
-    def __call__(
+    def summary(self, caller: Caller) -> Counts:
+        """Return counts of predictions and review tasks at one instant."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            decided = transaction.predictions.counts()
+            reviews = transaction.reviews.counts()
+        reasons = dict.fromkeys(Reason, 0)
+        for (_, reason), count in decided.items():
+            reasons[reason] += count
+        return Counts(
+            auto_sent=sum(n for (decision, _), n in decided.items() if decision is Decision.AUTO),
+            waiting=reviews.get(ReviewState.WAITING, 0),
+            leased=reviews.get(ReviewState.LEASED, 0),
+            completed=reviews.get(ReviewState.COMPLETED, 0),
+            skipped=reviews.get(ReviewState.SKIPPED, 0),
+            reasons=reasons,
+        )
+
+    def backlog(self, caller: Caller) -> tuple[Backlog, datetime]:
+        """Return the waiting work, and when it was read."""
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            return transaction.backlog.read(), self.lease_clock()
+
+    def reliability(self, caller: Caller, documents: int) -> Reliability:
+        """Compare confidence with correctness on the most recent documents."""
+        caller.require(Permission.REPORT)
+        _check_documents(documents)
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(documents, with_labels=False)
+        return measure(found, policy.risk)
+
+    def automation(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
+        """Return the forecast of the policy in force, and of thresholds from 0 to 1.
+
+        The rules in force apply to every threshold.
+        """
+        caller.require(Permission.REPORT)
+        _check_documents(documents)
+        with self.begin(read_only=True) as transaction:
+            policy = transaction.policies.current()
+            found = transaction.history.evidence(documents, with_labels=bool(policy.rules))
+        steps = [step / AUTOMATION_STEPS for step in range(AUTOMATION_STEPS + 1)]
+        now, *curve = over(found, [in_force(policy), *steps], policy.rules, policy.risk)
+        return now, curve
+
+    def cockpit(
         self,
         caller: Caller,
         *,
@@ -154,12 +248,12 @@ class ReadCockpit:
         pace: Pace = Pace.DAY,
         what_if: WhatIf | None = None,
     ) -> Cockpit:
-        """Return them for the last ``days``, today included.
+        """Return the cockpit of the last ``days``, today included, at one instant.
 
         Raises
         ------
         InvalidRequest
-            If the period or what is asked for cannot be.
+            If the period or ``what_if`` is out of range.
         """
         caller.require(Permission.REPORT)
         what_if = what_if or WhatIf()
@@ -228,6 +322,13 @@ class ReadCockpit:
         )
 
 
+def _check_documents(documents: int) -> None:
+    """Raise `InvalidRequest` unless a report can cover that many documents."""
+    if not 1 <= documents <= MOST_DOCUMENTS:
+        fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
+        raise InvalidRequest("The report cannot cover that many documents.", [fault])
+
+
 def _faults(days: int, what_if: WhatIf) -> list[FieldFault]:
     faults = []
     if not 1 <= days <= MOST_DAYS:
@@ -255,7 +356,7 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
         since=proof.created_at if certified and proof else None,
         newest=newest,
         audits=audits,
-        # Nothing is tried by itself while the owner sets the threshold.
+        # With a fixed threshold nothing is certified automatically.
         next_attempt_in=None
         if policy.threshold_mode is ThresholdMode.FIXED
         else SCHEDULE.missing(policy, newest, audits),
@@ -270,17 +371,17 @@ def _needed(newest: Certification | None) -> int | None:
 
 
 def _reported(sent: Sequence[Cell], risk: float) -> Share:
-    # Seen as if nobody but other programs had looked.
+    # Outcomes only, without the answers of people.
     return share([cell._replace(said=None) for cell in sent], risk)
 
 
 def _what_if(
     cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
 ) -> tuple[list[Forecast], Forecast, Forecast | None]:
-    """Return the curve, the policy in force, and the one that is asked for if there is one."""
+    """Return forecasts of the curve, the policy in force and the other policy."""
     sendable = [cell.sendable for cell in cells]
 
-    # Cells begin at these steps, and at the two thresholds that may lie between them.
+    # Cells begin at these steps, and at the two thresholds, which may lie between steps.
     steps = [step / STEPS for step in range(STEPS + 1)]
     thresholds = [*steps, in_force(policy), what_if.threshold, None]
     made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
