@@ -16,29 +16,8 @@ from setwise.service.domain.errors import (
     LoginTaken,
     PersonNotFound,
 )
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
-from setwise.service.pages.board.parts import (
-    Buttons,
-    Card,
-    Column,
-    Facts,
-    Go,
-    More,
-    Part,
-    Press,
-    Question,
-    Secret,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    row_link,
-    sub,
-)
 from setwise.service.pages.figures.numerals import plural
 from setwise.service.pages.forms import Day, Input, whole
 
@@ -116,7 +95,7 @@ class NewKey(BaseModel):
     ] = []
 
 
-def _create_key(call: Call, form: NewKey) -> View:
+def _create_key(call: Call, form: NewKey) -> ui.View:
     key, secret = call.verbs.accounts.create_key(
         call.caller,
         form.name,
@@ -127,25 +106,21 @@ def _create_key(call: Call, form: NewKey) -> View:
         request_id=call.request_id,
     )
     until = f", until {key.expires_at:%-d %B %Y, %H:%M} UTC" if key.expires_at else ""
-    shown = Secret(
+    shown = ui.Secret(
         f"Key “{key.name}” created",
         "Copy its secret now. It is not stored and is never shown again.",
         secret,
         Markup("Programs send it as <code>Authorization: Bearer …</code>{}.").format(until),
         KEYS,
     )
-    return View("", (shown,), title="Key created", status=HTTPStatus.CREATED)
+    return ui.View("", (shown,), title="Key created", status=HTTPStatus.CREATED)
 
 
-def _revoke_key(call: Call, _: Nothing) -> None:
-    call.verbs.accounts.revoke_key(call.caller, call.id, request_id=call.request_id)
-
-
-def _revoke_question(call: Call) -> Question:
+def _revoke_question(call: Call) -> ui.Question:
     key = next((key for key in call.verbs.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
         raise KeyNotFound(f"No key has the id {call.id!r}.")
-    return Question(
+    return ui.Question(
         f"Revoke the key “{key.name}”?",
         (
             f"Requests with {key.prefix}… are refused within seconds.",
@@ -160,7 +135,7 @@ def _revoke_question(call: Call) -> Question:
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    _revoke_key,
+    lambda call, _: call.verbs.accounts.revoke_key(call.caller, call.id, request_id=call.request_id),
     ask=_revoke_question,
     then=KEYS,
     notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
@@ -172,25 +147,28 @@ def _limits(key: ApiKey) -> Markup:
     rate = "" if key.per_minute is None else "no limit on requests"
     if key.per_minute:
         rate = f"{plural(key.per_minute, 'request')} per minute"
-    return joined(key.name, sub(scopes), sub(rate))
+    return ui.joined(key.name, ui.sub(scopes), ui.sub(rate))
 
 
-_IN_USE: Sequence[Column[ApiKey]] = (
-    Column("Name", _limits, "head"),
-    Column("Role", lambda key: key.role),
-    Column("Begins with", lambda key: code(f"{key.prefix}…")),
-    Column("Created", lambda key: key.created_at),
-    Column("Expires", lambda key: instant(key.expires_at)),
-    Column("Change", lambda key: row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name), "acts"),
+_IN_USE: Sequence[ui.Column[ApiKey]] = (
+    ui.Column("Name", _limits, "head"),
+    ui.Column("Role", lambda key: key.role),
+    ui.Column("Begins with", lambda key: ui.code(f"{key.prefix}…")),
+    ui.Column("Created", lambda key: key.created_at),
+    ui.Column("Expires", lambda key: ui.instant(key.expires_at)),
+    ui.Column(
+        "Change", lambda key: ui.row_link(f"{KEYS}/{key.id}/revoke", "Revoke", key.name), "acts"
+    ),
 )
-_FORMER: Sequence[Column[ApiKey]] = (
-    Column("Name", lambda key: key.name, "head"),
-    Column("Role", lambda key: key.role),
-    Column("Begins with", lambda key: code(f"{key.prefix}…")),
-    Column(
+_FORMER: Sequence[ui.Column[ApiKey]] = (
+    ui.Column("Name", lambda key: key.name, "head"),
+    ui.Column("Role", lambda key: key.role),
+    ui.Column("Begins with", lambda key: ui.code(f"{key.prefix}…")),
+    ui.Column(
         "Since",
-        lambda key: joined(
-            instant(key.revoked_at or key.expires_at), sub("revoked" if key.revoked else "expired")
+        lambda key: ui.joined(
+            ui.instant(key.revoked_at or key.expires_at),
+            ui.sub("revoked" if key.revoked else "expired"),
         ),
     ),
 )
@@ -200,12 +178,12 @@ def _works(key: ApiKey, now: datetime) -> bool:
     return not key.revoked and not key.expired(now)
 
 
-def _keys(call: Call) -> View:
+def _keys(call: Call) -> ui.View:
     now = datetime.now(UTC)
     keys = call.verbs.accounts.keys(call.caller)
     former = [key for key in keys if not _works(key, now)]
-    parts: list[Part] = [
-        Table(
+    parts: list[ui.Piece] = [
+        ui.Table(
             "Keys in use",
             _IN_USE,
             [key for key in keys if _works(key, now)],
@@ -214,10 +192,10 @@ def _keys(call: Call) -> View:
         call.form(CREATE_KEY, role=Role.CLIENT.value),
     ]
     if former:
-        table = Table("Former keys", _FORMER, former, gone=lambda _: True)
-        parts.append(More(plural(len(former), "former key"), [table]))
+        table = ui.Table("Former keys", _FORMER, former, gone=lambda _: True)
+        parts.append(ui.More(plural(len(former), "former key"), [table]))
     lead = "Programs call the API with a key. Its secret is shown once, when it is created."
-    return View("Keys", parts, lead=lead)
+    return ui.View("Keys", parts, lead=lead)
 
 
 def _keys_state(call: Call) -> State:
@@ -291,32 +269,22 @@ def _change_person(call: Call, form: ChangedPerson) -> None:
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.verbs.accounts.set_password(
-        call.caller, person.id, form.password, request_id=call.request_id
-    )
-
-
-def _able_to_sign_in(call: Call) -> int:
-    return sum(not one.disabled for one in call.verbs.accounts.people(call.caller))
+    call.verbs.accounts.set_password(call.caller, person.id, form.password, request_id=call.request_id)
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(
-        call.caller, person.id, disabled=True, request_id=call.request_id
-    )
+    call.verbs.accounts.change_person(call.caller, person.id, disabled=True, request_id=call.request_id)
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(
-        call.caller, person.id, disabled=False, request_id=call.request_id
-    )
+    call.verbs.accounts.change_person(call.caller, person.id, disabled=False, request_id=call.request_id)
 
 
-def _disable_question(call: Call) -> Question:
+def _disable_question(call: Call) -> ui.Question:
     person = _person(call)
-    return Question(
+    return ui.Question(
         f"Disable the account of {person.name}?",
         (
             f"{person.name} ({person.login}) is signed out everywhere and cannot sign in again.",
@@ -374,20 +342,20 @@ ENABLE = Action(
 
 
 def _account_state(person: Person) -> Markup:
-    return badge("disabled", "bad") if person.disabled else badge("active", "good")
+    return ui.badge("disabled", "bad") if person.disabled else ui.badge("active", "good")
 
 
-_ACCOUNTS: Sequence[Column[Person]] = (
-    Column("Name", lambda person: link(f"{PEOPLE}/{person.id}", person.name), "head"),
-    Column("Login name", lambda person: person.login),
-    Column("Role", lambda person: person.role),
-    Column("Created", lambda person: person.created_at),
-    Column("State", _account_state),
+_ACCOUNTS: Sequence[ui.Column[Person]] = (
+    ui.Column("Name", lambda person: ui.link(f"{PEOPLE}/{person.id}", person.name), "head"),
+    ui.Column("Login name", lambda person: person.login),
+    ui.Column("Role", lambda person: person.role),
+    ui.Column("Created", lambda person: person.created_at),
+    ui.Column("State", _account_state),
 )
 
 
-def _people(call: Call) -> View:
-    table = Table(
+def _people(call: Call) -> ui.View:
+    table = ui.Table(
         "People",
         _ACCOUNTS,
         call.verbs.accounts.people(call.caller),
@@ -395,26 +363,31 @@ def _people(call: Call) -> View:
         gone=lambda person: person.disabled,
     )
     form = call.form(CREATE_PERSON, role=Role.REVIEWER.value)
-    return View("People", (table, form), lead="Who can sign in, and in which role.")
+    return ui.View("People", (table, form), lead="Who can sign in, and in which role.")
 
 
-def _one_person(call: Call) -> View:
+def _people_state(call: Call) -> State:
+    people = call.verbs.accounts.people(call.caller)
+    return State(f"{sum(not one.disabled for one in people):,} can sign in.")
+
+
+def _one_person(call: Call) -> ui.View:
     person = _person(call)
     here = f"{PEOPLE}/{person.id}"
     facts: list[tuple[str, object]] = [
         ("Login name", person.login),
         ("Role", person.role),
-        ("Created", instant(person.created_at, zone=True)),
-        ("Disabled", instant(person.disabled_at, zone=True) if person.disabled else None),
+        ("Created", ui.instant(person.created_at, zone=True)),
+        ("Disabled", ui.instant(person.disabled_at, zone=True) if person.disabled else None),
         ("Signs in with", "the identity provider" if person.external_id else "a password"),
     ]
-    parts: list[Part] = [Facts(facts)]
+    parts: list[ui.Piece] = [ui.Facts(facts)]
     if call.caller.may(Permission.READ_AUDIT_TRAIL):
         address = f"/board/audit?actor={person.id}"
-        parts.append(Text(link(address, f"What {person.name} has done")))
+        parts.append(ui.text(ui.link(address, f"What {person.name} has done")))
     if call.caller.may(Permission.ADMINISTER):
         if person.id == call.caller.id:
-            parts.append(Text("This is your own account.", "note"))
+            parts.append(ui.text("This is your own account.", "note"))
         parts += [
             call.form(CHANGE_PERSON, name=person.name, role=person.role.value),
             call.form(SET_PASSWORD),
@@ -422,16 +395,16 @@ def _one_person(call: Call) -> View:
         says, button = (
             (
                 f"Enable the account to let {person.name} sign in again.",
-                Press("Enable account", f"{here}/enable"),
+                ui.Press("Enable account", f"{here}/enable"),
             )
             if person.disabled
             else (
                 "Disable the accounts of people who have left.",
-                Go("Disable account", f"{here}/disable"),
+                ui.Go("Disable account", f"{here}/disable"),
             )
         )
-        parts.append(Card("Account", (Text(says), Buttons((button,)))))
-    return View(person.name, parts, badge=_account_state(person))
+        parts.append(ui.Card("Account", (ui.text(says), ui.Buttons((button,)))))
+    return ui.View(person.name, parts, badge=_account_state(person))
 
 
 PAGES = (
@@ -449,7 +422,7 @@ PAGES = (
         (CREATE_PERSON,),
         name="People",
         meaning="Who can sign in, and in which role.",
-        state=lambda call: State(f"{_able_to_sign_in(call):,} can sign in."),
+        state=_people_state,
     ),
     BoardPage(
         _ONE,

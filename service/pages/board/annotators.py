@@ -9,24 +9,8 @@ from pydantic import BaseModel
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call
-from setwise.service.pages.board.parts import (
-    Card,
-    Column,
-    Facts,
-    Heading,
-    Part,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    quiet,
-    sub,
-)
 from setwise.service.pages.figures import numerals
 from setwise.service.pages.forms import Input, Share, Version
 from setwise.service.services.annotators import AnnotatorReport
@@ -97,9 +81,7 @@ def _change(call: Call, form: ChangedGroup) -> None:
             raise InvalidRequest("Enter both rates.", faults)
         rates = Rates(form.alpha, form.beta)
     change = GroupChange(form.name, rates)
-    call.verbs.annotators.change_group(
-        call.caller, call.id, change, form.version, request_id=call.request_id
-    )
+    call.verbs.annotators.change_group(call.caller, call.id, change, form.version, request_id=call.request_id)
 
 
 def _place(call: Call, form: Placement) -> None:
@@ -152,7 +134,7 @@ def _rate(one: GroupReport, name: str) -> object:
     if one.group.fixed:
         return f"{100 * getattr(one.group.fixed, name):.1f} %"
     found = one.shown()["estimate"]
-    return estimate(found[name]) if isinstance(found, Mapping) else quiet("unknown")
+    return estimate(found[name]) if isinstance(found, Mapping) else ui.quiet("unknown")
 
 
 def _findings(shown: Mapping[str, object]) -> Iterator[str]:
@@ -163,7 +145,7 @@ def _findings(shown: Mapping[str, object]) -> Iterator[str]:
 
 def _source(one: GroupReport) -> Markup:
     said = "set by hand" if one.group.fixed else "estimated"
-    return joined(said, "" if one.usable else joined(" ", badge("not usable yet", "warn")))
+    return ui.joined(said, "" if one.usable else ui.joined(" ", ui.badge("not usable yet", "warn")))
 
 
 def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) -> Markup:
@@ -193,7 +175,7 @@ def _placing(call: Call, one: AnnotatorReport, groups: Sequence[GroupReport]) ->
         of.id,
         of.version,
         one.name or of.id,
-        joined(*options),
+        ui.joined(*options),
         one.name or of.id,
     )
 
@@ -203,48 +185,51 @@ class _Member(NamedTuple):
     members: int
 
 
-_GROUPS: Sequence[Column[_Member]] = (
-    Column(
+_GROUPS: Sequence[ui.Column[_Member]] = (
+    ui.Column(
         "Group",
-        lambda row: joined(
-            link(f"{GROUPS}/{row.group.group.id}", row.group.group.name), sub(row.group.group.id)
+        lambda row: ui.joined(
+            ui.link(f"{GROUPS}/{row.group.group.id}", row.group.group.name),
+            ui.sub(row.group.group.id),
         ),
         "head",
     ),
-    Column("Rates", lambda row: _source(row.group)),
-    Column("Right sets rejected", lambda row: _rate(row.group, "alpha")),
-    Column("Wrong sets accepted", lambda row: _rate(row.group, "beta")),
-    Column("Members", lambda row: row.members, "count"),
+    ui.Column("Rates", lambda row: _source(row.group)),
+    ui.Column("Right sets rejected", lambda row: _rate(row.group, "alpha")),
+    ui.Column("Wrong sets accepted", lambda row: _rate(row.group, "beta")),
+    ui.Column("Members", lambda row: row.members, "count"),
 )
 
 
-def _groups(call: Call) -> View:
+def _groups(call: Call) -> ui.View:
     groups = call.verbs.annotators.groups(call.caller)
     annotators = call.verbs.annotators.page(call.caller)
     rows = [
         _Member(one, sum(each.annotator.group == one.group.id for each in annotators))
         for one in groups
     ]
-    columns: Sequence[Column[AnnotatorReport]] = (
-        Column(
+    columns: Sequence[ui.Column[AnnotatorReport]] = (
+        ui.Column(
             "Name",
-            lambda one: joined(one.name or "a deleted account", *map(sub, _findings(one.shown()))),
+            lambda one: ui.joined(
+                one.name or "a deleted account", *map(ui.sub, _findings(one.shown()))
+            ),
             "head",
         ),
-        Column("Answers", lambda one: one.answers.answered, "count"),
-        Column("Blind", lambda one: one.answers.blind, "count"),
-        Column("Last", lambda one: instant(one.answers.last_at)),
-        Column("Group", lambda one: _placing(call, one, groups)),
+        ui.Column("Answers", lambda one: one.answers.answered, "count"),
+        ui.Column("Blind", lambda one: one.answers.blind, "count"),
+        ui.Column("Last", lambda one: ui.instant(one.answers.last_at)),
+        ui.Column("Group", lambda one: _placing(call, one, groups)),
     )
     empty = Markup("No reviewers yet. {} for them.").format(
-        link("/board/people", "Create accounts")
+        ui.link("/board/people", "Create accounts")
     )
-    return View(
+    return ui.View(
         "Groups",
         (
-            Table("Groups", _GROUPS, rows),
-            Heading("Annotators"),
-            Table("Annotators", columns, annotators, empty),
+            ui.Table("Groups", _GROUPS, rows),
+            ui.heading("Annotators"),
+            ui.Table("Annotators", columns, annotators, empty),
             call.form(CREATE),
         ),
         lead="People who make similar errors. Calibrators correct for the error rates of a group; "
@@ -253,7 +238,7 @@ def _groups(call: Call) -> View:
     )
 
 
-def _group(call: Call) -> View:
+def _group(call: Call) -> ui.View:
     report = call.verbs.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
     rates = "none, so calibrators that correct for errors leave its answers out"
@@ -264,28 +249,28 @@ def _group(call: Call) -> View:
         how = "set by hand" if fixed else "estimated"
         rates = f"{alpha} of right sets rejected, {beta} of wrong sets accepted, {how}"
     found = shown["estimate"]
-    known: list[Part] = [
-        Facts(
+    known: list[ui.Piece] = [
+        ui.Facts(
             (
                 ("Right sets rejected", estimate(found["alpha"])),
                 ("Wrong sets accepted", estimate(found["beta"])),
             )
         )
         if isinstance(found, Mapping)
-        else Text("Nothing yet: a lead has not decided any audit of this group.", "quiet")
+        else ui.text("Nothing yet: a lead has not decided any audit of this group.", "quiet")
     ]
-    known += [Text(f"{each[:1].upper()}{each[1:]}.", "note") for each in _findings(shown)]
-    return View(
+    known += [ui.text(f"{each[:1].upper()}{each[1:]}.", "note") for each in _findings(shown)]
+    return ui.View(
         group.name,
         (
-            Facts(
+            ui.Facts(
                 (
-                    ("Id", code(group.id)),
+                    ("Id", ui.code(group.id)),
                     ("Rates in force", rates),
-                    ("Changed", instant(group.changed_at, zone=True)),
+                    ("Changed", ui.instant(group.changed_at, zone=True)),
                 )
             ),
-            Card("What its answers show", known),
+            ui.Card("What its answers show", known),
             call.form(
                 CHANGE,
                 version=str(group.version),
@@ -295,7 +280,7 @@ def _group(call: Call) -> View:
                 beta=f"{100 * fixed.beta:.10g}" if fixed else "",
             ),
         ),
-        badge=badge("usable", "good") if report.usable else badge("not usable yet", "warn"),
+        badge=ui.badge("usable", "good") if report.usable else ui.badge("not usable yet", "warn"),
     )
 
 

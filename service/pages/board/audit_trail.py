@@ -8,18 +8,8 @@ from markupsafe import Markup
 
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.callers import Permission
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BoardPage, Call
-from setwise.service.pages.board.parts import (
-    Column,
-    Filters,
-    Pager,
-    Table,
-    View,
-    instant,
-    joined,
-    link,
-    sub,
-)
 from setwise.service.pages.forms import Filled, Input, select, utc
 
 AUDIT = "/board/audit"
@@ -68,14 +58,14 @@ def _what(event: Event) -> Markup:
     subject = event.subject
     shown = subject if len(subject) < LONGEST_ID else f"…{subject[-12:]}"
     link_to = Markup('<a href="{}?subject={}">{}</a>').format(AUDIT, quote(subject), shown)
-    return joined(event.action, sub(link_to))
+    return ui.joined(event.action, ui.sub(link_to))
 
 
-_COLUMNS: Sequence[Column[Event]] = (
-    Column("When", lambda event: joined(instant(event.at), sub(f"{event.at:%S} s"))),
-    Column("Who", lambda event: joined(event.actor_name, sub(event.address))),
-    Column("What", _what, "head"),
-    Column(
+_COLUMNS: Sequence[ui.Column[Event]] = (
+    ui.Column("When", lambda event: ui.joined(ui.instant(event.at), ui.sub(f"{event.at:%S} s"))),
+    ui.Column("Who", lambda event: ui.joined(event.actor_name, ui.sub(event.address))),
+    ui.Column("What", _what, "head"),
+    ui.Column(
         "Details",
         lambda event: "; ".join(f"{name}: {_cut(value)}" for name, value in details(event)),
         "small",
@@ -100,7 +90,7 @@ def _kinds(chosen: str) -> Sequence[tuple[str, str]]:
     return [*KINDS, *([] if chosen in dict(KINDS) else [(chosen, chosen)])]
 
 
-def _trail(call: Call) -> View:
+def _trail(call: Call) -> ui.View:
     names = ("actor", "action", "subject", "since", "before")
     query = {name: text for name in names if (text := call.query.get(name, "").strip())}
     form = Filled.of(**query)
@@ -124,13 +114,15 @@ def _trail(call: Call) -> View:
         "since": Input("From (UTC)", widget="datetime-local"),
         "before": Input("Until (UTC)", widget="datetime-local"),
     }
-    empty = joined("No events match.", joined(" ", link(AUDIT, "Show all.")) if query else "")
-    return View(
+    empty = ui.joined(
+        "No events match.", ui.joined(" ", ui.link(AUDIT, "Show all.")) if query else ""
+    )
+    return ui.View(
         "Audit trail",
         (
-            Filters(AUDIT, inputs, form),
-            Table("Audit trail", _COLUMNS, found.items, empty, kind="trail"),
-            Pager(AUDIT, found.next_after, query, started=call.after is None),
+            ui.Filters(AUDIT, inputs, form),
+            ui.Table("Audit trail", _COLUMNS, found.items, empty, kind="trail"),
+            ui.Pager(AUDIT, found.next_after, query, started=call.after is None),
         ),
         lead="Who did what, from where, to what. Entries are only ever added.",
     )

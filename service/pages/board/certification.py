@@ -9,29 +9,9 @@ from setwise.service.domain.breaker import BreakerState, Position, Reset, Trip, 
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.certification import Certification
 from setwise.service.domain.policy import ThresholdMode
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.parts import (
-    Card,
-    Column,
-    Facts,
-    Go,
-    Heading,
-    More,
-    Pager,
-    Part,
-    Press,
-    Question,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    sub,
-)
 from setwise.service.pages.figures.numerals import confidence, exactly, percent, plain
 
 CERTIFICATIONS = "/board/certifications"
@@ -106,51 +86,53 @@ CERTIFY = Action(CERTIFICATIONS, _request)
 
 def _outcome(made: Certification) -> Markup:
     if made.threshold is not None:
-        return joined(badge("proved", "good"), f" from {confidence(made.threshold)}")
+        return ui.joined(ui.badge("proved", "good"), f" from {confidence(made.threshold)}")
     more = made.further_audits
-    return joined(
-        badge("not proved", "warn"),
+    return ui.joined(
+        ui.badge("not proved", "warn"),
         f" {why(made.reason)}",
-        sub(f"about {more:,} more audits would probably suffice") if more else "",
+        ui.sub(f"about {more:,} more audits would probably suffice") if more else "",
     )
 
 
-_COLUMNS: Sequence[Column[Certification]] = (
-    Column(
+_COLUMNS: Sequence[ui.Column[Certification]] = (
+    ui.Column(
         "When",
-        lambda made: joined(
-            link(f"{CERTIFICATIONS}/{made.id}", instant(made.created_at)),
-            sub(f"attempt {made.attempt}"),
+        lambda made: ui.joined(
+            ui.link(f"{CERTIFICATIONS}/{made.id}", ui.instant(made.created_at)),
+            ui.sub(f"attempt {made.attempt}"),
         ),
         "head",
     ),
-    Column("Outcome", _outcome),
-    Column("Target", lambda made: exactly(made.target_accuracy), "count"),
-    Column("Risk", lambda made: exactly(made.risk), "count"),
-    Column("Audits", lambda made: made.evidence.get("n_audits"), "count"),
-    Column("Model", lambda made: code(made.scorer.model_version.removeprefix("sha256:")[:12])),
+    ui.Column("Outcome", _outcome),
+    ui.Column("Target", lambda made: exactly(made.target_accuracy), "count"),
+    ui.Column("Risk", lambda made: exactly(made.risk), "count"),
+    ui.Column("Audits", lambda made: made.evidence.get("n_audits"), "count"),
+    ui.Column(
+        "Model", lambda made: ui.code(made.scorer.model_version.removeprefix("sha256:")[:12])
+    ),
 )
 
 
-def _certifications(call: Call) -> View:
+def _certifications(call: Call) -> ui.View:
     found = call.verbs.certification.page(call.caller, after=call.after, limit=PAGE)
     empty = Markup(
         "There are no certifications yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
-    ).format(link("/board/policy", "policy"))
-    return View(
+    ).format(ui.link("/board/policy", "policy"))
+    return ui.View(
         "Certifications",
         (
-            Table("Certifications", _COLUMNS, found.items, empty),
-            Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
+            ui.Table("Certifications", _COLUMNS, found.items, empty),
+            ui.Pager(CERTIFICATIONS, found.next_after, {}, started=call.after is None),
         ),
-        buttons=(Press("Certify now", CERTIFICATIONS, ""),),
+        buttons=(ui.Press("Certify now", CERTIFICATIONS, ""),),
         lead="Attempts to prove from audits which threshold keeps the policy's target.",
         terms=("certified", "audit", "risk"),
     )
 
 
-def _certification(call: Call) -> View:
+def _certification(call: Call) -> ui.View:
     made = call.verbs.certification.get(call.caller, call.id)
     proved = made.threshold is not None
     if made.threshold is not None:
@@ -169,36 +151,36 @@ def _certification(call: Call) -> View:
         if made.further_audits:
             lead += f" About {made.further_audits:,} more audits would probably prove one."
     steps = _steps(made.evidence)
-    evidence: list[Part] = [Facts([*counts(made.evidence), *_excluded(made.evidence)])]
+    evidence: list[ui.Piece] = [ui.Facts([*counts(made.evidence), *_excluded(made.evidence)])]
     if steps:
         names = list(steps[0])
         columns = [
-            Column(
+            ui.Column(
                 name.replace("_", " ").capitalize(),
                 lambda step, name=name: _number(step.get(name)),  # type: ignore[misc]
                 "count",
             )
             for name in names
         ]
-        table = Table("Tests", columns, list(islice(steps, MOST_STEPS)))
-        evidence.append(More(f"{len(steps):,} thresholds were tested", [table]))
+        table = ui.Table("Tests", columns, list(islice(steps, MOST_STEPS)))
+        evidence.append(ui.More(f"{len(steps):,} thresholds were tested", [table]))
     about = (
         (
             "When",
-            joined(
-                instant(made.created_at, zone=True),
+            ui.joined(
+                ui.instant(made.created_at, zone=True),
                 f", attempt {made.attempt} for this model and calibrator",
             ),
         ),
-        ("Model", code(made.scorer.model_version)),
-        ("Calibrator", code(made.scorer.calibrator_version)),
-        ("Policy", code(made.policy_version)),
+        ("Model", ui.code(made.scorer.model_version)),
+        ("Calibrator", ui.code(made.scorer.calibrator_version)),
+        ("Policy", ui.code(made.policy_version)),
     )
-    return View(
+    return ui.View(
         heading,
-        (Card("About", [Facts(about)]), Card("Evidence", evidence)),
+        (ui.Card("About", [ui.Facts(about)]), ui.Card("Evidence", evidence)),
         title="Certification",
-        badge=badge("certified", "good") if proved else badge("not certified", "warn"),
+        badge=ui.badge("certified", "good") if proved else ui.badge("not certified", "warn"),
         lead=lead,
         terms=("certified", "confidence", "risk"),
     )
@@ -219,9 +201,9 @@ CAUSES = {
     TripCause.STALE: "too much was sent without a completed audit",
 }
 _POSITIONS = {
-    Position.TRIPPED: badge("tripped", "bad"),
-    Position.WATCHING: badge("watching", "good"),
-    Position.IDLE: badge("idle"),
+    Position.TRIPPED: ui.badge("tripped", "bad"),
+    Position.WATCHING: ui.badge("watching", "good"),
+    Position.IDLE: ui.badge("idle"),
 }
 
 
@@ -233,8 +215,8 @@ def _reset(call: Call, _: Nothing) -> None:
     call.verbs.breaker.reset(call.caller, uncertified=_fixed(call), request_id=call.request_id)
 
 
-def _reset_question(call: Call) -> Question:
-    return Question(
+def _reset_question(call: Call) -> ui.Question:
+    return ui.Question(
         "Resume sending?",
         (
             "From the next document on, confident label sets are sent without a review again.",
@@ -261,30 +243,32 @@ RESET = Action(
 
 def _end(reset: Reset | None) -> Markup:
     if reset is None:
-        return badge("active", "bad")
+        return ui.badge("active", "bad")
     how = "by a certificate" if reset.certificate_id else "by hand"
-    return joined(instant(reset.created_at), sub(how))
+    return ui.joined(ui.instant(reset.created_at), ui.sub(how))
 
 
-_TRIPS: Sequence[Column[tuple[Trip, Reset | None]]] = (
-    Column("When", lambda each: each[0].created_at, "head"),
-    Column("Cause", lambda each: CAUSES[each[0].cause]),
-    Column("Target", lambda each: exactly(each[0].target_accuracy)),
-    Column("Reset", lambda each: _end(each[1])),
+_TRIPS: Sequence[ui.Column[tuple[Trip, Reset | None]]] = (
+    ui.Column("When", lambda each: each[0].created_at, "head"),
+    ui.Column("Cause", lambda each: CAUSES[each[0].cause]),
+    ui.Column("Target", lambda each: exactly(each[0].target_accuracy)),
+    ui.Column("Reset", lambda each: _end(each[1])),
 )
 
 
-def _tripped(state: BreakerState, trip: Trip) -> Text:
+def _tripped(state: BreakerState, trip: Trip) -> Markup:
     more = (
         f" About {state.further_audits:,} more audits would probably prove a threshold again."
         if state.further_audits
         else ""
     )
-    since = instant(trip.created_at, zone=True)
-    return Text(joined("Nothing is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert")
+    since = ui.instant(trip.created_at, zone=True)
+    return ui.text(
+        ui.joined("Nothing is sent since ", since, f": {CAUSES[trip.cause]}.{more}"), "alert"
+    )
 
 
-def _breaker(call: Call) -> View:
+def _breaker(call: Call) -> ui.View:
     state = call.verbs.breaker.get(call.caller)
     watch, found = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
@@ -305,19 +289,19 @@ def _breaker(call: Call) -> View:
             ),
         ),
         ("Chance of a false alarm so far", f"at most {percent(state.false_alarm_bound)}"),
-        ("Last completed audit", instant(watch.last_finished_at)),
+        ("Last completed audit", ui.instant(watch.last_finished_at)),
         ("Sent since then", sent),
     )
-    return View(
+    return ui.View(
         "Breaker",
         (
             *([_tripped(state, state.trip)] if state.trip else []),
-            Card("What it watches", [Facts(facts)]),
-            Heading("Trips"),
-            Table("Trips", _TRIPS, state.trips, "None so far."),
+            ui.Card("What it watches", [ui.Facts(facts)]),
+            ui.heading("Trips"),
+            ui.Table("Trips", _TRIPS, state.trips, "None so far."),
         ),
         badge=_POSITIONS[watch.position],
-        buttons=(Go("Resume sending", f"{BREAKER}/reset", "danger"),) if state.trip else (),
+        buttons=(ui.Go("Resume sending", f"{BREAKER}/reset", "danger"),) if state.trip else (),
         lead="Watches the audits and stops automatic sending when they contradict the target, or "
         "when there are too few of them.",
         terms=("breaker", "audit", "target"),

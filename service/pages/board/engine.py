@@ -18,7 +18,7 @@ leads back with a notice::
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -48,11 +48,8 @@ class Nothing(BaseModel):
     """The form of an action that needs none."""
 
 
-Fields = TypeVar("Fields", bound=BaseModel)
-
-
 @dataclass(frozen=True)
-class Action(Generic[Fields]):
+class Action:
     """Something that administrators do.
 
     Attributes
@@ -72,8 +69,8 @@ class Action(Generic[Fields]):
     """
 
     address: str
-    do: Callable[["Call", Fields], object]
-    model: type[Fields] = Nothing  # type: ignore[assignment]
+    do: Callable[["Call", Any], object]  # Any: an instance of its model
+    model: type[BaseModel] = Nothing
     heading: str = ""
     label: str = ""
     hint: str = ""
@@ -110,7 +107,7 @@ class BoardPage:
 
     address: str
     show: Callable[["Call"], View | Response]
-    actions: Sequence[Action[Any]] = ()
+    actions: Sequence[Action] = ()
     name: str = ""
     meaning: str = ""
     state: Callable[["Call"], State] | None = None
@@ -137,7 +134,7 @@ class Call:
     request_id: str | None
     ids: Mapping[str, str]
     query: Mapping[str, str]
-    tried: Action[Any] | None = None
+    tried: Action | None = None
     filled: Filled = field(default_factory=Filled.of)
 
     @property
@@ -156,7 +153,7 @@ class Call:
         """Where a list goes on."""
         return self.query.get("after")
 
-    def form(self, action: Action[Any], **initial: str | Sequence[str]) -> Form:
+    def form(self, action: Action, **initial: str | Sequence[str]) -> Form:
         """Return the form of an action, as it was just sent or with ``initial`` values."""
         shown = self.filled if self.tried is action else Filled.of(**initial)
         address = action.address.format(**self.ids)
@@ -199,7 +196,7 @@ def _reader(
 
 
 def _asker(
-    frame: "Frame", one: BoardPage, action: Action[Any], verbs: Verbs, visitors: Visitors
+    frame: "Frame", one: BoardPage, action: Action, verbs: Verbs, visitors: Visitors
 ) -> Callable[..., Response]:
     def ask(
         request: Request,
@@ -214,7 +211,7 @@ def _asker(
 
 
 def _doer(
-    frame: "Frame", one: BoardPage, action: Action[Any], verbs: Verbs, visitors: Visitors
+    frame: "Frame", one: BoardPage, action: Action, verbs: Verbs, visitors: Visitors
 ) -> Callable[..., Response]:
     def do(
         request: Request,
@@ -245,7 +242,7 @@ def _call(request: Request, visit: Visit, verbs: Verbs) -> Call:
     return Call(verbs, visit, request_id_of(request), ids, dict(request.query_params))
 
 
-def _attempt(action: Action[Any], call: Call) -> tuple[HTTPStatus | None, object]:
+def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:
     """Return why an action failed, or None and what came of it; faults are noted in the form."""
     form, refused = call.filled, HTTPStatus.UNPROCESSABLE_ENTITY
     given = form.read(action.model)

@@ -5,29 +5,8 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup
 
 from setwise.service.domain.jobs import Job, JobFilter, JobState
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
-from setwise.service.pages.board.parts import (
-    Buttons,
-    Column,
-    Facts,
-    Filters,
-    Go,
-    Pager,
-    Part,
-    Press,
-    Progress,
-    Question,
-    Table,
-    Text,
-    Tone,
-    View,
-    badge,
-    instant,
-    joined,
-    link,
-    quiet,
-    sub,
-)
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.forms import Filled, select
 
 JOBS = "/board/jobs"
@@ -58,7 +37,7 @@ RESULTS = {
 }
 """Labels for members of a job's result whose names are hard to read."""
 
-_TONES: Mapping[JobState, Tone] = {
+_TONES: Mapping[JobState, ui.Tone] = {
     JobState.SUCCEEDED: "good",
     JobState.FAILED: "bad",
     JobState.RUNNING: "leased",
@@ -74,17 +53,9 @@ def name(kind: str) -> str:
     return KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _cancel(call: Call, _: Nothing) -> None:
-    call.verbs.jobs.cancel(call.caller, call.id, request_id=call.request_id)
-
-
-def _retry(call: Call, _: Nothing) -> None:
-    call.verbs.jobs.retry(call.caller, call.id, request_id=call.request_id)
-
-
-def _cancel_question(call: Call) -> Question:
+def _cancel_question(call: Call) -> ui.Question:
     job = call.verbs.jobs.get(call.caller, call.id)
-    return Question(
+    return ui.Question(
         f"Cancel “{name(job.kind)}”?",
         (
             f"It stops at the next safe point; it is {job.progress:.0%} done."
@@ -101,14 +72,14 @@ def _cancel_question(call: Call) -> Question:
 _ONE = f"{JOBS}/{{job_id}}"
 CANCEL = Action(
     f"{_ONE}/cancel",
-    _cancel,
+    lambda call, _: call.verbs.jobs.cancel(call.caller, call.id, request_id=call.request_id),
     ask=_cancel_question,
     then=_ONE,
     notices={"job-cancelled": "The job is cancelled; what it has done stays."},
 )
 RETRY = Action(
     f"{_ONE}/retry",
-    _retry,
+    lambda call, _: call.verbs.jobs.retry(call.caller, call.id, request_id=call.request_id),
     then=_ONE,
     notices={"job-retried": "The job is queued again and continues where it stopped."},
 )
@@ -117,35 +88,36 @@ RETRY = Action(
 def _state(job: Job) -> Markup:
     if job.state is JobState.QUEUED:
         waits = job.kind in RECURRING and not job.error
-        return badge("recurring" if waits else "queued", "warn" if job.error else "")
-    shown = badge(job.state, _TONES.get(job.state, ""))
-    return joined(shown, f" {job.progress:.0%}") if job.state is JobState.RUNNING else shown
+        return ui.badge("recurring" if waits else "queued", "warn" if job.error else "")
+    shown = ui.badge(job.state, _TONES.get(job.state, ""))
+    return ui.joined(shown, f" {job.progress:.0%}") if job.state is JobState.RUNNING else shown
 
 
 def _ended(job: Job) -> Markup:
     if job.finished_at:
-        return instant(job.finished_at)
+        return ui.instant(job.finished_at)
     if job.kind in RECURRING:
-        return joined(quiet("next"), " ", instant(job.due_at))
-    return quiet("not yet")
+        return ui.joined(ui.quiet("next"), " ", ui.instant(job.due_at))
+    return ui.quiet("not yet")
 
 
-_COLUMNS: Sequence[Column[Job]] = (
-    Column(
+_COLUMNS: Sequence[ui.Column[Job]] = (
+    ui.Column(
         "Job",
-        lambda job: joined(
-            link(f"{JOBS}/{job.id}", name(job.kind)), sub((job.error or job.message or "")[:120])
+        lambda job: ui.joined(
+            ui.link(f"{JOBS}/{job.id}", name(job.kind)),
+            ui.sub((job.error or job.message or "")[:120]),
         ),
         "head",
     ),
-    Column("State", _state),
-    Column("Requested", lambda job: job.created_at),
-    Column("Started", lambda job: instant(job.started_at, "not yet")),
-    Column("Ended", _ended),
+    ui.Column("State", _state),
+    ui.Column("Requested", lambda job: job.created_at),
+    ui.Column("Started", lambda job: ui.instant(job.started_at, "not yet")),
+    ui.Column("Ended", _ended),
 )
 
 
-def _jobs(call: Call) -> View:
+def _jobs(call: Call) -> ui.View:
     state, kind = call.query.get("state", ""), call.query.get("kind", "")
     query = {k: v for k, v in (("state", state), ("kind", kind)) if v}
     wanted = JobFilter(kind=kind or None, state=JobState(state) if state in set(JobState) else None)
@@ -155,13 +127,13 @@ def _jobs(call: Call) -> View:
         "state": select("State", states),
         "kind": select("Kind", [("", "any kind"), *KINDS.items()]),
     }
-    show_all = joined(" ", link(JOBS, "Show all.")) if query else ""
-    return View(
+    show_all = ui.joined(" ", ui.link(JOBS, "Show all.")) if query else ""
+    return ui.View(
         "Jobs",
         (
-            Filters(JOBS, inputs, Filled.of(**query)),
-            Table("Jobs", _COLUMNS, found.items, joined("No jobs match.", show_all)),
-            Pager(JOBS, found.next_after, query, started=call.after is None),
+            ui.Filters(JOBS, inputs, Filled.of(**query)),
+            ui.Table("Jobs", _COLUMNS, found.items, ui.joined("No jobs match.", show_all)),
+            ui.Pager(JOBS, found.next_after, query, started=call.after is None),
         ),
         lead="Work in the background, requested by people and programs or recurring.",
     )
@@ -170,32 +142,32 @@ def _jobs(call: Call) -> View:
 def _result(name: str, value: object) -> tuple[str, object]:
     title = RESULTS.get(name) or name.replace("_", " ").capitalize()
     if name == "calibration_id":
-        return title, link(f"/board/calibrators/{value}", "the calibrator and its report")
+        return title, ui.link(f"/board/calibrators/{value}", "the calibrator and its report")
     if name == "certification_id":
-        return title, link(f"/board/certifications/{value}", "the certification")
+        return title, ui.link(f"/board/certifications/{value}", "the certification")
     return title, "–" if value is None else value  # noqa: RUF001 -- the dash for nothing
 
 
-def _job(call: Call) -> View:
+def _job(call: Call) -> ui.View:
     job = call.verbs.jobs.get(call.caller, call.id)
-    parts: list[Part] = []
+    parts: list[ui.Piece] = []
     if job.error:
-        again = joined(" It is retried at ", instant(job.due_at, zone=True), ".")
-        parts.append(Text(joined(job.error, "" if job.finished else again), "alert"))
+        again = ui.joined(" It is retried at ", ui.instant(job.due_at, zone=True), ".")
+        parts.append(ui.text(ui.joined(job.error, "" if job.finished else again), "alert"))
     if job.state is JobState.RUNNING:
-        parts.append(Progress(job.progress))
+        parts.append(ui.progress(job.progress))
     facts: list[tuple[str, object]] = [
         (
             "Requested",
-            joined(
-                instant(job.created_at, zone=True),
+            ui.joined(
+                ui.instant(job.created_at, zone=True),
                 ", by the service itself" if job.owner_id is None else "",
             ),
         ),
         (
             "Started",
-            joined(
-                instant(job.started_at, "not yet"),
+            ui.joined(
+                ui.instant(job.started_at, "not yet"),
                 f", attempt {job.attempt}" if job.attempt > 1 else "",
             ),
         ),
@@ -207,13 +179,13 @@ def _job(call: Call) -> View:
     facts += [_result(*each) for each in sorted((job.result or {}).items())]
     if job.payload.get("model_id"):
         address = f"/board/models/{job.payload['model_id']}"
-        facts.append(("Model", link(address, "the model and its comparison")))
-    parts += [Text(job.message, "status"), Facts(facts)]
+        facts.append(("Model", ui.link(address, "the model and its comparison")))
+    parts += [ui.status(job.message), ui.Facts(facts)]
     if not job.finished:
-        parts.append(Buttons((Go("Cancel", f"{JOBS}/{job.id}/cancel"),)))
+        parts.append(ui.Buttons((ui.Go("Cancel", f"{JOBS}/{job.id}/cancel"),)))
     elif job.state is not JobState.SUCCEEDED:
-        parts.append(Buttons((Press("Retry", f"{JOBS}/{job.id}/retry", ""),)))
-    return View(name(job.kind), parts, badge=_state(job), live="job", settled=job.finished)
+        parts.append(ui.Buttons((ui.Press("Retry", f"{JOBS}/{job.id}/retry", ""),)))
+    return ui.View(name(job.kind), parts, badge=_state(job), live="job", settled=job.finished)
 
 
 def _jobs_state(call: Call) -> State:

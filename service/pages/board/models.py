@@ -9,30 +9,9 @@ from pydantic import BaseModel
 from setwise.service.domain.errors import ModelNotFound
 from setwise.service.domain.models import Comparison, ModelVersion, Tally
 from setwise.service.domain.predictions import Prediction
-from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
+from setwise.service.pages.board import parts as ui
+from setwise.service.pages.board.engine import Action, BoardPage, Call, State
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.parts import (
-    Buttons,
-    Column,
-    Facts,
-    Go,
-    Heading,
-    More,
-    Pager,
-    Part,
-    Press,
-    Question,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    quiet,
-    sub,
-)
 from setwise.service.pages.figures.numerals import plain, share_of
 from setwise.service.pages.forms import Input, whole
 from setwise.service.services.models import MOST_COMPARED, ComparisonReport
@@ -66,18 +45,6 @@ class Shadow(BaseModel):
     end: Annotated[str, Input(widget="hidden")] = ""
 
 
-def _roll_back(call: Call, _: Nothing) -> None:
-    call.verbs.models.roll_back(call.caller, request_id=call.request_id)
-
-
-def _activate(call: Call, _: Nothing) -> None:
-    call.verbs.models.activate(call.caller, call.id, request_id=call.request_id)
-
-
-def _verify(call: Call, _: Nothing) -> None:
-    call.verbs.models.verify(call.caller, call.id)
-
-
 def _compare(call: Call, form: Compared) -> str:
     job = call.verbs.models.submit_compare(
         call.caller, call.id, form.documents, request_id=call.request_id
@@ -93,8 +60,8 @@ def _shadow(call: Call, form: Shadow) -> str:
     return f"{MODELS}/{call.id}?done={'shadow-ended' if form.end else 'shadow-begun'}"
 
 
-def _roll_back_question(_: Call) -> Question:
-    return Question(
+def _roll_back_question(_: Call) -> ui.Question:
+    return ui.Question(
         "Roll back to the previous model?",
         (
             "The model that was active before the current one is loaded and activated again.",
@@ -106,14 +73,14 @@ def _roll_back_question(_: Call) -> Question:
     )
 
 
-def _activate_question(call: Call) -> Question:
+def _activate_question(call: Call) -> ui.Question:
     models = call.verbs.models.page(call.caller)
     model = next((one for one in models if one.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
     tally = call.verbs.models.comparison(call.caller, call.id, limit=1).tally
     active = next((one for one in models if one.active), None)
-    return Question(
+    return ui.Question(
         f"Activate {short(model.version)}?",
         (
             "It is loaded first; if that fails, the current model stays active.",
@@ -151,20 +118,23 @@ def flips(tally: Tally) -> str:
 _ONE = f"{MODELS}/{{model_id}}"
 ROLL_BACK = Action(
     f"{MODELS}/rollback",
-    _roll_back,
+    lambda call, _: call.verbs.models.roll_back(call.caller, request_id=call.request_id),
     ask=_roll_back_question,
     then=MODELS,
     notices={"model-rolled-back": "The previous model is active again."},
 )
 ACTIVATE = Action(
     f"{_ONE}/activate",
-    _activate,
+    lambda call, _: call.verbs.models.activate(call.caller, call.id, request_id=call.request_id),
     ask=_activate_question,
     then=MODELS,
     notices={"model-activated": "The model is active; other processes follow within seconds."},
 )
 VERIFY = Action(
-    f"{_ONE}/verify", _verify, then=_ONE, notices={"model-sound": "The model loads and predicts."}
+    f"{_ONE}/verify",
+    lambda call, _: call.verbs.models.verify(call.caller, call.id),
+    then=_ONE,
+    notices={"model-sound": "The model loads and predicts."},
 )
 COMPARE = Action(
     f"{_ONE}/compare", _compare, Compared, heading="Compare on recent documents", label="Compare"
@@ -197,87 +167,91 @@ def metrics(model: ModelVersion) -> list[tuple[str, str]]:
     ]
 
 
-_COLUMNS: Sequence[Column[ModelVersion]] = (
-    Column("Version", lambda one: link(f"{MODELS}/{one.id}", code(short(one.version))), "head"),
-    Column("Description", summary),
-    Column("Registered", lambda one: one.created_at),
-    Column("State", lambda one: badge("active", "good") if one.active else badge("registered")),
+_COLUMNS: Sequence[ui.Column[ModelVersion]] = (
+    ui.Column(
+        "Version", lambda one: ui.link(f"{MODELS}/{one.id}", ui.code(short(one.version))), "head"
+    ),
+    ui.Column("Description", summary),
+    ui.Column("Registered", lambda one: one.created_at),
+    ui.Column(
+        "State", lambda one: ui.badge("active", "good") if one.active else ui.badge("registered")
+    ),
 )
 
 
-def _models(call: Call) -> View:
+def _models(call: Call) -> ui.View:
     models = call.verbs.models.page(call.caller)
     empty = Markup(
         "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
         "and register it with <code>setwise model add model --activate</code>."
     )
-    return View(
+    return ui.View(
         "Models",
-        (Table("Models", _COLUMNS, models, empty),),
-        buttons=(Go("Roll back", f"{MODELS}/rollback"),) if len(models) > 1 else (),
+        (ui.Table("Models", _COLUMNS, models, empty),),
+        buttons=(ui.Go("Roll back", f"{MODELS}/rollback"),) if len(models) > 1 else (),
         lead="One is active; verify and compare others before you activate them.",
         terms=("shadow run", "calibrated"),
     )
 
 
-def _model(call: Call) -> View:
+def _model(call: Call) -> ui.View:
     routes_only = call.query.get("routes") == "yes"
     report = call.verbs.models.comparison(
         call.caller, call.id, routes_only=routes_only, after=call.after, limit=PAGE
     )
     model, here = report.model, f"{MODELS}/{report.model.id}"
-    parts: list[Part] = [
-        Facts(
+    parts: list[ui.Piece] = [
+        ui.Facts(
             (
-                ("Version", code(model.version)),
+                ("Version", ui.code(model.version)),
                 ("Description", summary(model) or "unknown"),
-                ("Registered", instant(model.created_at, zone=True)),
+                ("Registered", ui.instant(model.created_at, zone=True)),
             )
         )
     ]
     if measured := metrics(model):
-        parts.append(More("Metrics from training", [Facts(measured)]))
-    verify = Press("Verify", f"{here}/verify")
+        parts.append(ui.More("Metrics from training", [ui.Facts(measured)]))
+    verify = ui.Press("Verify", f"{here}/verify")
     if model.active:
-        state = badge("active", "good")
-        parts.append(Buttons((verify,)))
+        state = ui.badge("active", "good")
+        parts.append(ui.Buttons((verify,)))
     else:
-        state = badge("shadow", "leased") if report.shadow else badge("registered")
+        state = ui.badge("shadow", "leased") if report.shadow else ui.badge("registered")
         shadow = (
-            Press("Stop shadow run", f"{here}/shadow", fields={"end": "yes"})
+            ui.Press("Stop shadow run", f"{here}/shadow", fields={"end": "yes"})
             if report.shadow
-            else Press("Start shadow run", f"{here}/shadow")
+            else ui.Press("Start shadow run", f"{here}/shadow")
         )
         parts += [
-            Buttons((Go("Activate", f"{here}/activate", ""), verify, shadow)),
-            Heading("Compared with the active model"),
+            ui.Buttons((ui.Go("Activate", f"{here}/activate", ""), verify, shadow)),
+            ui.heading("Compared with the active model"),
             *_comparison(report),
             call.form(COMPARE, documents="1000"),
             *(_differences(call, report, routes_only=routes_only) if report.tally.compared else ()),
         ]
-    return View(f"Model {short(model.version)}", parts, badge=state)
+    return ui.View(f"Model {short(model.version)}", parts, badge=state)
 
 
-_ROUTES: Sequence[Column[tuple[str, int, int]]] = (
-    Column("Route", lambda row: row[0], "head"),
-    Column("Documents", lambda row: row[1], "count"),
-    Column("Share", lambda row: share_of(row[1], row[2]), "count"),
+_ROUTES: Sequence[ui.Column[tuple[str, int, int]]] = (
+    ui.Column("Route", lambda row: row[0], "head"),
+    ui.Column("Documents", lambda row: row[1], "count"),
+    ui.Column("Share", lambda row: share_of(row[1], row[2]), "count"),
 )
 
 
-def _comparison(report: ComparisonReport) -> list[Part]:
-    tally, parts = report.tally, list[Part]()
+def _comparison(report: ComparisonReport) -> list[ui.Piece]:
+    tally, parts = report.tally, list[ui.Piece]()
     if report.shadow:
-        since = instant(report.shadow.started_at, zone=True)
+        since = ui.instant(report.shadow.started_at, zone=True)
         parts.append(
-            Text(
-                joined("It has scored live documents since ", since, " and decides nothing."),
+            ui.text(
+                ui.joined("It has scored live documents since ", since, " and decides nothing."),
                 "note",
             )
         )
     if not tally.compared:
         empty = "Not compared yet. Start a shadow run, or score recent documents again."
-        return [*parts, Text(empty, "empty")]
+        return [*parts, ui.text(empty, "empty")]
     same = share_of(tally.same_labels, tally.compared)
     rows = (
         ("Both send", tally.auto_both),
@@ -287,51 +261,53 @@ def _comparison(report: ComparisonReport) -> list[Part]:
     )
     return [
         *parts,
-        Text(
+        ui.text(
             f"Of {tally.compared:,} documents that both have scored, {tally.same_labels:,} "
             f"({same}) get the same label set."
         ),
-        Table("Routes", _ROUTES, [(route, n, tally.compared) for route, n in rows]),
+        ui.Table("Routes", _ROUTES, [(route, n, tally.compared) for route, n in rows]),
     ]
 
 
 def _labels(labels: Sequence[str], confidence: float) -> Markup:
-    return joined(", ".join(labels) or "no labels", " ", sub(f"{confidence:.3f}"))
+    return ui.joined(", ".join(labels) or "no labels", " ", ui.sub(f"{confidence:.3f}"))
 
 
 def _route(other: Comparison) -> Markup:
     if other.same_decision:
-        return quiet("the same")
-    return badge("would be sent" if other.decision == "auto" else "would be reviewed", "warn")
+        return ui.quiet("the same")
+    return ui.badge("would be sent" if other.decision == "auto" else "would be reviewed", "warn")
 
 
-_DIFFERING: Sequence[Column[tuple[Comparison, Prediction]]] = (
-    Column(
+_DIFFERING: Sequence[ui.Column[tuple[Comparison, Prediction]]] = (
+    ui.Column(
         "Document",
-        lambda row: joined(row[1].document.id or row[1].id, sub(instant(row[1].created_at))),
+        lambda row: ui.joined(
+            row[1].document.id or row[1].id, ui.sub(ui.instant(row[1].created_at))
+        ),
         "head",
     ),
-    Column("Active model", lambda row: _labels(row[1].scored.labels, row[1].scored.confidence)),
-    Column("This model", lambda row: _labels(row[0].labels, row[0].confidence)),
-    Column("Route", lambda row: _route(row[0])),
+    ui.Column("Active model", lambda row: _labels(row[1].scored.labels, row[1].scored.confidence)),
+    ui.Column("This model", lambda row: _labels(row[0].labels, row[0].confidence)),
+    ui.Column("Route", lambda row: _route(row[0])),
 )
 
 
-def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> list[Part]:
+def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> list[ui.Piece]:
     here, strong = f"{MODELS}/{report.model.id}", Markup("<strong>{}</strong>")
     every, flipped = "All differences", "Only where the route changes"
     choice = (
-        joined(link(here, every), " · ", strong.format(flipped))
+        ui.joined(ui.link(here, every), " · ", strong.format(flipped))
         if routes_only
-        else joined(strong.format(every), " · ", link(f"{here}?routes=yes", flipped))
+        else ui.joined(strong.format(every), " · ", ui.link(f"{here}?routes=yes", flipped))
     )
     found, query = report.differing, {"routes": "yes"} if routes_only else {}
     empty = f"None{': every document would take the same route' if routes_only else ''}."
     return [
-        Heading("Documents on which they differ"),
-        Text(choice),
-        Table("Documents that differ", _DIFFERING, found.items, empty),
-        Pager(here, found.next_after, query, started=call.after is None),
+        ui.heading("Documents on which they differ"),
+        ui.text(choice),
+        ui.Table("Documents that differ", _DIFFERING, found.items, empty),
+        ui.Pager(here, found.next_after, query, started=call.after is None),
     ]
 
 

@@ -26,6 +26,9 @@ class Part:
     macro: ClassVar[str]
 
 
+Piece = Part | Markup
+"""What pages and cards hold."""
+
 # Pieces of cells. Values are escaped as they are filled in.
 
 
@@ -77,6 +80,33 @@ def row_link(address: str, label: str, of: str) -> Markup:
     ).format(address, label, of)
 
 
+def text(content: object, kind: str = "") -> Markup:
+    """Return a paragraph; ``kind`` is its class in the style sheet."""
+    return Markup('<p class="{}">{}</p>').format(kind, content)
+
+
+def status(content: object) -> Markup:
+    """Return a paragraph that screen readers announce when it changes."""
+    return Markup('<p role="status">{}</p>').format(content)
+
+
+def heading(content: str) -> Markup:
+    """Return a heading between parts."""
+    return Markup("<h2>{}</h2>").format(content)
+
+
+def pre(content: str) -> Markup:
+    """Return text as a machine wrote it."""
+    return Markup('<pre tabindex="0">{}</pre>').format(content)
+
+
+def progress(done: float) -> Markup:
+    """Return a bar of how much is done, from 0 to 1."""
+    return Markup(
+        '<p><progress max="1" value="{:.3f}" aria-label="Progress"></progress></p>'
+    ).format(done)
+
+
 def written(value: object) -> object:
     """Return the value of a cell as people read it."""
     match value:
@@ -93,31 +123,6 @@ def written(value: object) -> object:
 
 
 # Parts that only show.
-
-
-@dataclass(frozen=True)
-class Text(Part):
-    """A paragraph; ``kind`` is its class, and ``status`` is read aloud when it changes."""
-
-    macro = "text"
-    content: object
-    kind: Literal["", "note", "alert", "empty", "quiet", "status"] = ""
-
-
-@dataclass(frozen=True)
-class Heading(Part):
-    """A heading between parts."""
-
-    macro = "heading"
-    content: str
-
-
-@dataclass(frozen=True)
-class Terms(Part):
-    """Words of the glossary, explained on demand."""
-
-    macro = "terms"
-    names: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -211,7 +216,7 @@ class Card(Part):
 
     macro = "card"
     heading: str
-    parts: Iterable[Part]
+    parts: Iterable[Piece]
 
     @property
     def id(self) -> str:
@@ -225,7 +230,7 @@ class More(Part):
 
     macro = "more"
     summary: str
-    parts: Iterable[Part]
+    parts: Iterable[Piece]
     open: bool = False
 
 
@@ -236,22 +241,6 @@ class Diagram(Part):
     macro = "diagram"
     figure: Figure
     address: Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class Pre(Part):
-    """Text as a machine wrote it."""
-
-    macro = "pre"
-    content: str
-
-
-@dataclass(frozen=True)
-class Progress(Part):
-    """How much is done, from 0 to 1."""
-
-    macro = "progress"
-    done: float
 
 
 # Parts that change something; they are drawn for administrators alone.
@@ -363,7 +352,7 @@ class View:
     """
 
     heading: str
-    parts: Iterable[Part] = ()
+    parts: Iterable[Piece] = ()
     title: str = ""
     badge: Markup | None = None
     buttons: Sequence[Go | Press] = ()

@@ -21,8 +21,8 @@ from setwise.service.domain.rules import (
     Rule,
     read_rules,
 )
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, State
-from setwise.service.pages.board.parts import View, instant
 from setwise.service.pages.forms import (
     Filled,
     Input,
@@ -92,7 +92,7 @@ class Sent(BaseModel):
     """Whatever is sent to the policy; `wanted` reads it."""
 
 
-def _preview(call: Call, _: Sent) -> View:
+def _preview(call: Call, _: Sent) -> ui.View:
     change = wanted(call.filled)
     if change is None:
         return _view(call, call.filled, status=HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -101,7 +101,7 @@ def _preview(call: Call, _: Sent) -> View:
     return _view(call, typed(effect.after, call.filled), effect)
 
 
-def _save(call: Call, _: Sent) -> View | None:
+def _save(call: Call, _: Sent) -> ui.View | None:
     change, form = wanted(call.filled), call.filled
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -127,9 +127,9 @@ def _save(call: Call, _: Sent) -> View | None:
 
 def _view(
     call: Call, form: Filled, effect: Effect | None = None, status: HTTPStatus = HTTPStatus.OK
-) -> View:
+) -> ui.View:
     policy = effect.before if effect else call.verbs.policy.get(call.caller)
-    return View(
+    return ui.View(
         "Policy",
         status=status,
         template="board_policy.html",
@@ -141,7 +141,7 @@ def _view(
             "effect": effect,
             "changes": list(differences(effect.before, effect.after)) if effect else [],
             "percent": percent,
-            "instant": instant,
+            "instant": ui.instant,
             "threshold_in_words": threshold_in_words,
         },
     )

@@ -11,28 +11,9 @@ from pydantic import BaseModel
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ModelUnavailable
 from setwise.service.domain.recalibration import Activate, Calibration, Noise, Options, Rates
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing
 from setwise.service.pages.board.jobs import JOBS
-from setwise.service.pages.board.parts import (
-    Card,
-    Column,
-    Diagram,
-    Facts,
-    Go,
-    More,
-    Pager,
-    Part,
-    Question,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    sub,
-)
 from setwise.service.pages.board.reliability import reliability
 from setwise.service.pages.figures.numerals import chance, confidence, exactly, percent
 from setwise.service.pages.forms import Input, Share
@@ -109,13 +90,9 @@ def _activate(call: Call, _: Nothing) -> None:
     call.verbs.recalibration.activate(call.caller, call.id, request_id=call.request_id)
 
 
-def _roll_back(call: Call, _: Nothing) -> None:
-    call.verbs.recalibration.roll_back(call.caller, request_id=call.request_id)
-
-
-def _activate_question(call: Call) -> Question:
+def _activate_question(call: Call) -> ui.Question:
     made = call.verbs.recalibration.get(call.caller, call.id)
-    return Question(
+    return ui.Question(
         f"Activate calibrator {made.version[:12]}?",
         (
             "It is loaded first; if that fails, the current one stays active.",
@@ -133,8 +110,8 @@ def _activate_question(call: Call) -> Question:
     )
 
 
-def _roll_back_question(_: Call) -> Question:
-    return Question(
+def _roll_back_question(_: Call) -> ui.Question:
+    return ui.Question(
         "Roll back to the previous calibrator?",
         (
             "The calibrator that was active before is activated again; it may be the model's own.",
@@ -167,7 +144,7 @@ ACTIVATE = Action(
 )
 ROLL_BACK = Action(
     f"{CALIBRATORS}/rollback",
-    _roll_back,
+    lambda call, _: call.verbs.recalibration.roll_back(call.caller, request_id=call.request_id),
     ask=_roll_back_question,
     then=CALIBRATORS,
     notices={"calibrator-rolled-back": "The previous calibrator is active again."},
@@ -175,69 +152,73 @@ ROLL_BACK = Action(
 
 
 def _state(made: Calibration) -> Markup:
-    return badge("active", "good") if made.active else badge("inactive")
+    return ui.badge("active", "good") if made.active else ui.badge("inactive")
 
 
-_COLUMNS: Sequence[Column[Calibration]] = (
-    Column(
-        "Version", lambda made: link(f"{CALIBRATORS}/{made.id}", code(made.version[:12])), "head"
+_COLUMNS: Sequence[ui.Column[Calibration]] = (
+    ui.Column(
+        "Version",
+        lambda made: ui.link(f"{CALIBRATORS}/{made.id}", ui.code(made.version[:12])),
+        "head",
     ),
-    Column("Compared with the previous one", lambda made: verdict(made.report)),
-    Column("Trained", lambda made: made.created_at),
-    Column("State", _state),
+    ui.Column("Compared with the previous one", lambda made: verdict(made.report)),
+    ui.Column("Trained", lambda made: made.created_at),
+    ui.Column("State", _state),
 )
 
 
-def _calibrators(call: Call) -> View:
+def _calibrators(call: Call) -> ui.View:
     found = call.verbs.recalibration.page(call.caller, after=call.after, limit=PAGE)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
         "completed a few hundred documents, retrain."
     )
-    return View(
+    return ui.View(
         "Calibrators",
         (
-            Table("Calibrators", _COLUMNS, found.items, empty),
-            Pager(CALIBRATORS, found.next_after, {}, started=call.after is None),
+            ui.Table("Calibrators", _COLUMNS, found.items, empty),
+            ui.Pager(CALIBRATORS, found.next_after, {}, started=call.after is None),
             call.form(RETRAIN, noise=Noise.NONE.value, activate=Activate.NEVER.value),
         ),
-        buttons=(Go("Roll back", f"{CALIBRATORS}/rollback"),) if found.items else (),
+        buttons=(ui.Go("Roll back", f"{CALIBRATORS}/rollback"),) if found.items else (),
         lead="A calibrator turns a model's score into a confidence that can be taken literally. It "
         "is trained on reviews; the model itself stays as it is.",
         terms=("calibrator", "calibrated", "noise"),
     )
 
 
-_MEASURED: Sequence[Column["Measure"]] = (
-    Column(
-        "On documents that it has not seen", lambda one: joined(one.name, sub(one.meaning)), "head"
+_MEASURED: Sequence[ui.Column["Measure"]] = (
+    ui.Column(
+        "On documents that it has not seen",
+        lambda one: ui.joined(one.name, ui.sub(one.meaning)),
+        "head",
     ),
-    Column("Before", lambda one: one.before, "count"),
-    Column("After", lambda one: one.shown_after(), "count"),
+    ui.Column("Before", lambda one: one.before, "count"),
+    ui.Column("After", lambda one: one.shown_after(), "count"),
 )
-_FLIPS: Sequence[Column["Flip"]] = (
-    Column("Document", lambda one: one.document, "head"),
-    Column("Confidence before", lambda one: f"{one.before:.3f}", "count"),
-    Column("After", lambda one: f"{one.after:.3f}", "count"),
-    Column(
+_FLIPS: Sequence[ui.Column["Flip"]] = (
+    ui.Column("Document", lambda one: one.document, "head"),
+    ui.Column("Confidence before", lambda one: f"{one.before:.3f}", "count"),
+    ui.Column("After", lambda one: f"{one.after:.3f}", "count"),
+    ui.Column(
         "Route",
         lambda one: (
-            badge("would be sent", "good") if one.sent else badge("would be reviewed", "warn")
+            ui.badge("would be sent", "good") if one.sent else ui.badge("would be reviewed", "warn")
         ),
     ),
 )
 
 
-def _calibrator(call: Call) -> View:
+def _calibrator(call: Call) -> ui.View:
     made = call.verbs.recalibration.get(call.caller, call.id)
     verdict_said = verdict(made.report)
-    return View(
+    return ui.View(
         f"Calibrator {made.version[:12]}",
         (
-            Card(
+            ui.Card(
                 "Before and after",
                 [
-                    Table(
+                    ui.Table(
                         "Measures before and after",
                         _MEASURED,
                         list(measures(made.report)),
@@ -246,18 +227,20 @@ def _calibrator(call: Call) -> View:
                     )
                 ],
             ),
-            Diagram(reliability(made.report), f"{CALIBRATORS}/{made.id}".__add__),
-            Card("Documents whose route would change", _route_parts(made.report)),
-            Card("Trained on", [Facts(_training(made))]),
+            ui.Diagram(reliability(made.report), f"{CALIBRATORS}/{made.id}".__add__),
+            ui.Card("Documents whose route would change", _route_parts(made.report)),
+            ui.Card("Trained on", [ui.Facts(_training(made))]),
         ),
         badge=_state(made),
-        buttons=() if made.active else (Go("Activate", f"{CALIBRATORS}/{made.id}/activate", ""),),
+        buttons=()
+        if made.active
+        else (ui.Go("Activate", f"{CALIBRATORS}/{made.id}/activate", ""),),
         lead=f"{verdict_said[:1].upper()}{verdict_said[1:]}.",
         terms=("calibrator", "threshold"),
     )
 
 
-def _route_parts(report: Mapping[str, object]) -> Iterator[Part]:
+def _route_parts(report: Mapping[str, object]) -> Iterator[ui.Piece]:
     routes, documents = part(report, "routes"), list(flips(report))
     for says in route_changes(report):
         threshold = _number(routes.get("threshold"))
@@ -268,17 +251,17 @@ def _route_parts(report: Mapping[str, object]) -> Iterator[Part]:
                 f" The threshold is {confidence(threshold)}, from {routes.get('threshold_from')}."
             )
         )
-        yield Text(says + at)
+        yield ui.text(says + at)
     if documents:
-        table = Table("Documents whose route would change", _FLIPS, documents)
-        yield More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
+        table = ui.Table("Documents whose route would change", _FLIPS, documents)
+        yield ui.More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
 
 
 def _training(made: Calibration) -> Iterator[tuple[str, object]]:
-    yield "When", instant(made.created_at, zone=True)
-    version = code(made.model_version.removeprefix("sha256:")[:12])
-    yield "Model", link(f"/board/models/{made.model_id}", version)
-    yield "Compared with", code(made.replaces[:12])
+    yield "When", ui.instant(made.created_at, zone=True)
+    version = ui.code(made.model_version.removeprefix("sha256:")[:12])
+    yield "Model", ui.link(f"/board/models/{made.model_id}", version)
+    yield "Compared with", ui.code(made.replaces[:12])
     yield "Reviewers' errors", _CORRECTED[made.noise]
     rows = part(made.report, "rows")
     if rows:

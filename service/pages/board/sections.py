@@ -15,8 +15,8 @@ from setwise.service.pages.board import (
     recalibration,
     webhooks,
 )
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
-from setwise.service.pages.board.parts import Column, Heading, Part, Table, View, code, quiet
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.verbs import Verbs
@@ -39,39 +39,39 @@ PAGES: Sequence[BoardPage] = (
 def settings_page(settings: Sequence[ShownSetting]) -> BoardPage:
     """Return the page of the settings that this server was started with."""
 
-    def show(_: Call) -> View:
-        parts: list[Part] = []
+    def show(_: Call) -> ui.View:
+        parts: list[ui.Piece] = []
         for heading, given in (("Set for this server", True), ("Defaults", False)):
             rows = [one for one in settings if one.given is given]
             columns = _SETTINGS if given else _SETTINGS[:2]
             empty = "None: every setting has its default."
-            parts += [Heading(heading), Table(heading, columns, rows, empty)]
+            parts += [ui.heading(heading), ui.Table(heading, columns, rows, empty)]
         lead = (
             "What this server was started with. Settings are read once, from the environment or "
             "the command line; secrets are never shown."
         )
-        return View("Settings", parts, lead=lead)
+        return ui.View("Settings", parts, lead=lead)
 
     meaning = "What this server was started with."
     return BoardPage(SETTINGS, show, name="Settings", meaning=meaning)
 
 
-_SETTINGS: Sequence[Column[ShownSetting]] = (
-    Column("Variable", lambda one: code(one.variable), "head"),
-    Column("Value", lambda one: one.value or quiet("empty")),
-    Column("From", lambda one: one.source),
+_SETTINGS: Sequence[ui.Column[ShownSetting]] = (
+    ui.Column("Variable", lambda one: ui.code(one.variable), "head"),
+    ui.Column("Value", lambda one: one.value or ui.quiet("empty")),
+    ui.Column("From", lambda one: one.source),
 )
 SECTIONS = tuple(one for one in (*PAGES, settings_page(())) if one.name)
 
 
-def _start(call: Call) -> View:
+def _start(call: Call) -> ui.View:
     """Return what there is, and how it stands."""
     states = {
         one.address: one.state(call)
         for one in PAGES
         if one.state and all(map(call.caller.may, one.needed))
     }
-    return View("Board", template="board_start.html", values={"states": states})
+    return ui.View("Board", template="board_start.html", values={"states": states})
 
 
 def board(verbs: Verbs, visitors: Visitors, settings: Sequence[ShownSetting] = ()) -> APIRouter:

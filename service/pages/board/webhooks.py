@@ -19,30 +19,8 @@ from setwise.service.domain.webhooks import (
     MessageType,
     payload,
 )
+from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call, Nothing, State
-from setwise.service.pages.board.parts import (
-    Buttons,
-    Column,
-    Facts,
-    Filters,
-    Go,
-    Heading,
-    Pager,
-    Part,
-    Pre,
-    Press,
-    Question,
-    Secret,
-    Table,
-    Text,
-    View,
-    badge,
-    code,
-    instant,
-    joined,
-    link,
-    sub,
-)
 from setwise.service.pages.forms import Filled, Input, Version, select
 
 WEBHOOKS = "/board/webhooks"
@@ -88,7 +66,7 @@ class ChangedWebhook(BaseModel):
     enabled: Annotated[bool, Input("On", "Messages wait while it is off.", "tick")] = False
 
 
-def _add(call: Call, form: NewWebhook) -> View:
+def _add(call: Call, form: NewWebhook) -> ui.View:
     change = EndpointChange(form.url, form.description, form.event, enabled=True)
     endpoint, secret = call.verbs.webhooks.add(call.caller, change, request_id=call.request_id)
     return _secret(endpoint, secret, HTTPStatus.CREATED)
@@ -106,39 +84,35 @@ def _test(call: Call, _: Nothing) -> str:
     return f"{DELIVERIES}/{sent.id}"
 
 
-def _rotate(call: Call, _: Nothing) -> View:
+def _rotate(call: Call, _: Nothing) -> ui.View:
     endpoint, secret = call.verbs.webhooks.rotate_secret(
         call.caller, call.id, request_id=call.request_id
     )
     return _secret(endpoint, secret)
 
 
-def _delete(call: Call, _: Nothing) -> None:
-    call.verbs.webhooks.delete(call.caller, call.id, request_id=call.request_id)
-
-
 def _resend_failed(call: Call, _: Nothing) -> None:
     call.verbs.webhooks.replay_dead(call.caller, call.id, request_id=call.request_id)
 
 
-def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> View:
+def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> ui.View:
     hint = Markup(
         "For {}. Signatures follow Standard Webhooks; every message carries <code>webhook-id</code>"
         ", <code>webhook-timestamp</code> and <code>webhook-signature</code>."
     ).format(endpoint.url)
-    shown = Secret(
+    shown = ui.Secret(
         "Signing secret of the webhook",
         "Copy it now; it is never shown again. The receiver checks signatures with it.",
         secret,
         hint,
         f"{WEBHOOKS}/{endpoint.id}",
     )
-    return View("", (shown,), title="Signing secret", status=status)
+    return ui.View("", (shown,), title="Signing secret", status=status)
 
 
-def _rotate_question(call: Call) -> Question:
+def _rotate_question(call: Call) -> ui.Question:
     endpoint = call.verbs.webhooks.get(call.caller, call.id)
-    return Question(
+    return ui.Question(
         "Rotate the signing secret?",
         (
             "A new secret is created and shown once; give it to the receiver.",
@@ -150,9 +124,9 @@ def _rotate_question(call: Call) -> Question:
     )
 
 
-def _delete_question(call: Call) -> Question:
+def _delete_question(call: Call) -> ui.Question:
     endpoint = call.verbs.webhooks.get(call.caller, call.id)
-    return Question(
+    return ui.Question(
         "Delete this webhook?",
         (
             f"{endpoint.url} receives no more messages.",
@@ -164,9 +138,9 @@ def _delete_question(call: Call) -> Question:
     )
 
 
-def _resend_question(call: Call) -> Question:
+def _resend_question(call: Call) -> ui.Question:
     endpoint = call.verbs.webhooks.get(call.caller, call.id)
-    return Question(
+    return ui.Question(
         "Resend the failed messages?",
         (
             f"Every failed message is sent to {endpoint.url} again, in order.",
@@ -193,7 +167,7 @@ TEST = Action(f"{_ONE}/test", _test)
 ROTATE = Action(f"{_ONE}/rotate", _rotate, ask=_rotate_question)
 DELETE = Action(
     f"{_ONE}/delete",
-    _delete,
+    lambda call, _: call.verbs.webhooks.delete(call.caller, call.id, request_id=call.request_id),
     ask=_delete_question,
     then=WEBHOOKS,
     notices={"webhook-deleted": "The webhook is deleted; its deliveries stay on record."},
@@ -219,35 +193,37 @@ def _failures(webhook_id: str) -> str:
 
 
 def _state(endpoint: Endpoint) -> Markup:
-    return badge("on", "good") if endpoint.enabled else badge("off", "bad")
+    return ui.badge("on", "good") if endpoint.enabled else ui.badge("off", "bad")
 
 
 def _events(endpoint: Endpoint) -> str:
     return ", ".join(endpoint.events) or "all events"
 
 
-def _webhooks(call: Call) -> View:
+def _webhooks(call: Call) -> ui.View:
     def state(endpoint: Endpoint) -> Markup:
-        failed = link(_failures(endpoint.id), "failed messages", "badge bad")
-        return joined(
+        failed = ui.link(_failures(endpoint.id), "failed messages", "badge bad")
+        return ui.joined(
             _state(endpoint),
-            "" if endpoint.enabled else sub(endpoint.disabled_because),
-            joined(" ", failed) if _failed(call, endpoint.id) else "",
+            "" if endpoint.enabled else ui.sub(endpoint.disabled_because),
+            ui.joined(" ", failed) if _failed(call, endpoint.id) else "",
         )
 
-    columns: Sequence[Column[Endpoint]] = (
-        Column(
+    columns: Sequence[ui.Column[Endpoint]] = (
+        ui.Column(
             "Address",
-            lambda one: joined(link(f"{WEBHOOKS}/{one.id}", one.url), sub(one.description)),
+            lambda one: ui.joined(
+                ui.link(f"{WEBHOOKS}/{one.id}", one.url), ui.sub(one.description)
+            ),
             "head",
         ),
-        Column("Events", _events),
-        Column("Added", lambda one: one.created_at),
-        Column("State", state),
+        ui.Column("Events", _events),
+        ui.Column("Added", lambda one: one.created_at),
+        ui.Column("State", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
-    table = Table("Webhooks", columns, call.verbs.webhooks.page(call.caller), empty)
-    return View(
+    table = ui.Table("Webhooks", columns, call.verbs.webhooks.page(call.caller), empty)
+    return ui.View(
         "Webhooks",
         (table, call.form(ADD)),
         lead="Programs that get a message when something happens. Messages are signed and arrive "
@@ -263,31 +239,31 @@ def _webhooks_state(call: Call) -> State:
     return State(f"{len(found):,}, {off:,} of them off." if off else f"{len(found):,}, all on.")
 
 
-def _webhook(call: Call) -> View:
+def _webhook(call: Call) -> ui.View:
     endpoint = call.verbs.webhooks.get(call.caller, call.id)
     here, failed = f"{WEBHOOKS}/{endpoint.id}", _failed(call, endpoint.id)
-    parts: list[Part] = []
+    parts: list[ui.Piece] = []
     if not endpoint.enabled:
-        parts.append(Text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
+        parts.append(ui.text(f"It gets no messages: {endpoint.disabled_because}.", "alert"))
     if failed:
         shown = Markup("Some messages could not be delivered. {}")
-        parts.append(Text(shown.format(link(_failures(endpoint.id), "View them.")), "note"))
-    resend = (Go("Resend failed messages", f"{here}/replay"),) if failed else ()
+        parts.append(ui.text(shown.format(ui.link(_failures(endpoint.id), "View them.")), "note"))
+    resend = (ui.Go("Resend failed messages", f"{here}/replay"),) if failed else ()
     parts += [
-        Facts(
+        ui.Facts(
             (
                 ("Description", endpoint.description or "none"),
                 ("Events", _events(endpoint)),
-                ("Added", instant(endpoint.created_at, zone=True)),
+                ("Added", ui.instant(endpoint.created_at, zone=True)),
             )
         ),
-        Text(link(f"{DELIVERIES}?webhook={endpoint.id}", "Its deliveries")),
-        Buttons(
+        ui.text(ui.link(f"{DELIVERIES}?webhook={endpoint.id}", "Its deliveries")),
+        ui.Buttons(
             (
-                Press("Send test message", f"{here}/test"),
+                ui.Press("Send test message", f"{here}/test"),
                 *resend,
-                Go("Rotate secret", f"{here}/rotate"),
-                Go("Delete", f"{here}/delete"),
+                ui.Go("Rotate secret", f"{here}/rotate"),
+                ui.Go("Delete", f"{here}/delete"),
             )
         ),
         call.form(
@@ -299,20 +275,16 @@ def _webhook(call: Call) -> View:
             **({"enabled": "yes"} if endpoint.enabled else {}),
         ),
     ]
-    return View(endpoint.url, parts, title="Webhook", badge=_state(endpoint))
+    return ui.View(endpoint.url, parts, title="Webhook", badge=_state(endpoint))
 
 
 # Deliveries
 
 
-def _resend(call: Call, _: Nothing) -> None:
-    call.verbs.webhooks.replay(call.caller, call.id, request_id=call.request_id)
-
-
-def _resend_one_question(call: Call) -> Question:
+def _resend_one_question(call: Call) -> ui.Question:
     delivery, _ = call.verbs.webhooks.delivery(call.caller, call.id)
     arrived = delivery.state is DeliveryState.DELIVERED
-    return Question(
+    return ui.Question(
         "Resend this message?",
         (
             f"{delivery.message.type} is sent again at once, with the same webhook-id.",
@@ -329,7 +301,7 @@ def _resend_one_question(call: Call) -> Question:
 _DELIVERY = f"{DELIVERIES}/{{delivery_id}}"
 RESEND = Action(
     f"{_DELIVERY}/replay",
-    _resend,
+    lambda call, _: call.verbs.webhooks.replay(call.caller, call.id, request_id=call.request_id),
     ask=_resend_one_question,
     then=_DELIVERY,
     notices={"delivery-replayed": "The message is due again now."},
@@ -339,26 +311,28 @@ RESEND = Action(
 def _delivery_state(delivery: Delivery) -> Markup:
     match delivery.state:
         case DeliveryState.DELIVERED:
-            return badge("delivered", "good")
+            return ui.badge("delivered", "good")
         case DeliveryState.DEAD:
-            return badge("failed", "bad")
+            return ui.badge("failed", "bad")
         case DeliveryState.PENDING if delivery.attempt:
-            return badge("pending", "warn")
+            return ui.badge("pending", "warn")
         case state:
-            return badge(STATES[state])
+            return ui.badge(STATES[state])
 
 
-def _deliveries(call: Call) -> View:
+def _deliveries(call: Call) -> ui.View:
     endpoints = call.verbs.webhooks.page(call.caller)
     urls = {one.id: one.url for one in endpoints}
 
-    columns: Sequence[Column[Delivery]] = (
-        Column("Message", lambda one: link(f"{DELIVERIES}/{one.id}", one.message.type), "head"),
-        Column("To", lambda one: urls.get(one.endpoint_id, "a deleted webhook"), "wrap"),
-        Column("State", _delivery_state),
-        Column("Attempts", lambda one: one.attempt, "count"),
-        Column("Queued", lambda one: one.created_at),
-        Column("Next or last attempt", lambda one: one.finished_at or one.due_at),
+    columns: Sequence[ui.Column[Delivery]] = (
+        ui.Column(
+            "Message", lambda one: ui.link(f"{DELIVERIES}/{one.id}", one.message.type), "head"
+        ),
+        ui.Column("To", lambda one: urls.get(one.endpoint_id, "a deleted webhook"), "wrap"),
+        ui.Column("State", _delivery_state),
+        ui.Column("Attempts", lambda one: one.attempt, "count"),
+        ui.Column("Queued", lambda one: one.created_at),
+        ui.Column("Next or last attempt", lambda one: one.finished_at or one.due_at),
     )
     state, webhook = call.query.get("state", ""), call.query.get("webhook", "")
     query = {k: v for k, v in (("state", state), ("webhook", webhook)) if v}
@@ -370,14 +344,14 @@ def _deliveries(call: Call) -> View:
         limit=PAGE,
     )
     empty = (
-        joined("No deliveries match. ", link(DELIVERIES, "Show all."))
+        ui.joined("No deliveries match. ", ui.link(DELIVERIES, "Show all."))
         if query
         else "Nothing has been sent to a webhook yet."
     )
-    return View(
+    return ui.View(
         "Deliveries",
         (
-            Filters(
+            ui.Filters(
                 DELIVERIES,
                 {
                     "state": select("State", [("", "any state"), *STATES.items()]),
@@ -385,8 +359,8 @@ def _deliveries(call: Call) -> View:
                 },
                 Filled.of(**query),
             ),
-            Table("Deliveries", columns, found.items, empty),
-            Pager(DELIVERIES, found.next_after, query, started=call.after is None),
+            ui.Table("Deliveries", columns, found.items, empty),
+            ui.Pager(DELIVERIES, found.next_after, query, started=call.after is None),
         ),
         lead="Every message to a webhook, with its attempts. A message that fails is retried ten "
         "times over three days.",
@@ -396,50 +370,50 @@ def _deliveries(call: Call) -> View:
 def _answer(attempt: Attempt) -> Markup:
     answer = attempt.answer
     shown = (
-        badge(str(answer.status), "good" if answer.accepted else "bad")
+        ui.badge(str(answer.status), "good" if answer.accepted else "bad")
         if answer.status
-        else badge("no answer", "bad")
+        else ui.badge("no answer", "bad")
     )
-    return joined(shown, " ", (answer.error or answer.excerpt)[:200])
+    return ui.joined(shown, " ", (answer.error or answer.excerpt)[:200])
 
 
-_ATTEMPTS: Sequence[Column[Attempt]] = (
-    Column("No.", lambda each: each.number, "count"),
-    Column("When", lambda each: each.answer.started_at),
-    Column("Seconds", lambda each: f"{each.answer.seconds:.2f}", "count"),
-    Column("Answer", _answer),
+_ATTEMPTS: Sequence[ui.Column[Attempt]] = (
+    ui.Column("No.", lambda each: each.number, "count"),
+    ui.Column("When", lambda each: each.answer.started_at),
+    ui.Column("Seconds", lambda each: f"{each.answer.seconds:.2f}", "count"),
+    ui.Column("Answer", _answer),
 )
 
 
-def _delivery(call: Call) -> View:
+def _delivery(call: Call) -> ui.View:
     delivery, attempts = call.verbs.webhooks.delivery(call.caller, call.id)
     webhook: object = "a deleted webhook"
     try:
         url = call.verbs.webhooks.get(call.caller, delivery.endpoint_id).url
-        webhook = link(f"{WEBHOOKS}/{delivery.endpoint_id}", url)
+        webhook = ui.link(f"{WEBHOOKS}/{delivery.endpoint_id}", url)
     except WebhookNotFound:
         pass
     ended, due = delivery.finished_at, delivery.due_at
-    resend = Go("Resend", f"{DELIVERIES}/{delivery.id}/replay")
+    resend = ui.Go("Resend", f"{DELIVERIES}/{delivery.id}/replay")
     cancelled = delivery.state is DeliveryState.CANCELLED
     being_sent = delivery.lease_expires_at is not None
-    return View(
+    return ui.View(
         delivery.message.type,
         (
-            Facts(
+            ui.Facts(
                 (
                     ("To", webhook),
-                    ("Message", code(delivery.message.id)),
-                    ("Queued", instant(delivery.created_at, zone=True)),
-                    ("Ended", instant(ended, zone=True) if ended else None),
-                    ("Next attempt", None if ended else instant(due, zone=True)),
+                    ("Message", ui.code(delivery.message.id)),
+                    ("Queued", ui.instant(delivery.created_at, zone=True)),
+                    ("Ended", ui.instant(ended, zone=True) if ended else None),
+                    ("Next attempt", None if ended else ui.instant(due, zone=True)),
                 )
             ),
-            Buttons(() if cancelled else (resend,)),
-            Heading("Attempts"),
-            Table("Attempts", _ATTEMPTS, attempts[::-1], "None yet; it is about to be sent."),
-            Heading("Content"),
-            Pre(json.dumps(payload(delivery.message), indent=2, ensure_ascii=False)),
+            ui.Buttons(() if cancelled else (resend,)),
+            ui.heading("Attempts"),
+            ui.Table("Attempts", _ATTEMPTS, attempts[::-1], "None yet; it is about to be sent."),
+            ui.heading("Content"),
+            ui.pre(json.dumps(payload(delivery.message), indent=2, ensure_ascii=False)),
         ),
         title="Delivery",
         badge=_delivery_state(delivery),
