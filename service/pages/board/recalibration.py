@@ -253,7 +253,7 @@ def _route_parts(report: Mapping[str, object]) -> Iterator[ui.Piece]:
         )
         yield ui.text(says + at)
     if documents:
-        table = ui.Table("Documents whose route would change", _FLIPS, documents)
+        table = ui.Table("Documents and their routes", _FLIPS, documents)
         yield ui.More(f"{len(documents):,} of them", [table], open=len(documents) <= FEW)
 
 
