@@ -81,7 +81,9 @@ def _change(call: Call, form: ChangedGroup) -> None:
             raise InvalidRequest("Enter both rates.", faults)
         rates = Rates(form.alpha, form.beta)
     change = GroupChange(form.name, rates)
-    call.verbs.annotators.change_group(call.caller, call.id, change, form.version, request_id=call.request_id)
+    call.verbs.annotators.change_group(
+        call.caller, call.id, change, form.version, request_id=call.request_id
+    )
 
 
 def _place(call: Call, form: Placement) -> None:
