@@ -135,7 +135,9 @@ def _revoke_question(call: Call) -> ui.Question:
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    lambda call, _: call.verbs.accounts.revoke_key(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.verbs.accounts.revoke_key(
+        call.caller, call.id, request_id=call.request_id
+    ),
     ask=_revoke_question,
     then=KEYS,
     notices={"key-revoked": "The key is revoked; every process refuses it within seconds."},
@@ -269,17 +271,23 @@ def _change_person(call: Call, form: ChangedPerson) -> None:
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.verbs.accounts.set_password(call.caller, person.id, form.password, request_id=call.request_id)
+    call.verbs.accounts.set_password(
+        call.caller, person.id, form.password, request_id=call.request_id
+    )
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(call.caller, person.id, disabled=True, request_id=call.request_id)
+    call.verbs.accounts.change_person(
+        call.caller, person.id, disabled=True, request_id=call.request_id
+    )
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(call.caller, person.id, disabled=False, request_id=call.request_id)
+    call.verbs.accounts.change_person(
+        call.caller, person.id, disabled=False, request_id=call.request_id
+    )
 
 
 def _disable_question(call: Call) -> ui.Question:
