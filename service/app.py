@@ -1,5 +1,6 @@
 """The HTTP application: routes, middleware and error handlers put together, and its server."""
 
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
-from setwise.service import process
 from setwise.service.api import (
     accounts as access,
 )
@@ -168,7 +168,6 @@ def serve(
     OSError
         If the address cannot be listened on.
     """
-    process.share_memory_pools()
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -200,7 +199,10 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            process.settle()
+            # What is loaded by now stays. Left to the collector, it would be walked through again
+            # and again under load.
+            gc.collect()
+            gc.freeze()
             self._started_up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -5,12 +5,15 @@ from datetime import timedelta
 from typing import Any
 
 from setwise.service.domain.accounts import KeyDigest, SessionRule
+from setwise.service.domain.callers import Caller
+from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.accounts import Accounts
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
+from setwise.service.services.predictions import Predictions, all_predicted
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
@@ -96,3 +99,11 @@ def recalibration(
 def reports(begin: Any, now: Any = utc_now) -> Reports:
     """Return the service of reports."""
     return Reports(begin, now, lease_clock=now)
+
+
+def predict_one(
+    predictions: Predictions, caller: Caller, document: Document, **rest: Any
+) -> Prediction:
+    """Return the prediction of one document; raises what became of it otherwise."""
+    (made,) = all_predicted(predictions.predict([Submission(caller, document, **rest)]))
+    return made

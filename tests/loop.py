@@ -9,7 +9,7 @@ from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.certification import Schedule
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -40,7 +40,7 @@ class Loop:
         breaker = building.breaker(*parts, outlook=self.certifications.outlook, rule=self.rule)
         self.watch, self.breaker, self.reset = breaker.watch, breaker.get, breaker.reset
         self.predictors = FakePredictors()
-        self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
+        self.predictions = Predictions(self.predictors, *parts, LOTTERY)
         self.reviews = Reviews(
             *parts,
             FakePredictors(),
@@ -62,7 +62,7 @@ class Loop:
         self.change_policy(ADMIN, wanted, None)
 
     def predict(self, *texts: str) -> list[Prediction]:
-        made = self.predict_verb.together(
+        made = self.predictions.predict(
             [
                 Submission(CLIENT, Document(id=f"note {self.documents + place}", text=text))
                 for place, text in enumerate(texts)

@@ -7,7 +7,6 @@ from setwise.service.domain.accounts import ApiKey
 from setwise.service.domain.breaker import Reset, Trip, TripCause
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.certification import Certification, Scorer
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion
 from setwise.service.domain.outcomes import Outcome
@@ -79,7 +78,7 @@ def add_predictions(
 
 def sent_message(of: Prediction, message_id: str) -> Message:
     """Return the message that tells that a prediction was sent."""
-    return auto_sent(Rows.of(Prediction, [of]), [message_id])[0]
+    return auto_sent(of, message_id)
 
 
 def task(of: Prediction | None = None) -> ReviewTask:

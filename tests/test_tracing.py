@@ -26,7 +26,7 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     edge = service.app.state.edge
     object.__setattr__(edge, "spans", made)
     stages = watching.Stages(Metrics(), made)
-    object.__setattr__(service.verbs.predict, "stage", stages)
+    object.__setattr__(service.verbs.predictions, "stage", stages)
     service.app = create_app(edge)
     try:
         yield spans
@@ -69,7 +69,7 @@ def test_names_of_documents_and_words_of_exceptions_stay_out(service: Service) -
     with traced(service) as spans:
         service.get("/v1/predictions?document_id=secret", by="client")
         service.get("/nowhere/secret")
-        object.__setattr__(service.verbs.predict, "predictors", Broken())
+        object.__setattr__(service.verbs.predictions, "predictors", Broken())
         assert service.predict("secret").status_code == 500
     assert {"GET /v1/predictions", "GET unmatched", "POST /v1/predictions"} <= {
         span.name for span in spans

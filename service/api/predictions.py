@@ -43,7 +43,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.predictions import Prediction as Stored
-from setwise.service.services.predictions import MOST_DOCUMENTS, Outcome
+from setwise.service.services.predictions import MOST_DOCUMENTS, Outcome, all_predicted
 
 ADDRESS = "/v1/predictions"
 
@@ -166,13 +166,9 @@ async def predict(
     """
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
     submission = Submission(caller, body.as_document(), key, request_id_of(request))
-    (outcome,) = await edge.predict([submission])
-    if isinstance(outcome, Exception):
-        raise outcome
-    edge.metrics.decided(outcome.decision, outcome.reason)
-    return answer(
-        prediction_row(outcome), status=201, headers={"Location": f"{ADDRESS}/{outcome.id}"}
-    )
+    (made,) = all_predicted(await edge.predict([submission]))
+    edge.metrics.decided(made.decision, made.reason)
+    return answer(prediction_row(made), status=201, headers={"Location": f"{ADDRESS}/{made.id}"})
 
 
 @router.post("/batch", response_model=Batch, responses=documented(ModelUnavailable))
@@ -250,7 +246,7 @@ def list_predictions(
 ) -> Response:
     """List predictions, newest first. A client sees its own, leads and administrators all."""
     scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.list_predictions(
+    page = edge.verbs.predictions.page(
         caller,
         PredictionFilter(
             decision=wanted.decision,
@@ -277,4 +273,4 @@ def list_predictions(
 )
 def get_prediction(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
     """Read one prediction as it was stored; it never changes."""
-    return answer(prediction_row(verbs.get_prediction(caller, prediction_id)))
+    return answer(prediction_row(verbs.predictions.get(caller, prediction_id)))

@@ -264,8 +264,10 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
 
 def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) -> None:
     from setwise.models.demo_notes import generate_notes
-    from setwise.service.domain.predictions import Document
+    from setwise.service.domain.predictions import Document, Submission
+    from setwise.service.services.predictions import all_predicted
 
     for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
-        verbs.predict(client, Document(written.id, written.text, metadata=written.metadata))
+        document = Document(written.id, written.text, metadata=written.metadata)
+        all_predicted(verbs.predictions.predict([Submission(client, document)]))
         report((place + 1) / n, "fill the queue")

@@ -187,16 +187,15 @@ class History:
 
     def _post(self, notes: "list[Note]") -> "Iterator[Prediction]":
         """Post documents over a working day; yield those that were sent."""
-        from setwise.service.domain.predictions import Decision, Document
+        from setwise.service.domain.predictions import Decision, Document, Submission
+        from setwise.service.services.predictions import all_predicted
 
         for part in range(0, len(notes), _AT_ONCE):
-            documents = [
-                Document(one.id, one.text, metadata=one.metadata)
+            submissions = [
+                Submission(self.client, Document(one.id, one.text, metadata=one.metadata))
                 for one in notes[part : part + _AT_ONCE]
             ]
-            for made in self.verbs.predict_batch(self.client, documents):
-                if isinstance(made, Exception):
-                    raise made
+            for made in all_predicted(self.verbs.predictions.predict(submissions)):
                 if made.decision is Decision.AUTO:
                     yield made
             self.clock.advance(_BETWEEN_S)

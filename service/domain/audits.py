@@ -4,7 +4,6 @@ A draw is a keyed hash of the document's own name. So it can be repeated for any
 says nothing of the score, and nobody without the key can tell which documents will be checked.
 """
 
-import hashlib
 import hmac
 import struct
 from collections.abc import Iterator
@@ -26,10 +25,6 @@ class AuditRole(StrEnum):
     NONE = "none"
     CERTIFICATION = "certification"
     TRAINING = "training"
-
-
-NO_AUDIT = AuditRole.NONE
-"""The role of most, by a name of its own, since Python takes long to find it in the enumeration."""
 
 
 class AuditMode(StrEnum):
@@ -59,18 +54,12 @@ class Lottery:
         >>> Lottery(b"key")("billing", "note-17") == Lottery(b"key")("billing", "note-17")
         True
         """
-        drawn = self._keyed.copy()
         # Names hold no NUL, so that no two documents share a message.
-        drawn.update(f"{client_id}\0{name}".encode())
-        audit, overlap, reread = _THREE_NUMBERS.unpack(drawn.digest())
+        drawn = hmac.digest(self.key, f"{client_id}\0{name}".encode(), "sha256")
+        audit, overlap, reread = _THREE_NUMBERS.unpack(drawn)
         # A float has 53 bits; all 64 would round up to 1.
         unit = 2.0**-53
         return Draws((audit >> 11) * unit, (overlap >> 11) * unit, (reread >> 11) * unit)
-
-    @cached_property
-    def _keyed(self) -> hmac.HMAC:
-        """The hash with the key already in it, which takes as long as a name does."""
-        return hmac.new(self.key, digestmod=hashlib.sha256)
 
     def __repr__(self) -> str:
         return "Lottery()"
@@ -157,7 +146,7 @@ class AuditPlan:
         if draw < self.rate:
             certifies = draw < self.certification_rate
             return AuditRole.CERTIFICATION if certifies else AuditRole.TRAINING
-        return NO_AUDIT
+        return AuditRole.NONE
 
     def overlaps(self, draws: Draws) -> bool:
         """Tell whether a second person reviews the document as well."""

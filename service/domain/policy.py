@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
 from setwise.service.domain.audits import (
-    NO_AUDIT,
     NO_AUDITS,
     AuditMode,
     AuditPlan,
@@ -18,7 +17,6 @@ from setwise.service.domain.audits import (
     Selection,
 )
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.predictions import Decision, Reason, ScoredSet
 from setwise.service.domain.rules import Metadata, Rule, first_broken, read_rules
@@ -55,7 +53,6 @@ class Route(NamedTuple):
 _Verdict = tuple[Decision, Reason, str | None]
 """Where a document would go without any audit, why, and the rule that holds it back."""
 
-# Python takes longer to find a member of an enumeration than to compare two confidences.
 _SENT: _Verdict = Decision.AUTO, Reason.ABOVE_THRESHOLD, None
 _UNSURE: _Verdict = Decision.REVIEW, Reason.BELOW_THRESHOLD, None
 _UNKNOWN: _Verdict = Decision.REVIEW, Reason.OUT_OF_DOMAIN, None
@@ -138,85 +135,52 @@ class RoutingPolicy:
     def _certified(self) -> bool:
         return self.threshold_mode is ThresholdMode.CERTIFIED
 
-    def routes(
-        self, scored: Rows[ScoredSet], draws: Sequence[Draws], metadata: Sequence[Metadata]
-    ) -> Rows[Route]:
-        """Route scored documents.
+    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
+        """Route one scored document.
 
         The same version, score, draws and metadata always give the same route.
         """
-        least, verdicts = self._verdicts(scored, metadata)
-        audit_draws = [drawn.audit for drawn in draws]
-        roles = list(map(self._role, verdicts, audit_draws))
-        checked = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
-        rate = self.audits.rate
-        ends = [
-            verdict if role is NO_AUDIT or verdict is not _SENT else checked
-            for verdict, role in zip(verdicts, roles, strict=True)
-        ]
-        return Rows(
-            Route,
-            decision=[decision for decision, _, _ in ends],
-            reason=[reason for _, reason, _ in ends],
-            selection=Rows(
-                Selection,
-                role=roles,
-                draw=audit_draws,
-                inclusion_probability=[rate if one is _SENT else 1.0 for one in verdicts],
-            ),
-            threshold=least,
-            rule=[rule for _, _, rule in ends],
-        )
-
-    def route(self, scored: ScoredSet, draws: Draws, metadata: Metadata = NOTHING) -> Route:
-        """Route one scored document as `routes` does."""
-        return self.routes(Rows.of(ScoredSet, [scored]), [draws], [metadata])[0]
+        least = self.least_of(_scorer(scored))
+        verdict = self._verdict(scored, least, metadata)
+        role = self._role(verdict, draws.audit)
+        end = verdict
+        if verdict is _SENT and role is not AuditRole.NONE:
+            end = _HELD if self.audits.mode is AuditMode.HOLD else _CHECKED
+        decision, reason, rule = end
+        probability = self.audits.rate if verdict is _SENT else 1.0
+        return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
         """Say where a document would go without any audit, and why."""
-        return self._verdicts(Rows.of(ScoredSet, [scored]), [metadata])[1][0][:2]
+        decision, reason, _ = self._verdict(scored, self.least_of(_scorer(scored)), metadata)
+        return decision, reason
 
-    def _verdicts(
-        self, scored: Rows[ScoredSet], metadata: Sequence[Metadata]
-    ) -> tuple[list[float | None], list[_Verdict]]:
-        """Return the least confidence that is sent, and where it would go, of each."""
-        least = [self.least_confidence] * len(scored)
-        if self._certified:
-            scorers = zip(*map(scored.column, Scorer._fields), strict=True)
-            least = [self.least_of(Scorer(*scorer)) for scorer in scorers]
-        broken: list[str | None] = [None] * len(scored)
-        if self.rules:
-            rules = partial(first_broken, self.rules)
-            broken = [
-                None if rule is None else rule.name
-                for rule in map(rules, scored.column("labels"), metadata)
-            ]
-        columns = scored.column("out_of_domain"), broken, scored.column("confidence"), least
-        return least, list(map(self._verdict, *columns))
-
-    def _verdict(
-        self, out_of_domain: bool, rule: str | None, confidence: float, least: float | None
-    ) -> _Verdict:
-        if out_of_domain:
+    def _verdict(self, scored: ScoredSet, least: float | None, metadata: Metadata) -> _Verdict:
+        if scored.out_of_domain:
             return _UNKNOWN
+        rule = first_broken(self.rules, scored.labels, metadata)
         if rule is not None:
-            return Decision.REVIEW, Reason.RULE, rule
+            return Decision.REVIEW, Reason.RULE, rule.name
         if least is None or not self.auto_send:
             return _NOT_SENDING
-        if confidence >= least:
+        if scored.confidence >= least:
             return _SENT if self.trip_id is None else _TRIPPED
         return _UNSURE
 
     def _role(self, verdict: _Verdict, draw: float) -> AuditRole:
         role = self.audits.role(draw)
-        if role is NO_AUDIT or verdict is _SENT:
+        if role is AuditRole.NONE or verdict is _SENT:
             return role
         # A person reads it anyway. What is to prove a threshold is read as if it were confident,
         # so that it counts at every threshold; what no threshold can send proves nothing.
         _, reason, _ = verdict
         if role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
-            return NO_AUDIT
+            return AuditRole.NONE
         return role
+
+
+def _scorer(scored: ScoredSet) -> Scorer:
+    return Scorer(scored.model_version, scored.calibrator_version)
 
 
 DEFAULT_TARGET_ACCURACY = 0.95

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from setwise.service.domain.audits import NOT_DRAWN, Selection
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault
-from setwise.service.domain.text import escaped, is_plain, json_faults, text_faults, unstorable
+from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
 
 LONGEST_DOCUMENT_ID = 200
 """Characters; an index holds the id."""
@@ -27,10 +28,6 @@ class Decision(StrEnum):
     REVIEW = "review"
 
 
-AUTO = Decision.AUTO
-"""By a name of its own, since Python takes long to find it in the enumeration."""
-
-
 class Reason(StrEnum):
     """Why a decision fell as it did."""
 
@@ -43,15 +40,12 @@ class Reason(StrEnum):
     RULE = "rule"
 
 
-NO_METADATA: Mapping[str, object] = {}
-"""Nobody adds to it: a mapping has no way to. What writes JSON knows no other empty one."""
+NO_METADATA: Mapping[str, object] = MappingProxyType({})
+"""The metadata of a document that has none."""
 
 
 class Document(NamedTuple):
-    """A document as a client sent it: either text or named features.
-
-    This, a prediction and what stands in it are tuples: a batch has hundreds of each, see `Rows`.
-    """
+    """A document as a client sent it: either text or named features."""
 
     id: str | None = None
     text: str | None = None
@@ -69,14 +63,12 @@ class Document(NamedTuple):
         ['has both text and features; send one of them']
         """
         faults = []
-        if self.id is not None and not is_plain(self.id, LONGEST_DOCUMENT_ID):
+        if self.id is not None:
             faults += text_faults(self.id, f"{pointer}/id", longest=LONGEST_DOCUMENT_ID)
         if self.text is not None and self.features is not None:
             faults.append(FieldFault(pointer, "has both text and features; send one of them"))
         elif self.text is not None:
-            longest = len(self.text)
-            if not is_plain(self.text, longest):
-                faults += text_faults(self.text, f"{pointer}/text", longest=longest)
+            faults += text_faults(self.text, f"{pointer}/text", longest=len(self.text))
         elif self.features is not None:
             faults += self._feature_faults(f"{pointer}/features")
         else:
@@ -139,24 +131,6 @@ class TermWeight(NamedTuple):
     weight: float
 
 
-class WrittenScores(NamedTuple):
-    """A model's answer as JSON.
-
-    Attributes
-    ----------
-    first, told : bytes-like
-        As callers are told: members of an object, named like the classes' attributes. Those are
-        the labels and confidence of the first candidate, and all candidates and marginals.
-    stored_candidates, stored_marginals : str
-        Arrays of all without what repeats, see `setwise.service.stores.written`.
-    """
-
-    first: bytes | memoryview
-    told: bytes | memoryview
-    stored_candidates: str
-    stored_marginals: str
-
-
 class ScoredSet(NamedTuple):
     """A model's answer for one document.
 
@@ -173,8 +147,6 @@ class ScoredSet(NamedTuple):
     replaced : tuple of float or None
         The confidences that the model itself would have given, in the order of the candidates,
         where a calibrator learnt from reviews spoke in its place.
-    written : WrittenScores or None
-        The candidates and marginals as JSON, if somebody has written them already.
     """
 
     candidates: Sequence[Candidate]
@@ -183,14 +155,6 @@ class ScoredSet(NamedTuple):
     model_version: str
     calibrator_version: str
     replaced: tuple[float, ...] | None = None
-    written: WrittenScores | None = None
-
-    def __eq__(self, other: object) -> bool:
-        """Tell whether the same was said, written already or not."""
-        return isinstance(other, ScoredSet) and self[:-1] == other[:-1]
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])
 
     @property
     def own_confidences(self) -> tuple[float, ...]:

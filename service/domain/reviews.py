@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
 from setwise.service.domain.annotators import DEFAULT_GROUP
 from setwise.service.domain.errors import (
@@ -280,15 +279,6 @@ class ReviewTask:
         returned = replace(self, lease=None, skips=skips, version=self.version + 1)
         state = ReviewState.SKIPPED if returned.passed_on else ReviewState.WAITING
         return replace(returned, state=state)
-
-
-class NewTask(NamedTuple):
-    """A task that is created together with its prediction."""
-
-    id: str
-    prediction_id: str
-    kind: ReviewKind
-    created_at: datetime
 
 
 @dataclass(frozen=True)

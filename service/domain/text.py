@@ -59,15 +59,6 @@ def text_faults(
     return faults
 
 
-def is_plain(text: str, longest: int) -> bool:
-    """Tell at a glance that a text has no `text_faults`; if not, it takes a closer look.
-
-    >>> is_plain("fever", 200), is_plain("fièvre", 200), is_plain(" ", 200)
-    (True, False, False)
-    """
-    return text.isascii() and 0 < len(text) <= longest and "\x00" not in text and not text.isspace()
-
-
 def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[FieldFault]:
     """Yield what in a JSON value cannot be kept: bad text, NaN, infinity, endless nesting."""
     if isinstance(value, str):

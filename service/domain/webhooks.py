@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from setwise.service.domain.breaker import Trip
 from setwise.service.domain.callers import SYSTEM
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.outcomes import Outcome
-from setwise.service.domain.predictions import Document, Prediction, ScoredSet
+from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reviews import Annotation
 from setwise.service.domain.text import text_faults
 
@@ -73,20 +71,15 @@ class Message(NamedTuple):
     created_at: datetime
 
 
-def auto_sent(made: Rows[Prediction], message_ids: Sequence[str]) -> Rows[Message]:
-    """Return the messages about automatically sent label sets."""
-    labels = Rows.of(ScoredSet, made.column("scored")).column("labels")
-    return Rows(
-        Message,
-        id=message_ids,
-        type=[MessageType.PREDICTION_AUTO_SENT] * len(made),
-        client_id=made.column("client_id"),
-        document_key=[*map(_document_key, *map(made.column, ("id", "client_id", "document")))],
-        data=[
-            {**described, "labels": list(own)}
-            for described, own in zip(_all_described(made), labels, strict=True)
-        ],
-        created_at=made.column("created_at"),
+def auto_sent(prediction: Prediction, message_id: str) -> Message:
+    """Return the message about an automatically sent label set."""
+    return Message(
+        id=message_id,
+        type=MessageType.PREDICTION_AUTO_SENT,
+        client_id=prediction.client_id,
+        document_key=_document_key(prediction),
+        data={**_described(prediction), "labels": list(prediction.scored.labels)},
+        created_at=prediction.created_at,
     )
 
 
@@ -96,7 +89,7 @@ def review_completed(prediction: Prediction, annotation: Annotation, message_id:
         id=message_id,
         type=MessageType.REVIEW_COMPLETED,
         client_id=prediction.client_id,
-        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
+        document_key=_document_key(prediction),
         data={
             **_described(prediction),
             "labels": list(annotation.labels),
@@ -122,7 +115,7 @@ def document_corrected(
         id=message_id,
         type=MessageType.DOCUMENT_CORRECTED,
         client_id=prediction.client_id,
-        document_key=_document_key(prediction.id, prediction.client_id, prediction.document),
+        document_key=_document_key(prediction),
         data={
             **_described(prediction),
             "labels": list(truth.labels),
@@ -158,36 +151,29 @@ def policy_tripped(trip: Trip, policy_version: str, message_id: str) -> Message:
     )
 
 
-def _document_key(prediction_id: str, client_id: str, document: Document) -> str:
+def _document_key(prediction: Prediction) -> str:
     # Two clients may use the same id for different documents.
-    return prediction_id if document.id is None else f"{client_id}/{document.id}"
+    name = prediction.document.id
+    return prediction.id if name is None else f"{prediction.client_id}/{name}"
 
 
 def _described(prediction: Prediction) -> dict[str, object]:
-    return _all_described(Rows.of(Prediction, [prediction]))[0]
-
-
-def _all_described(made: Rows[Prediction]) -> list[dict[str, object]]:
-    scored = Rows.of(ScoredSet, made.column("scored"))
-    columns = {
-        "prediction_id": made.column("id"),
-        "document_id": [document.id for document in made.column("document")],
-        "client_id": made.column("client_id"),
-        "confidence": scored.column("confidence"),
-        "decision": [decision.value for decision in made.column("decision")],
-        "reason": [reason.value for reason in made.column("reason")],
-        "threshold": made.column("threshold"),
-        "model_version": scored.column("model_version"),
-        "calibrator_version": scored.column("calibrator_version"),
-        "policy_version": made.column("policy_version"),
-        "predicted_at": map(_instant, made.column("created_at")),
+    scored = prediction.scored
+    return {
+        "prediction_id": prediction.id,
+        "document_id": prediction.document.id,
+        "client_id": prediction.client_id,
+        "confidence": scored.confidence,
+        "decision": prediction.decision.value,
+        "reason": prediction.reason.value,
+        "threshold": prediction.threshold,
+        "model_version": scored.model_version,
+        "calibrator_version": scored.calibrator_version,
+        "policy_version": prediction.policy_version,
+        "predicted_at": _instant(prediction.created_at),
     }
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
 
 
-@lru_cache(maxsize=64)  # what is made together has one time
 def _instant(at: datetime) -> str:
     return at.isoformat().replace("+00:00", "Z")
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.errors import (
     CalibrationDamaged,
     FieldFault,
@@ -39,11 +38,8 @@ class LoadedPredictor:
     def __init__(
         self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
     ) -> None:
-        from setwise.service.runtime.answers import Answers  # noqa: PLC0415 -- see `FolderOrObjectStore`
-
         self._predictor = predictor
         self._calibrator = calibrator
-        self._answers = Answers(predictor.label_names)
 
     def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
         """Return the same model behind another calibrator; None is its own.
@@ -84,7 +80,7 @@ class LoadedPredictor:
         """Every label that the model can predict."""
         return self._predictor.label_names
 
-    def score(self, documents: Sequence[Document]) -> Rows[ScoredSet]:
+    def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
         """Score documents together.
 
         Raises
@@ -93,6 +89,8 @@ class LoadedPredictor:
             If a document is text and the model one of vectors, or the other way round, or if it
             names features that the model does not know.
         """
+        from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
+
         predictions = (
             self._score_texts(documents)
             if self._predictor.kind == "text"
@@ -101,7 +99,7 @@ class LoadedPredictor:
         own = confidences = predictions.confidence
         if self._calibrator is not None:
             confidences = self._calibrator.recalibration.correct(predictions.candidates, own)
-        return self._answers(
+        return scored_sets(
             predictions,
             confidences,
             model_version=self.version,

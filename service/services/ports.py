@@ -32,10 +32,7 @@ class Predictor(Protocol):
         """Every label that the model can predict."""
 
     def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet]:
-        """Score documents together; by column, as `Rows`, saves whoever asks the most time.
-
-        Raises `InvalidRequest` where one cannot be scored.
-        """
+        """Score documents together; raises `InvalidRequest` where one cannot be scored."""
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
         """Tell of each label set whether a training document has it; True if that is unknown."""

@@ -13,12 +13,7 @@ from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import (
-    GetPrediction,
-    ListPredictions,
-    Predict,
-    PredictBatch,
-)
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.privacy import EraseDocument, PurgeTexts
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
@@ -30,11 +25,8 @@ from setwise.service.services.webhooks import Webhooks
 class Verbs:
     """What the service can do, each verb with what it needs."""
 
-    predict: Predict
-    predict_batch: PredictBatch
-    get_prediction: GetPrediction
+    predictions: Predictions
     derive_decision: DeriveDecision
-    list_predictions: ListPredictions
     outcomes: Outcomes
     reviews: Reviews
     jobs: Jobs

@@ -12,10 +12,10 @@ from setwise.service.domain.callers import SYSTEM
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import CertificateNeeded, NotEnoughReviews, RatesUnknown
 from setwise.service.domain.policy import ThresholdMode
-from setwise.service.domain.predictions import Decision, Prediction
+from setwise.service.domain.predictions import Decision, Prediction, Submission
 from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.services.predictions import MOST_DOCUMENTS
+from setwise.service.services.predictions import MOST_DOCUMENTS, all_predicted
 from setwise.service.simulation.office import START, Office, opened
 from setwise.service.simulation.plan import BadPlan, Plan
 from setwise.service.simulation.streams import Item, Labels, Stream, drifted
@@ -128,7 +128,7 @@ class _Run:
 
     def _recalibrate(self) -> bool:
         """Recalibrate from reviews; return whether a new calibrator is active."""
-        source = self.office.verbs.predict.predictors
+        source = self.office.verbs.predictions.predictors
         before = source.active().calibrator_version
         wanted = Options(self.plan.noise, Activate.IF_BETTER)
         with suppress(NotEnoughReviews, RatesUnknown):  # too early
@@ -140,7 +140,7 @@ class _Run:
     def _certified(self) -> bool:
         """Return whether a certificate lets sets of the active model be sent."""
         policy = self.office.verbs.policy.get(self.office.owner)
-        active = self.office.verbs.predict.predictors.active()
+        active = self.office.verbs.predictions.predictors.active()
         return (
             policy.threshold_mode is ThresholdMode.CERTIFIED
             and policy.trip_id is None
@@ -153,14 +153,12 @@ class _Run:
         made: list[Prediction] = []
         for place in range(start, end, MOST_DOCUMENTS):
             items = [self.stream.item(n) for n in range(place, min(place + MOST_DOCUMENTS, end))]
-            outcomes = self.office.verbs.predict_batch(
-                self.office.client, [item.document for item in items]
+            outcomes = self.office.verbs.predictions.predict(
+                [Submission(self.office.client, item.document) for item in items]
             )
-            for item, outcome in zip(items, outcomes, strict=True):
-                if isinstance(outcome, Exception):
-                    raise outcome
-                self.truths[outcome.name] = self._truth(item, week)
-                made.append(outcome)
+            for item, prediction in zip(items, all_predicted(outcomes), strict=True):
+                self.truths[prediction.name] = self._truth(item, week)
+                made.append(prediction)
         return made
 
     def _truth(self, item: Item, week: int) -> Labels:
@@ -193,7 +191,7 @@ class _Run:
         sent = [one for one in made if one.decision is Decision.AUTO]
         policy = self.office.verbs.policy.get(SYSTEM)
         newest = self.office.verbs.certification.page(SYSTEM, limit=1).items
-        active = self.office.verbs.predict.predictors.active()
+        active = self.office.verbs.predictions.predictors.active()
         certified = self._certified()
         lacking = newest[0] if newest and not certified else None
         state = self.office.verbs.breaker.get(SYSTEM)

@@ -12,7 +12,6 @@ from setwise.service.domain.predictions import Reason
 from setwise.service.stores.recalibration import made_by
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import AUDITED, annotations, certifications, predictions
-from setwise.service.stores.written import labels_of_first
 
 
 class CertificationStore:
@@ -110,7 +109,7 @@ class CertificationStore:
                 confidence=row["confidence"],
                 draw=row["draw"],
                 policy_version=row["policy_version"],
-                labels=labels_of_first(row["first"]),
+                labels=tuple(row["first"]["labels"]),
                 annotations=tuple(given[row["id"]]),
             )
             for row in rows

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import UUID
 from sqlalchemy.types import TypeDecorator
 
 from setwise.service.stores.ciphers import SEALED, TextCipher, key_of, missing
-from setwise.service.stores.written import compact_json
+from setwise.service.stores.stored_json import stored_json
 
 Id = String(36).with_variant(UUID(as_uuid=False), "postgresql")
 """A UUID, as text in Python on both; 16 bytes on PostgreSQL. Both order as the text does."""
@@ -97,7 +97,7 @@ class SealedJson(TypeDecorator[Any]):  # Any: JSON values of every shape
         cipher = cipher_of(dialect)
         if value is None or cipher is None:
             return value
-        return cipher.seal(compact_json(value), self.place)
+        return cipher.seal(stored_json(value), self.place)
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:
         """Open the value; what is sealed is a string, and nothing else that is kept here is."""

@@ -10,16 +10,11 @@ from sqlalchemy.exc import ArgumentError
 
 from setwise.service.stores.ciphers import TextCipher
 from setwise.service.stores.column_types import CIPHER
-from setwise.service.stores.faults import as_sqlalchemy_raises, translate
-from setwise.service.stores.written import compact_json
+from setwise.service.stores.faults import translate
+from setwise.service.stores.stored_json import stored_json
 
 READ_ONLY = "setwise_read_only"
 """Execution option of a connection whose transactions do not write."""
-
-BRIEF = "setwise_brief"
-"""Execution option of a connection whose transactions write no more than fits in memory: there
-SQLite then keeps the pages as they were before a statement, until that is done. Left to itself it
-writes them to a file, and a batch of predictions took a quarter longer to store."""
 
 MOST_CONNECTIONS = 40
 """As many as the HTTP server has threads, so that a thread never waits for a connection."""
@@ -93,15 +88,11 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
             timeout=patience_s,
             isolation_level=None,  # transactions begin where we say so, see below
             check_same_thread=False,
-            cached_statements=256,  # one for each number of rows that are added together
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
-            # Whoever commits copies a log of this many pages (64 MB) into the file, and all wait.
-            # The server's `Checkpoints` leave next to nothing to copy; a log begins anew only then.
-            connection.execute("PRAGMA wal_autocheckpoint = 16000")
         except sqlite3.Error:
             connection.close()
             raise
@@ -117,7 +108,7 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         # of others is read again once anybody else has written.
         pool_use_lifo=True,
         pool_timeout=patience_s,
-        json_serializer=compact_json,
+        json_serializer=stored_json,
         json_deserializer=from_json,  # twice as fast as the standard library
         hide_parameters=True,  # errors are logged, and parameters hold documents
     )
@@ -128,21 +119,9 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         # writes fails as "locked" without waiting.
         options = connection.get_execution_options()
         begin = "BEGIN" if options.get(READ_ONLY) else "BEGIN IMMEDIATE"
-        # The setting is for sorting as well, where reports and migrations may need a file. It takes
-        # effect as it is parsed, so that a statement that is kept parsed would have none.
-        script = f"PRAGMA temp_store = {'MEMORY' if options.get(BRIEF) else 'DEFAULT'}; {begin}"
-        with as_sqlalchemy_raises(begin, connection.dialect):
-            # By way of SQLAlchemy it would take several times as long.
-            _driver(connection).executescript(script)
+        connection.exec_driver_sql(begin)
 
     return engine
-
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.dbapi_connection
-    if not isinstance(driver, sqlite3.Connection):
-        raise TypeError(f"{driver!r} is no connection to SQLite")
-    return driver
 
 
 def _postgres(address: URL, patience_s: float) -> Engine:
@@ -159,7 +138,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
         pool_size=MOST_CONNECTIONS // 2,
         max_overflow=MOST_CONNECTIONS // 2,
         pool_timeout=patience_s,
-        json_serializer=compact_json,
+        json_serializer=stored_json,
         json_deserializer=from_json,
         hide_parameters=True,  # as above
         connect_args={

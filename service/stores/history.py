@@ -16,7 +16,6 @@ from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports import flag, said_of, told_of
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
-from setwise.service.stores.written import labels_of_first
 
 Query = Select[Any]  # Any: rows of whatever columns
 
@@ -77,7 +76,7 @@ class HistoryStore:
                 inclusion_probability=row["inclusion_probability"],
                 said=flag(row["said"]),
                 told=flag(row["told"]),
-                labels=labels_of_first(row["first"]) if with_labels else (),
+                labels=tuple(row["first"]["labels"]) if with_labels else (),
                 metadata=row["metadata"] if with_labels else {},
             )
             for row in rows

@@ -1,101 +1,35 @@
 """Stored predictions."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Dialect, RowMapping, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, func, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.audits import AuditRole, Selection
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import (
+    Candidate,
     Decision,
     Document,
+    Marginal,
     Prediction,
     PredictionFilter,
     Reason,
     ScoredSet,
     Submission,
 )
-from setwise.service.domain.reviews import NewTask
-from setwise.service.domain.webhooks import Message
-from setwise.service.stores.bulk import Columns, RowInsert, Write, nothing
-from setwise.service.stores.names import ids_of_document, next_block
 from setwise.service.stores.tables import idempotency_keys, predictions
-from setwise.service.stores.written import all_written, read_scores
 
 NewPrediction = tuple[Prediction, Submission]
 """A prediction that is to be stored, and what it answers."""
 
-
-class Recording(NamedTuple):
-    """Predictions that are stored together, what each answers, and what follows from them."""
-
-    predictions: Rows[Prediction]
-    submissions: Rows[Submission]
-    tasks: Rows[NewTask]
-    messages: Rows[Message]
+_KeyName = tuple[str, str]
+"""A client's id and its idempotency key."""
 
 
 class IdempotencyKeyTaken(Exception):
     """Another request was stored under the same key first; this transaction is lost."""
-
-
-_INSERT = RowInsert(
-    predictions,
-    written={"candidates", "marginals"},
-    alike=[
-        # of one request
-        ("client_id", "actor_name", "request_id", "address"),
-        # of one moment
-        ("model_version", "calibrator_version", "policy_version", "created_at", "threshold"),
-        ("block",),
-        # mostly nothing
-        ("features", "own_confidences", "out_of_domain", "rule"),
-        ("metadata",),
-    ],
-)
-_INSERT_KEY = RowInsert(idempotency_keys, alike=[("client_id", "request_digest", "created_at")])
-_NOTHING: dict[str, object] = {}
-
-
-def adding(dialect: Dialect, made: Rows[Prediction], answering: Rows[Submission]) -> Write:
-    """Return what adds predictions, and the idempotency keys that they were made under."""
-    if not made:
-        return nothing
-    block = next_block(dialect, len(made))
-    add = _INSERT.ready(dialect, {**_columns(made, answering), "block": [block] * len(made)})
-    given = answering.column("idempotency")
-    keyed = [place for place, key in enumerate(given) if key is not None]
-    if not keyed:
-        return add
-    keys = [given[place] for place in keyed]
-    ids, clients, moments = (
-        [column[place] for place in keyed]
-        for column in map(made.column, ("id", "client_id", "created_at"))
-    )
-    add_keys = _INSERT_KEY.ready(
-        dialect,
-        {
-            "client_id": clients,
-            "key": [key.key for key in keys],
-            "request_digest": [key.request_digest for key in keys],
-            "prediction_id": ids,
-            "created_at": moments,
-        },
-    )
-    names = ", ".join(key.key for key in keys)
-
-    def add_both(connection: Connection) -> None:
-        add(connection)
-        try:
-            add_keys(connection)
-        except IntegrityError as error:
-            raise IdempotencyKeyTaken(names) from error
-
-    return add_both
 
 
 class PredictionStore:
@@ -109,9 +43,27 @@ class PredictionStore:
 
         Raises `IdempotencyKeyTaken` when a client used a key before.
         """
-        made = Rows.of(Prediction, [prediction for prediction, _ in new])
-        answering = Rows.of(Submission, [submission for _, submission in new])
-        adding(self._connection.dialect, made, answering)(self._connection)
+        if not new:
+            return
+        rows = [_row(prediction, submission) for prediction, submission in new]
+        self._connection.execute(insert(predictions), rows)
+        keys = [
+            {
+                "client_id": prediction.client_id,
+                "key": submission.idempotency.key,
+                "request_digest": submission.idempotency.request_digest,
+                "prediction_id": prediction.id,
+                "created_at": prediction.created_at,
+            }
+            for prediction, submission in new
+            if submission.idempotency is not None
+        ]
+        if not keys:
+            return
+        try:
+            self._connection.execute(insert(idempotency_keys), keys)
+        except IntegrityError as error:
+            raise IdempotencyKeyTaken(", ".join(str(key["key"]) for key in keys)) from error
 
     def get(self, prediction_id: str) -> Prediction | None:
         if not is_id(prediction_id):
@@ -122,20 +74,24 @@ class PredictionStore:
         found = row.one_or_none()
         return None if found is None else to_prediction(found)
 
-    def replayed(self, client_id: str, key: str) -> tuple[Prediction, str] | None:
-        """Return the prediction made under an idempotency key, and its request digest."""
-        found = (
-            self._connection.execute(
-                select(predictions, idempotency_keys.c.request_digest)
-                .join(idempotency_keys, idempotency_keys.c.prediction_id == predictions.c.id)
-                .where(idempotency_keys.c.client_id == client_id, idempotency_keys.c.key == key)
-            )
-            .mappings()
-            .one_or_none()
-        )
-        if found is None:
-            return None
-        return to_prediction(found), found[idempotency_keys.c.request_digest]
+    def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
+        """Return the predictions made under idempotency keys, each with its request digest.
+
+        Parameters
+        ----------
+        names : collection of pairs
+            Of a client's id and its key.
+        """
+        key = idempotency_keys.c
+        rows = self._connection.execute(
+            select(predictions, key.client_id.label("key_owner"), key.key, key.request_digest)
+            .join(idempotency_keys, key.prediction_id == predictions.c.id)
+            .where(tuple_(key.client_id, key.key).in_(names))
+        ).mappings()
+        return {
+            (row["key_owner"], row[key.key]): (to_prediction(row), row[key.request_digest])
+            for row in rows
+        }
 
     def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
         """List newest first."""
@@ -152,7 +108,7 @@ class PredictionStore:
         if wanted.document_id is not None:
             # Its ids first: planners would rather read all of a client's, or all there are, in
             # the order that is wanted. They do not see that the expression is the id.
-            ids = ids_of_document(wanted.document_id)
+            ids = select(column.id).where(column.document_id == wanted.document_id)
             if after is not None:
                 ids = ids.where(func.coalesce(column.id, column.id) < after)
             named = ids.cte("named").prefix_with("MATERIALIZED")
@@ -174,38 +130,39 @@ class PredictionStore:
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
 
 
-def _columns(made: Rows[Prediction], answering: Rows[Submission]) -> Columns:
-    documents = made.column("document")
-    scored = Rows.of(ScoredSet, made.column("scored"))
-    selections = Rows.of(Selection, made.column("selection"))
-    texts, callers = all_written(scored), answering.column("caller")
+def _row(made: Prediction, answering: Submission) -> dict[str, object]:
+    document, scored, caller = made.document, made.scored, answering.caller
     return {
-        "id": made.column("id"),
-        "client_id": made.column("client_id"),
-        "document_id": [one.id for one in documents],
-        "text": [one.text for one in documents],
-        "features": [None if one.features is None else dict(one.features) for one in documents],
-        "metadata": [dict(one.metadata) if one.metadata else _NOTHING for one in documents],
-        "candidates": texts.column("stored_candidates"),
-        "marginals": texts.column("stored_marginals"),
-        "own_confidences": [None if one is None else [*one] for one in scored.column("replaced")],
-        "confidence": scored.column("confidence"),
-        "out_of_domain": scored.column("out_of_domain"),
-        # Of members of enumerations `value` takes five times as long.
-        "decision": [one._value_ for one in made.column("decision")],
-        "reason": [one._value_ for one in made.column("reason")],
-        "threshold": made.column("threshold"),
-        "model_version": scored.column("model_version"),
-        "calibrator_version": scored.column("calibrator_version"),
-        "policy_version": made.column("policy_version"),
-        "created_at": made.column("created_at"),
-        "audit_role": [one._value_ for one in selections.column("role")],
-        "draw": selections.column("draw"),
-        "inclusion_probability": selections.column("inclusion_probability"),
-        "rule": made.column("rule"),
-        "actor_name": [caller.name for caller in callers],
-        "request_id": answering.column("request_id"),
-        "address": [caller.address for caller in callers],
+        "id": made.id,
+        "client_id": made.client_id,
+        "document_id": document.id,
+        "text": document.text,
+        "features": None if document.features is None else dict(document.features),
+        "metadata": dict(document.metadata),
+        "candidates": [
+            {"labels": one.labels, "confidence": one.confidence, "score": one.score}
+            for one in scored.candidates
+        ],
+        "marginals": [
+            {"label": one.label, "probability": one.probability} for one in scored.marginals
+        ],
+        "own_confidences": None if scored.replaced is None else list(scored.replaced),
+        "confidence": scored.confidence,
+        "out_of_domain": scored.out_of_domain,
+        "decision": made.decision.value,
+        "reason": made.reason.value,
+        "threshold": made.threshold,
+        "model_version": scored.model_version,
+        "calibrator_version": scored.calibrator_version,
+        "policy_version": made.policy_version,
+        "created_at": made.created_at,
+        "audit_role": made.selection.role.value,
+        "draw": made.selection.draw,
+        "inclusion_probability": made.selection.inclusion_probability,
+        "rule": made.rule,
+        "actor_name": caller.name,
+        "request_id": answering.request_id,
+        "address": caller.address,
     }
 
 
@@ -216,7 +173,6 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 def to_prediction(row: RowMapping) -> Prediction:
     """Return the prediction in a row that selects, among others, the columns of its table."""
     column = predictions.c
-    candidates, marginals = read_scores(row[column.candidates], row[column.marginals])
     return Prediction(
         id=row[column.id],
         client_id=row[column.client_id],
@@ -227,8 +183,13 @@ def to_prediction(row: RowMapping) -> Prediction:
             metadata=row[column.metadata],
         ),
         scored=ScoredSet(
-            candidates=candidates,
-            marginals=marginals,
+            candidates=tuple(
+                Candidate(tuple(one["labels"]), one["confidence"], one["score"])
+                for one in row[column.candidates]
+            ),
+            marginals=tuple(
+                Marginal(one["label"], one["probability"]) for one in row[column.marginals]
+            ),
             out_of_domain=row[column.out_of_domain],
             model_version=row[column.model_version],
             calibrator_version=row[column.calibrator_version],

@@ -55,7 +55,6 @@ from setwise.service.stores.tables import (
     predictions,
     review_tasks,
 )
-from setwise.service.stores.written import labels_of_first
 
 LONGEST_READING_S = 900.0
 """Longer gaps are breaks, not work."""
@@ -243,7 +242,7 @@ class ReportStore:
                         probability,
                         person.agreed if person else None,
                         program.agreed if program else None,
-                        labels=labels_of_first(first),
+                        labels=tuple(first["labels"]),
                         truth=answer.labels,
                     )
                 )

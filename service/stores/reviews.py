@@ -8,7 +8,6 @@ from datetime import datetime
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Dialect,
     RowMapping,
     and_,
     exists,
@@ -21,7 +20,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
@@ -30,14 +28,12 @@ from setwise.service.domain.reviews import (
     Annotation,
     HeldDecision,
     Lease,
-    NewTask,
     ReviewKind,
     ReviewState,
     ReviewTask,
     Skip,
     rival_answers,
 )
-from setwise.service.stores.bulk import RowInsert, Write, nothing
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     DECIDED,
@@ -55,40 +51,6 @@ _WITH_PREDICTION = select(review_tasks, predictions).join(
 )
 
 
-_WAITING: dict[str, object] = {
-    "state": ReviewState.WAITING.value,
-    "version": 1,
-    "escalated": False,
-    "lease_holder": None,
-    "lease_claimed_at": None,
-    "lease_expires_at": None,
-    "decided_labels": None,
-    "decided_comment": None,
-    "decided_by": None,
-    "decided_at": None,
-    "settles_at": None,
-}
-"""What changes later in a task, before anything has."""
-
-_INSERT = RowInsert(review_tasks, alike=[("kind",), ("created_at", *_WAITING)])
-
-
-def adding(dialect: Dialect, new: Rows[NewTask]) -> Write:
-    """Return what adds tasks that wait from now on."""
-    if not new:
-        return nothing
-    return _INSERT.ready(
-        dialect,
-        {
-            "id": new.column("id"),
-            "prediction_id": new.column("prediction_id"),
-            "kind": [kind._value_ for kind in new.column("kind")],  # `value` takes 5 times as long
-            "created_at": new.column("created_at"),
-            **{name: [value] * len(new) for name, value in _WAITING.items()},
-        },
-    )
-
-
 class ReviewStore:
     """The review queue."""
 
@@ -99,6 +61,8 @@ class ReviewStore:
         self.add_all([task])
 
     def add_all(self, tasks: Sequence[ReviewTask]) -> None:
+        if not tasks:
+            return
         rows = [
             {
                 "id": task.id,

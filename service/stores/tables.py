@@ -259,8 +259,6 @@ predictions = Table(
     Column("text", Sealed("predictions.text")),
     Column("features", SealedJson("predictions.features")),
     Column("metadata", SealedJson("predictions.metadata"), nullable=False),
-    # In one of two forms, see `services.written`: that of earlier versions takes twice the
-    # room, and rows never change.
     Column("candidates", Json, nullable=False),
     Column("marginals", Json, nullable=False),
     Column("confidence", Double, nullable=False),
@@ -285,8 +283,6 @@ predictions = Table(
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
-    # Among the names of which it is found, see `setwise.service.stores.names`.
-    Column("block", BigInteger, nullable=False, server_default=text("0")),
     _one_of("decision", Decision),
     _one_of("reason", REASONS),
     _check("confidence_is_probability", "confidence >= 0 AND confidence <= 1"),
@@ -294,7 +290,7 @@ predictions = Table(
     _check("one_content", "text IS NULL OR features IS NULL"),
     Index(None, "client_id", "id"),
     # Without the id, by which few predictions of one document are soon ordered.
-    Index(None, "block", "document_id"),
+    Index(None, "document_id"),
     Index(None, "decision", "id"),
     # All that reports count by: the rows themselves are wide.
     Index(

@@ -9,7 +9,6 @@ from setwise.service.domain.identity import first_id_at
 from setwise.service.domain.predictions import Decision
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.domain.webhooks import DeliveryState
-from setwise.service.stores.names import ids_of_document
 from setwise.service.stores.tables import (
     annotations,
     deliveries,
@@ -63,7 +62,8 @@ class TextStore:
 
     def of_document(self, document_id: str) -> list[str]:
         """Return the predictions of a document, whoever posted it."""
-        query = ids_of_document(document_id).order_by(predictions.c.id)
+        column = predictions.c
+        query = select(column.id).where(column.document_id == document_id).order_by(column.id)
         return list(self._connection.scalars(query))
 
     def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
@@ -98,7 +98,7 @@ class TextStore:
     def forget_name(self, document_id: str) -> None:
         """Take a document's own id away, also from messages, except those still on their way."""
         column = predictions.c
-        named = column.id.in_(ids_of_document(document_id))
+        named = column.document_id == document_id
         clients = self._connection.execute(select(column.client_id).where(named).distinct())
         keys = [f"{client_id}/{document_id}" for client_id in clients.scalars()]
         self._connection.execute(update(predictions).where(named).values(document_id=None))

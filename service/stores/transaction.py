@@ -1,7 +1,6 @@
 """One transaction: the repositories share its connection, and it rolls back unless committed."""
 
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
@@ -10,19 +9,18 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import predictions, reviews, webhooks
 from setwise.service.stores.accounts import KeyStore, PersonStore, SessionStore, SignInAttemptStore
 from setwise.service.stores.annotators import AnnotatorStore
 from setwise.service.stores.audit_trail import AuditTrailStore
 from setwise.service.stores.breaker import BreakerStore
 from setwise.service.stores.certification import CertificationStore
-from setwise.service.stores.database import BRIEF, READ_ONLY
+from setwise.service.stores.database import READ_ONLY
 from setwise.service.stores.history import HistoryStore
 from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
-from setwise.service.stores.predictions import PredictionStore, Recording
+from setwise.service.stores.predictions import PredictionStore
 from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import BacklogStore, ReportStore
 from setwise.service.stores.reviews import ReviewStore
@@ -40,23 +38,15 @@ class Transactions:
     ----------
     engine : Engine
         Knows the database.
-    queue : WriterQueue or None
-        Where writers wait; those who write to one SQLite file from this process share it.
     patience_s : float
         How long a writer waits there.
     """
 
-    def __init__(
-        self, engine: Engine, *, queue: "WriterQueue | None" = None, patience_s: float = 10.0
-    ) -> None:
+    def __init__(self, engine: Engine, *, patience_s: float = 10.0) -> None:
         self._reads = engine.execution_options(**{READ_ONLY: True, "postgresql_readonly": True})
-        self._writes = engine.execution_options(**{BRIEF: True})
-        self._queue = queue or (WriterQueue() if engine.dialect.name == "sqlite" else None)
+        self._writes = engine
+        self._queue = threading.Lock() if engine.dialect.name == "sqlite" else None
         self._patience_s = patience_s
-
-    def impatient(self, engine: Engine) -> Self:
-        """Return transactions on ``engine``, for the same database, that do not queue."""
-        return type(self)(engine, queue=self._queue, patience_s=0.0)
 
     def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "Transaction":
         """Return a unit of work, to be entered with ``with``."""
@@ -66,28 +56,6 @@ class Transactions:
             queue=None if read_only else self._queue,
             patience_s=self._patience_s,
         )
-
-
-class WriterQueue:
-    """One writer at a time; whoever does not want to wait never overtakes those who do."""
-
-    def __init__(self) -> None:
-        self._next = threading.Lock()
-        self._writer = threading.Lock()
-
-    def enter(self, patience_s: float) -> bool:
-        """Tell whether it is the caller's turn, after waiting for it at most ``patience_s``."""
-        deadline = time.monotonic() + patience_s
-        if not self._next.acquire(timeout=patience_s):
-            return False
-        try:
-            return self._writer.acquire(timeout=max(0.0, deadline - time.monotonic()))
-        finally:
-            self._next.release()
-
-    def leave(self) -> None:
-        """Let the next one write."""
-        self._writer.release()
 
 
 _R = TypeVar("_R")
@@ -140,7 +108,7 @@ class Transaction:
         engine: Engine,
         *,
         snapshot: bool,
-        queue: WriterQueue | None,
+        queue: "threading.Lock | None",  # a function before Python 3.13
         patience_s: float,
     ) -> None:
         self._engine = engine
@@ -179,21 +147,6 @@ class Transaction:
         finally:
             self._leave()
 
-    def adding(self, recording: Recording) -> Callable[[], None]:
-        """Return what adds ``recording``, with its rows ready to be sent."""
-        dialect = self._engine.dialect
-        writes = (
-            predictions.adding(dialect, recording.predictions, recording.submissions),
-            reviews.adding(dialect, recording.tasks),
-            webhooks.adding_messages(dialect, recording.messages),
-        )
-
-        def add() -> None:
-            for write in writes:
-                write(self._opened())
-
-        return add
-
     def repository(self, make: Callable[[Connection], _R]) -> _R:
         """Return the transaction's repository of one kind."""
         found = self._repositories.get(make)
@@ -227,14 +180,14 @@ class Transaction:
         return connection
 
     def _queue_for_writing(self) -> None:
-        if self._queue is not None and not self._queue.enter(self._patience_s):
+        if self._queue is not None and not self._queue.acquire(timeout=self._patience_s):
             raise StorageUnavailable(
                 "The database is not available: too many writes wait for their turn."
             )
 
     def _leave(self) -> None:
         if self._queue is not None:
-            self._queue.leave()
+            self._queue.release()
 
     def _roll_back(self, connection: Connection) -> None:
         try:

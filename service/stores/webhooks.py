@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Dialect,
     RowMapping,
     Select,
     exists,
@@ -19,7 +18,6 @@ from sqlalchemy import (
     update,
 )
 
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.errors import StaleVersion
 from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
@@ -33,7 +31,6 @@ from setwise.service.domain.webhooks import (
     MessageType,
     SigningSecret,
 )
-from setwise.service.stores.bulk import RowInsert, Write, nothing
 from setwise.service.stores.tables import (
     DEAD,
     PENDING,
@@ -48,24 +45,6 @@ from setwise.service.stores.tables import (
 # Messages
 
 _OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messages.c.ordinal)
-_INSERT_MESSAGES = RowInsert(outbox_messages, alike=[("type", "client_id", "created_at")])
-
-
-def adding_messages(dialect: Dialect, messages: Rows[Message]) -> Write:
-    """Return a function that inserts messages."""
-    if not messages:
-        return nothing
-    return _INSERT_MESSAGES.ready(
-        dialect,
-        {
-            "id": messages.column("id"),
-            "type": [kind.value for kind in messages.column("type")],
-            "client_id": messages.column("client_id"),
-            "document_key": messages.column("document_key"),
-            "data": [dict(data) for data in messages.column("data")],
-            "created_at": messages.column("created_at"),
-        },
-    )
 
 
 class OutboxStore:
@@ -79,7 +58,20 @@ class OutboxStore:
 
     def add_all(self, messages: Sequence[Message]) -> None:
         """Insert messages in this order."""
-        adding_messages(self._connection.dialect, Rows.of(Message, messages))(self._connection)
+        if not messages:
+            return
+        rows = [
+            {
+                "id": message.id,
+                "type": message.type.value,
+                "client_id": message.client_id,
+                "document_key": message.document_key,
+                "data": dict(message.data),
+                "created_at": message.created_at,
+            }
+            for message in messages
+        ]
+        self._connection.execute(insert(outbox_messages), rows)
 
     def unrouted(self, limit: int) -> list[Message]:
         """Return the oldest messages without deliveries, in order."""
@@ -248,13 +240,6 @@ def _to_endpoint(row: RowMapping) -> Endpoint:
 
 # Deliveries
 
-_INSERT_DELIVERIES = RowInsert(
-    deliveries,
-    alike=[
-        ("state", "attempt", "token", "due_at", "lease_expires_at", "created_at", "finished_at")
-    ],
-)
-
 _DELIVERY = deliveries.c
 _WHOLE = select(deliveries, outbox_messages).join(
     outbox_messages, outbox_messages.c.ordinal == _DELIVERY.message_ordinal
@@ -299,9 +284,7 @@ class DeliveryStore:
             }
             for delivery in new
         ]
-        _INSERT_DELIVERIES(
-            self._connection, {name: [row[name] for row in rows] for name in rows[0]}
-        )
+        self._connection.execute(insert(deliveries), rows)
 
     def get(self, delivery_id: str, *, for_update: bool = False) -> Delivery | None:
         if not is_id(delivery_id):

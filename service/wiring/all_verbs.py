@@ -13,9 +13,6 @@ from setwise.service.services import (
     derive,
     privacy,
 )
-from setwise.service.services import (
-    predictions as predict,
-)
 from setwise.service.services.accounts import Accounts
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
@@ -35,7 +32,7 @@ from setwise.service.services.ports import (
     Passwords,
     PredictorSource,
 )
-from setwise.service.services.predictions import Stage, unwatched
+from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
 from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
@@ -57,7 +54,7 @@ def verbs(
     predictors: PredictorSource,
     loader: ModelLoader,
     calibrator_loader: CalibratorLoader,
-    shadow: Callable[[Sequence[Prediction]], None] = predict.nobody,
+    shadow: Callable[[Sequence[Prediction]], None] = no_shadow,
     store: ArtifactStore,
     calibrators: CalibratorStore,
     files: FileStore,
@@ -90,7 +87,7 @@ def verbs(
         Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
     )
     breaker = Breaker(outlook=certifications.outlook, rule=rule, **office)
-    one = predict.Predict(
+    predictions = Predictions(
         predictors=predictors,
         lottery=lottery,
         max_text_bytes=settings.max_text_bytes,
@@ -99,11 +96,8 @@ def verbs(
         **office,
     )
     return Verbs(
-        predict=one,
-        predict_batch=predict.PredictBatch(one),
-        get_prediction=predict.GetPrediction(begin),
+        predictions=predictions,
         derive_decision=derive.DeriveDecision(begin, lottery),
-        list_predictions=predict.ListPredictions(begin),
         outcomes=Outcomes(**office),
         reviews=Reviews(
             predictors=predictors,
@@ -117,7 +111,7 @@ def verbs(
         jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
         files=Files(
             store=files,
-            predict=one.together,
+            predict=predictions.predict,
             max_upload_bytes=settings.max_upload_bytes,
             longest_line=settings.max_body_bytes,
             **desk,

@@ -22,7 +22,6 @@ from setwise.service.services.verbs import Verbs
 from setwise.service.settings import PREFIX, BadSetting, Settings
 from setwise.service.stores import database as engines
 from setwise.service.stores import encryption
-from setwise.service.stores.checkpoints import Checkpoints
 from setwise.service.stores.clock import Clock, database_clock, utc_now
 from setwise.service.stores.identity import NewId, new_id
 from setwise.service.stores.transaction import Transactions
@@ -46,14 +45,12 @@ class Application:
     worker: Worker
     courier: Courier
     shadow: ShadowScorer
-    checkpoints: Checkpoints
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
         await run_in_threadpool(self.registry.start)
         self.shadow.start()
-        self.checkpoints.start()
         if self.settings.embedded_worker:
             self.worker.start()
             self.courier.start()
@@ -66,7 +63,6 @@ class Application:
                 await run_in_threadpool(self.worker.stop)
             await run_in_threadpool(self.shadow.stop)
             await run_in_threadpool(self.registry.stop)
-            await run_in_threadpool(self.checkpoints.stop)
             if self.edge.spans is not None:
                 await run_in_threadpool(self.edge.spans.close)
             self.close()
@@ -188,5 +184,4 @@ def build(
             poll_s=settings.job_poll_s,
         ),
         shadow=shadow,
-        checkpoints=Checkpoints(engine),
     )

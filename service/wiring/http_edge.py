@@ -33,7 +33,7 @@ def edge(
     watch(metrics, finished)
     return Edge(
         verbs=finished,
-        predict=PredictionQueue(finished.predict.together),
+        predict=PredictionQueue(finished.predictions.predict),
         callers=Callers(finished.accounts.authenticate, trusted_s=settings.key_cache_s),
         sessions=SessionCookies(
             finished.accounts.open_session,

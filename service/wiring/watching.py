@@ -75,7 +75,7 @@ def watch(metrics: Metrics, finished: Verbs) -> None:
 
     def serving() -> Mapping[tuple[str, ...], float]:
         policy = finished.policy.get(SYSTEM).version
-        model = finished.predict.predictors.active()
+        model = finished.predictions.predictors.active()
         return {(model.version, model.calibrator_version, policy): 1.0}
 
     def watched() -> Mapping[tuple[str, ...], float]:

@@ -132,7 +132,7 @@ def test_without_a_model_or_a_database_the_whole_batch_comes_later(
     def unavailable(*_: object) -> None:
         raise StorageUnavailable("The database is away.")
 
-    monkeypatch.setattr("setwise.service.services.predictions.Predict._record", unavailable)
+    monkeypatch.setattr("setwise.service.services.predictions.Predictions._add", unavailable)
     response = _batch(service, {"text": "0.5"}, {"text": ""})
     assert_problem(response, 503, "storage-unavailable")
     assert response.headers["retry-after"]

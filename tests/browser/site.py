@@ -19,6 +19,7 @@ from setwise.service.domain.webhooks import EndpointChange
 from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
+from tests.building import predict_one
 from tests.trained import LABELS, Artifacts, documents
 
 PASSWORD = "correct horse battery"
@@ -92,7 +93,7 @@ def _fill(verbs: Verbs) -> None:
             str(made["id"]), str(made["text"]), metadata={"source": draw.choice(SOURCES)}
         )
         truth[document.id] = list(made["labels"])
-        verbs.predict(client, document)
+        predict_one(verbs.predictions, client, document)
     people = {person.login: person for person in verbs.accounts.people(SYSTEM)}
     callers = [
         Caller(people[login].id, people[login].name, people[login].role)

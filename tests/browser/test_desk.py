@@ -15,6 +15,7 @@ from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewState, ReviewTask
 from tests.browser.site import PASSWORD, Site
 from tests.browser.watching import Faults, assert_accessible
+from tests.building import predict_one
 
 PATIENCE_S = 60.0
 TEXTS = ("storm and rain again", "a goal after the storm", "bond and coupon today", "rain")
@@ -70,7 +71,7 @@ def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
 
 def come_in(site: Site, document: Document) -> str:
     """Let a document come in; returns the id of its task."""
-    made = site.verbs.predict(site.caller("admin"), document)
+    made = predict_one(site.verbs.predictions, site.caller("admin"), document)
     with site.verbs.reviews.begin(read_only=True) as transaction:
         waiting = transaction.reviews.page(
             state=ReviewState.WAITING, reason=None, after=None, limit=200

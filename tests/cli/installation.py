@@ -10,6 +10,7 @@ from setwise.service.domain.webhooks import EndpointChange
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
 from setwise.service.telemetry import configure_logging
+from tests.building import predict_one
 
 
 def fill(data: Path, database_url: str, artifact: Path) -> str:
@@ -27,7 +28,8 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)
         application.registry.follow()
         for number, text in enumerate(["judge verdict", "tab\tin \\ text\n\u2028", "orbit é"]):
-            verbs.predict(
+            predict_one(
+                verbs.predictions,
                 verbs.accounts.authenticate(client),
                 Document(id=f"note-{number}", text=text, metadata={"big": 1e300, "none": None}),
                 idempotency=IdempotencyKey(f"key-{number}", "0" * 64),

@@ -23,9 +23,10 @@ from setwise.service.domain.reviews import ReviewKind
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import ListPredictions, Predict, PredictBatch
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from tests import building
+from tests.building import predict_one
 from tests.fakes import (
     LOTTERY,
     START,
@@ -64,12 +65,10 @@ class Service:
             accounts=building.accounts(begin, now, new_id),
             policy=Policies(begin, now, new_id),
             reports=building.reports(begin, now),
-            predict=(one := Predict(predictors, begin, now, new_id, LOTTERY)),
-            predict_batch=PredictBatch(one),
+            predictions=Predictions(predictors, begin, now, new_id, LOTTERY),
             outcomes=Outcomes(begin, now, new_id),
             certification=building.certifications(begin, now, new_id),
             annotators=Annotators(begin, now, new_id),
-            list_predictions=ListPredictions(begin),
             reviews=Reviews(begin, now, new_id, predictors, LOTTERY),
         )
         self.contents = lambda: begin.contents
@@ -276,7 +275,7 @@ def test_generated_annotators_leave_documents_of_others_alone(
     client = service.verbs.accounts.authenticate(keys.opened()["client"])
     while service.verbs.reports.summary(SYSTEM).waiting == 0:  # the oldest task is somebody else's
         text = f"of my own {service.verbs.reports.summary(SYSTEM).predictions}"
-        service.verbs.predict(client, Document(text=text))
+        predict_one(service.verbs.predictions, client, Document(text=text))
     service.fill(tmp_path)
     counts = service.verbs.reports.summary(SYSTEM)
     assert counts.completed == counts.leased == 0

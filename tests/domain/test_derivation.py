@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Draws, Lottery
+from setwise.service.domain.audits import NOT_DRAWN, AuditMode, AuditPlan, AuditRole, Lottery
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.columns import Rows
 from setwise.service.domain.derivation import Derivation
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
-from setwise.service.domain.predictions import Document, Prediction, Reason, ScoredSet
+from setwise.service.domain.predictions import Document, Prediction, Reason
 from setwise.service.domain.rules import read_rules
 from tests.fakes import LOTTERY, START, scored_set
 from tests.samples import CLIENT
@@ -36,7 +35,7 @@ def policy(**fields: object) -> RoutingPolicy:
 
 
 def decided(by: RoutingPolicy, document: Document, confidence: float = 0.9) -> Prediction:
-    """Decide as `Predict` does."""
+    """Decide as `Predictions` does."""
     scored = scored_set(confidence)
     draws = LOTTERY(CLIENT.id, document.id or "id")
     decision, reason, selection, threshold, rule = by.route(scored, draws, document.metadata)
@@ -67,33 +66,6 @@ def policies(draw: st.DrawFn) -> RoutingPolicy:
         rules=read_rules(draw(st.lists(st.sampled_from([NORTH, NO_B]), max_size=2)))[0],
         certified_for=draw(st.none() | st.just(scorer)),
     )
-
-
-_ROUTED = st.tuples(
-    st.floats(0.0, 1.0),
-    st.sampled_from([("a",), ("a", "b")]),
-    st.booleans(),
-    st.sampled_from([scored_set().calibrator_version, "another"]),
-    SHARES,
-    st.sampled_from([{}, {"site": "north"}]),
-)
-
-
-@given(by=policies(), several=st.lists(_ROUTED, max_size=6))
-def test_documents_are_routed_together_as_each_is_alone(by, several):
-    asked = [
-        (
-            scored_set(confidence, labels=labels, out_of_domain=unknown)._replace(
-                calibrator_version=calibrator
-            ),
-            Draws(draw, 0.0, 0.0),
-            metadata,
-        )
-        for confidence, labels, unknown, calibrator, draw, metadata in several
-    ]
-    scored, draws, metadata = ([one[place] for one in asked] for place in range(3))
-    routes = by.routes(Rows.of(ScoredSet, scored), draws, metadata)
-    assert routes == [by.route(*one) for one in asked]
 
 
 @given(

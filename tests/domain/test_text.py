@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.text import escaped, is_plain, json_faults, text_faults
+from setwise.service.domain.text import escaped, json_faults, text_faults
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -47,8 +47,3 @@ def test_short_texts_have_a_length() -> None:
 def test_blank_text_is_refused_unless_it_is_optional() -> None:
     assert [f.pointer for f in text_faults(" ", "/reason", longest=5)] == ["/reason"]
     assert list(text_faults("", "/comment", longest=5, blank_allowed=True)) == []
-
-
-@given(st.text(st.characters(exclude_categories=())) | st.text("\x00 a\n"), st.integers(0, 5))
-def test_what_is_plain_at_a_glance_has_no_faults(text: str, longest: int) -> None:
-    assert not (is_plain(text, longest) and text_faults(text, "/name", longest=longest))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.domain.columns import Rows
-from setwise.service.domain.predictions import Document, Prediction
+from setwise.service.domain.predictions import Document
 from setwise.service.domain.webhooks import (
     MOST_SECRETS,
     Answer,
@@ -32,28 +31,15 @@ HOUR = timedelta(hours=1)
 REFUSED = Answer(START, 0.1, status=500)
 
 
-def test_each_of_several_that_are_sent_has_a_message_of_its_own() -> None:
-    several = [
-        prediction(document=Document(id=name, text="x"))._replace(
-            scored=scored_set(confidence, labels=labels), client_id=client_id
-        )
-        for name, confidence, labels, client_id in (
-            ("one", 0.9, ("a", "b"), "billing"),
-            (None, 0.8, (), "billing"),
-            ("one", 0.7, ("b",), "library"),
-        )
-    ]
-    made = Rows.of(Prediction, several)
-    for places in ([0, 1, 2], [2, 0], [1], []):
-        ids = [f"m{place}" for place in places]
-        told = auto_sent(made.pick(places), ids)
-        assert told == [sent_message(several[place], f"m{place}") for place in places]
-        assert [one.data["labels"] for one in told] == [
-            [*several[place].scored.labels] for place in places
-        ]
-        assert [one.data["confidence"] for one in told] == [
-            several[place].scored.confidence for place in places
-        ]
+def test_what_is_sent_is_told_with_its_labels() -> None:
+    made = prediction()._replace(scored=scored_set(0.9, labels=("a", "b")), client_id="billing")
+    told = auto_sent(made, "m1")
+    assert (told.id, told.type, told.client_id) == (
+        "m1",
+        MessageType.PREDICTION_AUTO_SENT,
+        "billing",
+    )
+    assert (told.data["labels"], told.data["confidence"]) == (["a", "b"], 0.9)
 
 
 def test_messages_of_one_document_share_a_key_and_of_no_other() -> None:

@@ -18,10 +18,11 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, Reason
 from setwise.service.pages.start import WHY, pages
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.sign_in.sessions import SessionCookies
 from tests import building
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors, FakeStore
 from tests.samples import trip
 from tests.sqlite import Database
@@ -67,9 +68,9 @@ class Service:
             self.verbs.models.activate(SYSTEM, model.id)
 
     def predict(self, *texts: str) -> None:
-        predict = Predict(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)
+        predictions = Predictions(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)
         for text in texts:
-            predict(CLIENT, Document(text=text))
+            predict_one(predictions, CLIENT, Document(text=text))
 
     @property
     def reviews(self) -> Reviews:

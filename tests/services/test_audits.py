@@ -10,8 +10,9 @@ from setwise.service.domain.predictions import Decision, Document, Prediction, R
 from setwise.service.domain.reviews import Annotation, ReviewKind, ReviewTask
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CAT, CLIENT, LEAD, change
 from tests.sqlite import Database
@@ -32,7 +33,7 @@ class Desk:
     def __post_init__(self) -> None:
         parts = (self.database, self.now, self.new_id)
         self.change_policy = Policies(*parts).change
-        self.predict_verb = Predict(FakePredictors(), *parts, LOTTERY)
+        self.predictions = Predictions(FakePredictors(), *parts, LOTTERY)
         reviews = Reviews(*parts, FakePredictors(), LOTTERY)
         self.claim, self.release = reviews.claim, reviews.release
         self.skip, self.complete = reviews.skip, reviews.complete
@@ -41,7 +42,7 @@ class Desk:
         self.change_policy(ADMIN, change(threshold=0.8, audits=audits), None)
 
     def predict(self, text: str = "0.9") -> Prediction:
-        return self.predict_verb(CLIENT, Document(id="note", text=text))
+        return predict_one(self.predictions, CLIENT, Document(id="note", text=text))
 
     def settle(self, who: Caller, labels: list[str]) -> tuple[ReviewTask, Annotation]:
         task = self.claim(who)

@@ -14,11 +14,12 @@ from setwise.service.domain.reviews import Annotation, ReviewKind
 from setwise.service.domain.webhooks import MessageType
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transaction, Transactions
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, change
 
@@ -37,7 +38,7 @@ class Desk:
     def __post_init__(self) -> None:
         parts = (self.begin, self.now, self.new_id)
         self.change_policy = Policies(*parts).change
-        self.predict_verb = Predict(FakePredictors(), *parts, LOTTERY)
+        self.predictions = Predictions(FakePredictors(), *parts, LOTTERY)
         self.reviews = Reviews(*parts, FakePredictors(), LOTTERY)
         self.claim, self.complete = self.reviews.claim, self.reviews.complete
         self.report_verb = Outcomes(*parts).report
@@ -46,7 +47,7 @@ class Desk:
         """Predict one document that is sent, with these rates of audits."""
         plan = AuditPlan(mode=AuditMode.SEND, **audits)
         self.change_policy(ADMIN, change(threshold=0.8, audits=plan), None)
-        made = self.predict_verb(CLIENT, Document(id="note", text="0.9"))
+        made = predict_one(self.predictions, CLIENT, Document(id="note", text="0.9"))
         assert made.decision is Decision.AUTO
         return made
 
@@ -131,7 +132,7 @@ def test_a_set_that_was_sent_after_a_review_is_corrected_when_a_lead_overrules_i
 ) -> None:
     plan = AuditPlan(overlap_rate=1.0)
     desk.change_policy(ADMIN, change(threshold=0.95, audits=plan), None)
-    desk.predict_verb(CLIENT, Document(id="note", text="0.9"))
+    predict_one(desk.predictions, CLIENT, Document(id="note", text="0.9"))
     desk.settle(ANN, RIGHT)
     desk.settle(BEN, WRONG)
     desk.settle(LEAD, WRONG)
@@ -158,7 +159,8 @@ def test_an_outcome_that_comes_while_a_lead_decides_knows_of_the_decision(engine
     parts = (begin, utc_now, new_id)
     plan = AuditPlan(certification_rate=1.0, mode=AuditMode.SEND)
     Policies(*parts).change(ADMIN, change(threshold=0.8, audits=plan), None)
-    made = Predict(FakePredictors(), *parts, LOTTERY)(CLIENT, Document(text="0.9"))
+    predictions = Predictions(FakePredictors(), *parts, LOTTERY)
+    made = predict_one(predictions, CLIENT, Document(text="0.9"))
     report = Outcomes(*parts).report
     with ThreadPoolExecutor(1) as pool:
         reports: list[Future[object]] = []

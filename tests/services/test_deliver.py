@@ -20,11 +20,11 @@ from setwise.service.domain.webhooks import (
     Parcel,
 )
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.transaction import Transaction
-from tests.building import webhooks
+from tests.building import predict_one, webhooks
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change, message
 from tests.sqlite import Database
@@ -47,9 +47,9 @@ class Post:
         return webhooks(*self.parts)
 
     def predict(self, text: str, name: str | None = None, key: str | None = None) -> None:
-        predict = Predict(FakePredictors(), *self.parts, LOTTERY)
+        predictions = Predictions(FakePredictors(), *self.parts, LOTTERY)
         idempotency = IdempotencyKey(key, "digest") if key else None
-        predict(CLIENT, Document(id=name, text=text), idempotency=idempotency)
+        predict_one(predictions, CLIENT, Document(id=name, text=text), idempotency=idempotency)
 
     def add(self, *events: MessageType) -> Endpoint:
         return self.hooks.add(ADMIN, EndpointChange("https://b.example/", events=events))[0]
@@ -87,9 +87,10 @@ def test_a_sent_set_leaves_one_message_and_a_reviewed_one_none(post: Post) -> No
 def test_a_repeated_request_tells_once(post: Post) -> None:
     for _ in range(3):
         post.predict("0.9", key="k")
+    predictions = Predictions(FakePredictors(), *post.parts, LOTTERY)
     with pytest.raises(IdempotencyMismatch):
-        Predict(FakePredictors(), *post.parts, LOTTERY)(
-            CLIENT, Document(text="0.9"), idempotency=IdempotencyKey("k", "other")
+        predict_one(
+            predictions, CLIENT, Document(text="0.9"), idempotency=IdempotencyKey("k", "other")
         )
     assert len(post.messages) == 1
 

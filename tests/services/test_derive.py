@@ -8,8 +8,9 @@ from setwise.service.domain.errors import Forbidden, PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, change
 
@@ -20,7 +21,7 @@ RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
 def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transactions) -> None:
     now, ids = FakeClock(), FakeIds(0x2000)
     change_policy = Policies(begin, now, ids).change
-    predict = Predict(FakePredictors(), begin, now, ids, LOTTERY)
+    predictions = Predictions(FakePredictors(), begin, now, ids, LOTTERY)
     made: list[Prediction] = []
     for place, changed in enumerate(
         (
@@ -34,7 +35,7 @@ def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transaction
         for number, text in enumerate(["0.2", "0.5", "0.75", "0.9", "unknown"] * 4):
             metadata = {"site": "north" if number % 3 else "south"}
             document = Document(id=f"note {place}/{number}", text=text, metadata=metadata)
-            made.append(predict(CLIENT, document))
+            made.append(predict_one(predictions, CLIENT, document))
             assert made[-1].policy_version == version
     assert len({(one.decision, one.reason) for one in made}) >= 5
     derive = DeriveDecision(begin, LOTTERY)

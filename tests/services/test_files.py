@@ -18,7 +18,7 @@ from setwise.service.domain.errors import (
 )
 from setwise.service.domain.jobs import Job
 from setwise.service.services import files as module
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from tests.building import files
 from tests.fake_files import FakeFiles
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
@@ -53,11 +53,11 @@ class Desk:
     def __init__(self) -> None:
         self.database, self.clock, self.ids = Database(), FakeClock(), FakeIds()
         self.files, self.predictors = FakeFiles(), FakePredictors()
-        self.predict = Predict(
+        self.predictions = Predictions(
             self.predictors, self.database, self.clock, self.ids, LOTTERY, max_text_bytes=1_000
         )
         self.service = files(
-            self.database, self.clock, self.ids, store=self.files, predict=self.predict.together
+            self.database, self.clock, self.ids, store=self.files, predict=self.predictions.predict
         )
         self.score = self.service.score
 

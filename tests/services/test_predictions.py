@@ -23,15 +23,12 @@ from setwise.service.domain.predictions import (
     Prediction,
     PredictionFilter,
     Reason,
+    Submission,
 )
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import (
-    GetPrediction,
-    ListPredictions,
-    Predict,
-    PredictBatch,
-)
+from setwise.service.services.predictions import Outcome, Predictions
+from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictor, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, change
 from tests.sqlite import Database
@@ -46,11 +43,15 @@ class World:
     new_id: FakeIds = field(default_factory=FakeIds)
     predictors: FakePredictors = field(default_factory=FakePredictors)
 
-    def predict(self, text: str = "0.9", caller: Caller = CLIENT, **rest: object) -> Prediction:
-        verb = Predict(
+    @property
+    def predictions(self) -> Predictions:
+        return Predictions(
             self.predictors, self.database, self.now, self.new_id, LOTTERY, max_text_bytes=100
         )
-        return verb(caller, Document(id=f"doc {text}", text=text), **rest)
+
+    def predict(self, text: str = "0.9", caller: Caller = CLIENT, **rest: object) -> Prediction:
+        document = Document(id=f"doc {text}", text=text)
+        return predict_one(self.predictions, caller, document, **rest)
 
     def events(self) -> list[Event]:
         """Return what the audit trail says of predictions."""
@@ -103,9 +104,7 @@ def test_a_prediction_carries_what_its_decision_rests_on(world: World) -> None:
 def test_the_audit_trail_gets_numbers_and_versions_but_no_content(world: World) -> None:
     secret = "0.75"  # the text itself
     document = Document(id="name of patient", text=secret, metadata={"ward": "hush"})
-    made = Predict(world.predictors, world.database, world.now, world.new_id, LOTTERY)(
-        CLIENT, document, request_id="req-9"
-    )
+    made = predict_one(world.predictions, CLIENT, document, request_id="req-9")
     (event,) = world.events()
     assert (event.action, event.subject, event.request_id) == (
         "prediction.created",
@@ -149,9 +148,8 @@ def test_only_clients_and_administrators_predict(world: World) -> None:
 def test_a_faulty_document_is_refused_before_it_is_scored(
     world: World, document: Document, pointer: str
 ) -> None:
-    verb = Predict(world.predictors, world.database, world.now, world.new_id, LOTTERY)
     with pytest.raises(InvalidRequest) as refusal:
-        verb(CLIENT, document)
+        predict_one(world.predictions, CLIENT, document)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
     assert world.predictors.predictor is not None
     assert world.predictors.predictor.scored == 0
@@ -230,7 +228,7 @@ def test_an_idempotency_key_that_cannot_be_kept_is_refused(world: World, key: st
 
 def test_a_client_reads_its_own_predictions_and_knows_of_no_others(world: World) -> None:
     mine, theirs = world.predict(), world.predict(caller=OTHER_CLIENT)
-    get, page = GetPrediction(world.database), ListPredictions(world.database)
+    get, page = world.predictions.get, world.predictions.page
     assert get(CLIENT, mine.id) == mine
     for hidden in (theirs.id, "nonsense", "019b7a0b-0000-7000-8000-ffffffffffff"):
         with pytest.raises(PredictionNotFound):
@@ -243,14 +241,14 @@ def test_a_client_reads_its_own_predictions_and_knows_of_no_others(world: World)
 def test_leads_and_administrators_read_all_predictions_and_reviewers_none(world: World) -> None:
     mine, theirs = world.predict(), world.predict(caller=OTHER_CLIENT)
     for caller in (LEAD, ADMIN):
-        assert GetPrediction(world.database)(caller, mine.id) == mine
-        assert ListPredictions(world.database)(caller).items == (theirs, mine)
+        assert world.predictions.get(caller, mine.id) == mine
+        assert world.predictions.page(caller).items == (theirs, mine)
         wanted = PredictionFilter(client_id=CLIENT.id)
-        assert ListPredictions(world.database)(caller, wanted).items == (mine,)
+        assert world.predictions.page(caller, wanted).items == (mine,)
     with pytest.raises(Forbidden):
-        GetPrediction(world.database)(ANN, mine.id)
+        world.predictions.get(ANN, mine.id)
     with pytest.raises(Forbidden):
-        ListPredictions(world.database)(ANN)
+        world.predictions.page(ANN)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +259,7 @@ def test_a_page_that_no_list_has_is_refused(
     world: World, after: str | None, limit: int, pointer: str
 ) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        ListPredictions(world.database)(CLIENT, after=after, limit=limit)
+        world.predictions.page(CLIENT, after=after, limit=limit)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 
@@ -269,20 +267,24 @@ def test_an_empty_range_of_time_is_refused(world: World) -> None:
     now = world.now()
     wanted = PredictionFilter(created_from=now, created_before=now)
     with pytest.raises(InvalidRequest, match="range of time is empty"):
-        ListPredictions(world.database)(CLIENT, wanted)
+        world.predictions.page(CLIENT, wanted)
     made = world.predict()
     sound = PredictionFilter(created_from=now, created_before=now + timedelta(seconds=1))
-    assert ListPredictions(world.database)(CLIENT, sound).items == (made,)
+    assert world.predictions.page(CLIENT, sound).items == (made,)
 
 
 # Batches
 
 
-def batch(world: World, *documents: Document, caller: Caller = CLIENT, **rest: object):
-    verb = Predict(
-        world.predictors, world.database, world.now, world.new_id, LOTTERY, max_text_bytes=100
+def batch(
+    world: World, *documents: Document, idempotency: IdempotencyKey | None = None
+) -> list[Outcome]:
+    return world.predictions.predict(
+        [
+            Submission(CLIENT, document, idempotency and idempotency.of_part(place))
+            for place, document in enumerate(documents)
+        ]
     )
-    return PredictBatch(verb)(caller, documents, **rest)
 
 
 def test_a_batch_answers_each_document_in_its_place(world: World) -> None:
@@ -315,19 +317,8 @@ def test_another_batch_under_the_same_key_is_refused_place_by_place(world: World
     assert isinstance(refused, IdempotencyMismatch)
 
 
-@pytest.mark.parametrize("count", [0, 257])
-def test_a_batch_has_at_most_so_many_documents(world: World, count: int) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        batch(world, *[Document(text="0.9")] * count)
-    assert [fault.pointer for fault in refused.value.faults] == ["/documents"]
-
-
-def test_a_batch_fails_as_a_whole_where_nothing_could_be_predicted(world: World) -> None:
+def test_without_a_model_every_sound_document_is_refused_for_that(world: World) -> None:
     world.predictors.predictor = None
-    with pytest.raises(ModelUnavailable):
-        batch(world, Document(text="0.9"), Document())
-
-
-def test_a_batch_takes_the_right_to_predict(world: World) -> None:
-    with pytest.raises(Forbidden):
-        batch(world, Document(text="0.9"), caller=ANN)
+    refused, faulty = batch(world, Document(text="0.9"), Document())
+    assert isinstance(refused, ModelUnavailable)
+    assert isinstance(faulty, InvalidRequest)

@@ -42,7 +42,7 @@ from setwise.service.domain.recalibration import (
 )
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores.transaction import Transactions
 from tests import building
@@ -82,7 +82,7 @@ class Loop:
         self.predictors, self.loader = FakePredictors(), FakeLoader()
         self.calibrators = FakeCalibrators()
         self.change_policy = Policies(*parts).change
-        self.predict_verb = Predict(self.predictors, *parts, LOTTERY)
+        self.predictions = Predictions(self.predictors, *parts, LOTTERY)
         reviews = Reviews(*parts, FakePredictors(), LOTTERY, most_leases=100_000)
         self.claim, self.complete = reviews.claim, reviews.complete
         self.report_outcome = Outcomes(*parts).report
@@ -100,7 +100,7 @@ class Loop:
 
     def predict(self, n: int, *, least: float = 0.05) -> list[Prediction]:
         texts = [f"{self.draw.uniform(least, 0.99):.6f}" for _ in range(n)]
-        made = self.predict_verb.together(
+        made = self.predictions.predict(
             [
                 Submission(CLIENT, Document(id=f"note {self.documents + place}", text=text))
                 for place, text in enumerate(texts)

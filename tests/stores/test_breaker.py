@@ -20,13 +20,14 @@ from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.predictions import Document, Reason, Submission
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
+from tests.building import predict_one
 from tests.fakes import LOTTERY, START, FakePredictors
 from tests.samples import ADMIN, ANN, CLIENT, change, reset, trip
 
@@ -48,8 +49,8 @@ def _contradicted(begin: Transactions, n: int) -> None:
     office = (begin, utc_now, new_id)
     audits = AuditPlan(certification_rate=1.0)
     Policies(*office).change(ADMIN, change(threshold=0.8, target_accuracy=0.8, audits=audits), None)
-    predict = Predict(FakePredictors(), *office, LOTTERY)
-    predict.together([Submission(CLIENT, Document(text="0.9")) for _ in range(n)])
+    predictions = Predictions(FakePredictors(), *office, LOTTERY)
+    predictions.predict([Submission(CLIENT, Document(text="0.9")) for _ in range(n)])
     reviews = Reviews(*office, FakePredictors(), LOTTERY, most_leases=n)
     while (task := reviews.claim(ANN)) is not None:
         reviews.complete(ANN, task.id, ["c"], None, task.version)
@@ -130,7 +131,7 @@ PROCESS = textwrap.dedent(
     from setwise.service.domain.callers import Caller, Role
     from setwise.service.domain.predictions import Document
     from setwise.service.domain.breaker import BreakerRule
-    from setwise.service.services.predictions import Predict
+    from setwise.service.services.predictions import Predictions
     from setwise.service.services.reviews import Reviews
     from tests import building
     from tests.fakes import LOTTERY, FakePredictors
@@ -142,11 +143,11 @@ PROCESS = textwrap.dedent(
     breaker = building.breaker(begin, rule=rule)
     reviews = Reviews(*parts, FakePredictors(), LOTTERY, annotated=breaker.annotated)
     claim, complete = reviews.claim, reviews.complete
-    predict = Predict(FakePredictors(), *parts, LOTTERY)
+    predictions = Predictions(FakePredictors(), *parts, LOTTERY)
     lead = Caller(new_id(), "lead", Role.LEAD)
     for order in sys.stdin:
         if order.strip() == "predict":
-            print(predict(CLIENT, Document(text="0.95")).reason.value, flush=True)
+            print(predict_one(predictions, CLIENT, Document(text="0.95")).reason.value, flush=True)
             continue
         task = claim(lead)
         complete(lead, task.id, ["c"], None, task.version)
@@ -265,9 +266,9 @@ def test_what_was_sent_is_counted_as_far_as_matters(begin: Transactions) -> None
     Policies(*office).change(
         ADMIN, change(threshold=0.8, audits=AuditPlan(certification_rate=1e-9)), None
     )
-    predict = Predict(FakePredictors(), *office, LOTTERY)
-    sent = predict.together([Submission(CLIENT, Document(text="0.9")) for _ in range(5)])
-    predict(CLIENT, Document(text="0.3"))
+    predictions = Predictions(FakePredictors(), *office, LOTTERY)
+    sent = predictions.predict([Submission(CLIENT, Document(text="0.9")) for _ in range(5)])
+    predict_one(predictions, CLIENT, Document(text="0.3"))
     scorer = trip().scorer
     with begin(read_only=True) as transaction:
         unvouched = transaction.breakers.unvouched

@@ -25,14 +25,14 @@ from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.predictions import Document, IdempotencyKey, Prediction
 from setwise.service.domain.reviews import ReviewKind, ReviewState
 from setwise.service.services.policy import Policies
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
-from tests.building import jobs
+from tests.building import jobs, predict_one
 from tests.fakes import LOTTERY, START, FakeClock, FakePredictors
 from tests.samples import ADMIN, ANN, BEN, CLIENT, LEAD, add_predictions, change, model, task
 
@@ -193,11 +193,11 @@ def test_reapers_and_reviewers_at_once_leave_each_task_with_one_holder(begin: Tr
 def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
     begin: Transactions, engine: Engine
 ) -> None:
-    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
+    predictions = Predictions(FakePredictors(), begin, utc_now, new_id, LOTTERY)
     key = IdempotencyKey("order-1", "digest")
 
     def post() -> Prediction:
-        return predict(CLIENT, Document(text="0.4"), idempotency=key)
+        return predict_one(predictions, CLIENT, Document(text="0.4"), idempotency=key)
 
     answers = at_once([post] * THREADS)
     assert len({answer.id for answer in answers}) == 1
@@ -211,11 +211,12 @@ def test_one_idempotency_key_at_twenty_doors_makes_one_prediction(
 def test_of_two_bodies_under_one_key_one_is_stored_and_the_other_refused(
     begin: Transactions, engine: Engine
 ) -> None:
-    predict = Predict(FakePredictors(), begin, utc_now, new_id, LOTTERY)
+    predictions = Predictions(FakePredictors(), begin, utc_now, new_id, LOTTERY)
 
     def post(text: str) -> str:
         try:
-            made = predict(CLIENT, Document(text=text), idempotency=IdempotencyKey("k", text))
+            key = IdempotencyKey("k", text)
+            made = predict_one(predictions, CLIENT, Document(text=text), idempotency=key)
         except IdempotencyMismatch:
             return "refused"
         assert made.document.text is not None

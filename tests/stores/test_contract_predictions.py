@@ -18,7 +18,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reports import Span
-from setwise.service.services.predictions import Predict, PredictBatch
+from setwise.service.services.predictions import Predictions
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, START, FakeClock, FakeIds, FakePredictors
@@ -147,9 +147,8 @@ def test_a_request_is_found_again_by_its_client_and_key(begin: Transactions) -> 
         add_predictions(transaction, made, idempotency=IdempotencyKey("k", "digest"))
         transaction.commit()
     with begin(read_only=True) as transaction:
-        assert transaction.predictions.replayed(CLIENT.id, "k") == (made, "digest")
-        assert transaction.predictions.replayed(CLIENT.id, "K") is None
-        assert transaction.predictions.replayed(OTHER_CLIENT.id, "k") is None
+        asked = [(CLIENT.id, "k"), (CLIENT.id, "K"), (OTHER_CLIENT.id, "k")]
+        assert transaction.predictions.replayed(asked) == {(CLIENT.id, "k"): (made, "digest")}
 
 
 def test_a_key_is_taken_once_by_each_client_and_a_late_one_leaves_no_trace(
@@ -254,12 +253,14 @@ def test_predictions_are_events_among_the_others(begin: Transactions) -> None:
 
 
 def test_a_batch_is_stored_whole_and_found_again_under_its_key(begin: Transactions) -> None:
-    batch = PredictBatch(Predict(FakePredictors(), begin, FakeClock(), FakeIds(), LOTTERY))
+    predictions = Predictions(FakePredictors(), begin, FakeClock(), FakeIds(), LOTTERY)
     documents = [Document(id=f"note-{n}", text="0.5") for n in range(200)]
     documents[7] = Document(text="")
     key = IdempotencyKey("monday", "digest")
-    first = batch(CLIENT, documents, idempotency=key)
-    again = batch(CLIENT, documents, idempotency=key)
+    batch = [
+        Submission(CLIENT, document, key.of_part(place)) for place, document in enumerate(documents)
+    ]
+    first, again = predictions.predict(batch), predictions.predict(batch)
     stored = [made for made in first if isinstance(made, Prediction)]
     assert len(stored) == 199
     assert [made for made in again if isinstance(made, Prediction)] == stored

@@ -11,12 +11,12 @@ from sqlalchemy import text
 
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.recalibration import Activate, Options
-from setwise.service.services.predictions import Predict
+from setwise.service.services.predictions import Predictions
 from setwise.service.stores.clock import utc_now
 from setwise.service.stores.database import create
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
-from tests.building import jobs
+from tests.building import jobs, predict_one
 from tests.fakes import LOTTERY, FakePredictors
 from tests.samples import ADMIN, CLIENT
 from tests.services.test_recalibration import Loop
@@ -31,16 +31,18 @@ WRITER = textwrap.dedent(
     from setwise.service.stores.database import create
     from setwise.service.stores.identity import new_id
     from setwise.service.stores.transaction import Transactions
-    from setwise.service.domain.predictions import Document
-    from setwise.service.services.prediction_ports import IdempotencyKey
-    from setwise.service.services.predictions import Predict
+    from setwise.service.domain.predictions import Document, IdempotencyKey
+    from setwise.service.services.predictions import Predictions
+    from tests.building import predict_one
     from tests.fakes import LOTTERY, FakePredictors
     from tests.samples import CLIENT
 
-    predict = Predict(FakePredictors(), Transactions(create(sys.argv[1])), utc_now, new_id, LOTTERY)
+    begin = Transactions(create(sys.argv[1]))
+    predictions = Predictions(FakePredictors(), begin, utc_now, new_id, LOTTERY)
     for number in range(100_000):
         key = IdempotencyKey(f"request-{number}", "digest")
-        made = predict(CLIENT, Document(text="0.4 of " + "x" * 3000), idempotency=key)
+        document = Document(text="0.4 of " + "x" * 3000)
+        made = predict_one(predictions, CLIENT, document, idempotency=key)
         print(made.id, flush=True)
     """
 )
@@ -75,11 +77,10 @@ def test_every_acknowledged_prediction_survives_a_kill_with_its_task(database_ur
     assert all(whole for _, whole in stored)
     # At most the one under way was stored without its answer, and its client learns of it.
     assert len(ids) - len(acknowledged) in {0, 1}
-    predict = Predict(FakePredictors(), Transactions(engine), utc_now, new_id, LOTTERY)
+    predictions = Predictions(FakePredictors(), Transactions(engine), utc_now, new_id, LOTTERY)
     for number, identity in enumerate(ids):
-        again = predict(
-            CLIENT, Document(text="any"), idempotency=IdempotencyKey(f"request-{number}", "digest")
-        )
+        key = IdempotencyKey(f"request-{number}", "digest")
+        again = predict_one(predictions, CLIENT, Document(text="any"), idempotency=key)
         assert again.id == identity
     engine.dispose()
 

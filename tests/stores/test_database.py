@@ -5,7 +5,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -15,9 +14,9 @@ from sqlalchemy import Engine, event, make_url, text
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document, PredictionFilter
 from setwise.service.stores import migrate
-from setwise.service.stores.database import BRIEF, MOST_CONNECTIONS, READ_ONLY, create, sqlite_path
+from setwise.service.stores.database import MOST_CONNECTIONS, create, sqlite_path
 from setwise.service.stores.tables import metadata
-from setwise.service.stores.transaction import Transactions, WriterQueue
+from setwise.service.stores.transaction import Transactions
 from tests.database import PostgresServer, find_binaries, run_server
 from tests.samples import add_predictions, prediction
 
@@ -309,50 +308,6 @@ def test_a_writer_does_not_wait_for_ever_for_those_of_its_process(sqlite_engine:
     assert stored(begin) == [made]
 
 
-def test_the_impatient_wait_neither_for_this_process_nor_for_another(
-    sqlite_url: str, sqlite_engine: Engine
-) -> None:
-    begin = Transactions(sqlite_engine, patience_s=120.0)
-    impatient = create(sqlite_url, patience_s=0.0)
-    hasty = begin.impatient(impatient)
-    started = time.monotonic()
-    with begin(), pytest.raises(StorageUnavailable, match="wait for their turn"):
-        store(hasty)
-    with closing(sqlite3.connect(sqlite_path(sqlite_engine), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageUnavailable, match="locked"):
-            store(hasty)
-        assert stored(hasty) == []  # readers are let in
-    # Others wait here for two minutes, and elsewhere for as long as SQLite is told to.
-    assert time.monotonic() - started < 60.0
-    with impatient.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 0
-    made = store(hasty)
-    assert stored(begin) == [made]
-    impatient.dispose()
-
-
-def test_the_impatient_do_not_overtake_who_waits() -> None:
-    queue, served = WriterQueue(), threading.Event()
-
-    def wait() -> None:
-        assert queue.enter(60.0)
-        served.set()
-        queue.leave()
-
-    assert queue.enter(0.0)
-    patient = threading.Thread(target=wait)
-    patient.start()
-    deadline = time.monotonic() + 60.0
-    while not queue._next.locked():  # until the patient one is in line
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    queue.leave()
-    assert not queue.enter(0.0) or served.is_set()
-    patient.join(60.0)
-    assert served.is_set()
-
-
 def test_a_database_without_a_policy_says_what_to_do(empty_engine: Engine) -> None:
     if empty_engine.dialect.name == "sqlite":
         sqlite_path(empty_engine).touch()
@@ -386,15 +341,3 @@ def test_a_server_that_was_away_is_used_again_without_a_restart_of_ours() -> Non
         second = store(begin)
         assert stored(begin) == [second, first]
         engine.dispose()
-
-
-def test_what_may_be_undone_is_kept_in_memory_by_brief_transactions_alone(sqlite_url: str) -> None:
-    engine = create(sqlite_url)
-    brief = engine.execution_options(**{BRIEF: True})
-    reader = engine.execution_options(**{READ_ONLY: True})
-    kept = []
-    for one in (brief, reader, brief, engine, brief):  # on the same connection
-        with one.begin() as connection:
-            kept.append(connection.exec_driver_sql("PRAGMA temp_store").scalar_one())
-    assert kept == [2, 0, 2, 0, 2]
-    engine.dispose()

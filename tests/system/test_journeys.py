@@ -215,7 +215,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Insta
             future.result()
     assert {answer.status_code for answer in answers} == {201}
     assert "Application shutdown complete" in server.log.read_text()
-    with installation.application.verbs.list_predictions.begin(read_only=True) as transaction:
+    with installation.application.verbs.predictions.begin(read_only=True) as transaction:
         # Nothing was stored whose answer did not arrive.
         assert sum(transaction.predictions.counts().values()) == len(answers)
 
