@@ -72,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="setwise-bench-") as name, ExitStack() as stack:
         folder = Path(name)
         print("training on generated notes …", flush=True)
-        artifact, texts = _artifact(folder)
+        artifact, texts = trained_artifact(folder)
         databases = {"SQLite": f"sqlite:///{folder / 'bench.db'}"}
         if not options.sqlite:
             try:
@@ -205,7 +205,8 @@ def _cpu_s(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _artifact(folder: Path) -> tuple[Path, list[str]]:
+def trained_artifact(folder: Path) -> tuple[Path, list[str]]:
+    """Return a model of generated notes, and texts to predict."""
     write_jsonl(generate_notes(1_000, seed=1), folder / "notes.jsonl")
     options = TrainingOptions(preset="paper", n_folds=2, alpha=1e-4)
     save(train(read_dataset(folder / "notes.jsonl"), options), folder / "artifact")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench_service import Server, _artifact, _load, _setwise
+from bench_service import Server, _load, _setwise, trained_artifact
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="setwise-soak-") as name:
         folder = Path(name)
-        artifact, texts = _artifact(folder)
+        artifact, texts = trained_artifact(folder)
         url = f"sqlite:///{folder / 'soak.db'}"
         with _setwise(folder / "data", url, artifact, texts) as (server, _):
             seconds, megabytes, answered = asyncio.run(

@@ -1,6 +1,7 @@
 """The queue of predictions, which groups them by what waits together."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,6 +11,10 @@ from threading import Condition, Thread
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Submission
 from setwise.service.services.predictions import Outcome
+
+GATHERING_S = 0.005
+"""Pause after a group of several. Under load its callers ask again within that time, and without
+it the first of them would get a transaction of its own."""
 
 Predict = Callable[[Sequence[Submission]], Sequence[Outcome]]
 """Returns for each submission, in order, its prediction or why there is none."""
@@ -82,6 +87,8 @@ class PredictionQueue:
     def _work(self) -> None:
         while group := self._next_group():
             _answer(group, self._outcomes(group))
+            if len(group) > 1:
+                time.sleep(GATHERING_S)
 
     def _next_group(self) -> list[_Request]:
         """Return the next group, once there is one; an empty one at the very end."""
