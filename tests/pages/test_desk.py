@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from setwise.service.domain.predictions import Document
 from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from tests.edge import Service, assert_problem
 from tests.pages.test_sign_in import Browser
-from tests.samples import add_predictions, prediction, task
+from tests.samples import ANN, add_predictions, annotation, prediction, task
 
 SCRIPT = {"Accept": "application/json", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"}
 WORDS = re.compile(r"audit|overlap|blind|gold|below_threshold|above_threshold", re.IGNORECASE)
@@ -58,6 +59,23 @@ def fill(
     made = replace(task(prediction(document=Document(id="note-17", text=text))), kind=kind)
     with service.database() as transaction:
         add_predictions(transaction, made.prediction)
+        transaction.reviews.add(made)
+        transaction.commit()
+    return made
+
+
+def fill_adjudication(service: Service, *labels: str) -> ReviewTask:
+    """Store an audit that Ann answered with ``labels``, and the lead's task that follows."""
+    audit = fill(service, ReviewKind.AUDIT)
+    made = replace(task(audit.prediction), kind=ReviewKind.ADJUDICATION)
+    leased = audit.claimed(ANN.id, service.clock(), timedelta(minutes=15))
+    with service.database() as transaction:
+        transaction.reviews.save(leased)
+        transaction.commit()
+    with service.database() as transaction:
+        transaction.reviews.save(leased.completed(ANN.id, leased.version))
+        given = annotation(audit, *labels)
+        transaction.reviews.annotate(replace(given, kind=ReviewKind.AUDIT, settles=False))
         transaction.reviews.add(made)
         transaction.commit()
     return made
@@ -174,10 +192,7 @@ def test_a_blind_task_looks_like_any_review_without_suggestions(
 
 
 def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
-    made = fill(service, ReviewKind.ADJUDICATION)
-    with service.database() as transaction:
-        transaction.reviews.save(replace(made, answers=(("a",), ("a", "b"))))
-        transaction.commit()
+    fill_adjudication(service, "a")
     item = Desk(service, "lea", Role.LEAD).next()
     assert item["answers"] == [["a"], ["a", "b"]]
     assert item["why"] == "Two answers differ; yours decides."
@@ -186,24 +201,18 @@ def test_a_lead_sees_the_answers_of_an_adjudication(service: Service) -> None:
 def test_an_audit_that_agreed_and_is_read_again_is_not_called_a_difference(
     service: Service,
 ) -> None:
-    made = fill(service, ReviewKind.ADJUDICATION)
-    with service.database() as transaction:
-        transaction.reviews.save(replace(made, answers=(("a",),)))
-        transaction.commit()
+    fill_adjudication(service, "a", "b")
     item = Desk(service, "lea", Role.LEAD).next()
     assert item["why"] == "A reviewer has read it. Is the answer right? Yours counts."
 
 
 def test_without_a_script_a_lead_chooses_between_the_answers_alone(service: Service) -> None:
-    made = fill(service, ReviewKind.ADJUDICATION)
-    with service.database() as transaction:
-        transaction.reviews.save(replace(made, answers=(("c",), ("c", "d"))))
-        transaction.commit()
+    made = fill_adjudication(service, "c", "d")
     desk = Desk(service, "lea", Role.LEAD)
     desk.submit("/desk/claim", {"csrf": desk.csrf})
     page = desk.get("/desk").text
     form = page.partition("<noscript>")[2].partition("</noscript>")[0]
-    assert re.findall(r"required> ([^<]+)</label>", form)[:2] == ["c", "c, d"]
+    assert re.findall(r"required> ([^<]+)</label>", form)[:2] == ["a, b", "c, d"]
     assert "checked" not in form
     assert "% sure" not in form
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', form))
