@@ -195,7 +195,7 @@ def erase_document(
     caller: CallerOf, body: ErasureRequest, verbs: VerbsOf, request_id: RequestId
 ) -> Response:
     """Forget a document: its text, features, metadata, comments and id; the numbers stay."""
-    count = verbs.erase_document(caller, body.document_id, request_id=request_id)
+    count = verbs.predictions.erase_document(caller, body.document_id, request_id=request_id)
     return answer(Erasure(predictions=count))
 
 

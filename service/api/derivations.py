@@ -163,4 +163,4 @@ def derive_decision(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Res
 
     For leads, administrators and auditors: it tells whether a document is audited.
     """
-    return answer(Derivation.of(verbs.derive_decision(caller, prediction_id)))
+    return answer(Derivation.of(verbs.predictions.derive(caller, prediction_id)))

@@ -43,7 +43,7 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         return {"swept": verbs.jobs.sweep_files()}
 
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"purged": verbs.purge_texts()}
+        return {"purged": verbs.predictions.purge_texts()}
 
     def certify(job: Job, report: Report) -> Mapping[str, object]:
         report(0.1, "weighing the audits")

@@ -1,12 +1,14 @@
-"""Predict documents, decide on each and store them; read what was stored."""
+"""Predict documents, decide on each and store them; read, derive and erase what was stored."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.audits import AuditRole, Lottery
-from setwise.service.domain.callers import Caller, Permission
+from setwise.service.domain.callers import SYSTEM, Caller, Permission
+from setwise.service.domain.derivation import Derivation
 from setwise.service.domain.errors import (
     DocumentTooLarge,
     FieldFault,
@@ -54,6 +56,9 @@ LONGEST_IDEMPOTENCY_KEY = 255
 MOST_DOCUMENTS = 256
 """Documents of one batch; its transaction keeps other writers of an SQLite file waiting."""
 
+PURGED_AT_ONCE = 500
+"""Documents of one transaction, which bounds how long other writers wait."""
+
 Outcome = Prediction | Exception
 """The stored prediction of a submission, or why there is none."""
 
@@ -87,7 +92,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predict documents; read predictions.
+    """Predictions of documents, and the texts that they were made of.
 
     Attributes
     ----------
@@ -95,6 +100,9 @@ class Predictions:
         Draws the documents that are checked.
     max_text_bytes : int
         Longest text that is scored, in bytes of UTF-8.
+    retain_auto, retain_reviewed : timedelta or None
+        How long texts are kept of documents that were sent automatically, and of those that were
+        reviewed; None for ever.
     shadow : callable
         Gets what was committed, for a candidate to score too; must return at once and never raise.
     stage : callable
@@ -107,6 +115,8 @@ class Predictions:
     new_id: NewId
     lottery: Lottery
     max_text_bytes: int = 2_000_000
+    retain_auto: timedelta | None = None
+    retain_reviewed: timedelta | None = None
     shadow: Callable[[Sequence[Prediction]], None] = no_shadow
     stage: Stage = unwatched
 
@@ -180,6 +190,105 @@ class Predictions:
         _check_range(wanted)
         with self.begin(read_only=True) as transaction:
             return transaction.predictions.page(wanted, after=after, limit=limit)
+
+    def derive(self, caller: Caller, prediction_id: str) -> Derivation:
+        """Decide again on what is stored of a prediction; returns both decisions.
+
+        Raises
+        ------
+        PredictionNotFound
+            If there is no such prediction.
+        """
+        caller.require(Permission.REPORT)
+        with self.begin(read_only=True) as transaction:
+            prediction = transaction.predictions.get(prediction_id)
+            if prediction is None:
+                raise PredictionNotFound(f"No prediction has the id {prediction_id!r}.")
+            policy = transaction.policies.get(prediction.policy_version)
+        return Derivation.of(prediction, policy, self.lottery)
+
+    def purge_texts(self) -> int:
+        """Erase texts whose retention has ended; returns the number of documents.
+
+        Labels, numbers and the audit trail stay. Documents that wait for review keep their text
+        until the review is done.
+        """
+        now = self.now()
+        purged = 0
+        for decision, kept in (
+            (Decision.AUTO, self.retain_auto),
+            (Decision.REVIEW, self.retain_reviewed),
+        ):
+            if kept is not None:
+                purged += sum(self._purge(decision, now - kept, now))
+        if self.retain_auto is not None:
+            self._purge_answers(now - self.retain_auto)
+        return purged
+
+    def _purge(self, decision: Decision, before: datetime, now: datetime) -> Iterator[int]:
+        after = None
+        while True:
+            with self.begin() as transaction:
+                ids = transaction.texts.purgeable(
+                    decision, before=before, after=after, limit=PURGED_AT_ONCE
+                )
+                if not ids:
+                    return
+                purged = transaction.texts.purge(ids, now)
+                event = Event.by(
+                    SYSTEM,
+                    "texts.purged",
+                    decision.value,
+                    id=self.new_id(),
+                    at=self.now(),
+                    documents=purged,
+                    before=before.isoformat(),
+                )
+                transaction.audit_trail.add(event)
+                transaction.commit()
+            after = ids[-1]
+            yield purged
+
+    def _purge_answers(self, before: datetime) -> None:
+        while True:
+            with self.begin() as transaction:
+                purged = transaction.texts.purge_answers(before, PURGED_AT_ONCE)
+                transaction.commit()
+            if purged < PURGED_AT_ONCE:
+                return
+
+    def erase_document(
+        self, caller: Caller, document_id: str, *, request_id: str | None = None
+    ) -> int:
+        """Erase a document at once; returns the number of its predictions, which may be 0.
+
+        Its text, features, metadata, comments and id go, even if it waits for review; predictions
+        stay as numbers without a name. Pending messages keep the id until they are delivered.
+        """
+        caller.require(Permission.ADMINISTER)
+        if not document_id or "\x00" in document_id:
+            fault = FieldFault("/document_id", "must be the id that its sender gave the document")
+            raise InvalidRequest("No document has such an id.", [fault])
+        with self.begin() as transaction:
+            ids = transaction.texts.of_document(document_id)
+            transaction.texts.purge(ids, self.now())
+            transaction.texts.forget_name(document_id)
+            # The audit trail names the predictions, not the document.
+            transaction.audit_trail.add_all(
+                [
+                    Event.by(
+                        caller,
+                        "document.erased",
+                        prediction_id,
+                        id=self.new_id(),
+                        at=self.now(),
+                        request_id=request_id,
+                    )
+                    for prediction_id in ids
+                ]
+            )
+            transaction.commit()
+        return len(ids)
 
     def _fault(self, submission: Submission) -> Exception | None:
         """Return why a submission is refused before anything is scored."""

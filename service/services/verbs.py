@@ -7,14 +7,12 @@ from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
-from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
-from setwise.service.services.privacy import EraseDocument, PurgeTexts
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
@@ -26,7 +24,6 @@ class Verbs:
     """What the service can do, each verb with what it needs."""
 
     predictions: Predictions
-    derive_decision: DeriveDecision
     outcomes: Outcomes
     reviews: Reviews
     jobs: Jobs
@@ -40,6 +37,4 @@ class Verbs:
     reports: Reports
     accounts: Accounts
     audit_trail: AuditTrail
-    purge_texts: PurgeTexts
-    erase_document: EraseDocument
     webhooks: Webhooks

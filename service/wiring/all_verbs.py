@@ -9,10 +9,6 @@ from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import BreakerRule, Freshness
 from setwise.service.domain.predictions import Prediction
-from setwise.service.services import (
-    derive,
-    privacy,
-)
 from setwise.service.services.accounts import Accounts
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
@@ -91,13 +87,14 @@ def verbs(
         predictors=predictors,
         lottery=lottery,
         max_text_bytes=settings.max_text_bytes,
+        retain_auto=_days(settings.retain_auto_days),
+        retain_reviewed=_days(settings.retain_reviewed_days),
         shadow=shadow,
         stage=stage,
         **office,
     )
     return Verbs(
         predictions=predictions,
-        derive_decision=derive.DeriveDecision(begin, lottery),
         outcomes=Outcomes(**office),
         reviews=Reviews(
             predictors=predictors,
@@ -142,12 +139,6 @@ def verbs(
             **office,
         ),
         audit_trail=AuditTrail(begin),
-        purge_texts=privacy.PurgeTexts(
-            auto=_days(settings.retain_auto_days),
-            reviewed=_days(settings.retain_reviewed_days),
-            **office,
-        ),
-        erase_document=privacy.EraseDocument(**office),
         webhooks=Webhooks(
             allow_private=settings.webhook_allow_private,
             grace=timedelta(seconds=settings.webhook_secret_grace_s),

@@ -6,7 +6,6 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller, Role
 from setwise.service.domain.errors import Forbidden, PredictionNotFound
 from setwise.service.domain.predictions import Document, Prediction
-from setwise.service.services.derive import DeriveDecision
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
@@ -18,10 +17,13 @@ AUDITOR = Caller("019b7a0b-0000-7000-9000-000000000041", "Otto", Role.AUDITOR)
 RULES = [{"kind": "metadata", "field": "site", "values": ["north"]}]
 
 
+def service(begin: Transactions) -> Predictions:
+    return Predictions(FakePredictors(), begin, FakeClock(), FakeIds(0x2000), LOTTERY)
+
+
 def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transactions) -> None:
-    now, ids = FakeClock(), FakeIds(0x2000)
-    change_policy = Policies(begin, now, ids).change
-    predictions = Predictions(FakePredictors(), begin, now, ids, LOTTERY)
+    change_policy = Policies(begin, FakeClock(), FakeIds(0x1000)).change
+    predictions = service(begin)
     made: list[Prediction] = []
     for place, changed in enumerate(
         (
@@ -38,7 +40,7 @@ def test_decisions_of_every_policy_follow_from_what_is_stored(begin: Transaction
             made.append(predict_one(predictions, CLIENT, document))
             assert made[-1].policy_version == version
     assert len({(one.decision, one.reason) for one in made}) >= 5
-    derive = DeriveDecision(begin, LOTTERY)
+    derive = predictions.derive
     for one in made:
         found = derive(AUDITOR, one.id)
         assert found.equal is True
@@ -52,10 +54,10 @@ def test_whoever_might_read_the_document_blind_is_not_told(
     begin: Transactions, caller: Caller
 ) -> None:
     with pytest.raises(Forbidden):
-        DeriveDecision(begin, LOTTERY)(caller, "nothing")
+        service(begin).derive(caller, "nothing")
 
 
 def test_what_was_never_predicted_has_no_decision(begin: Transactions) -> None:
     for name in ("nonsense", "019b7a0b-0000-7000-8000-0000000000ff"):
         with pytest.raises(PredictionNotFound):
-            DeriveDecision(begin, LOTTERY)(LEAD, name)
+            service(begin).derive(LEAD, name)

@@ -12,10 +12,10 @@ from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason
 from setwise.service.domain.reviews import Annotation, HeldDecision, ReviewTask
 from setwise.service.domain.webhooks import Answer, Attempt, DeliveryState
-from setwise.service.services import privacy
-from setwise.service.services.privacy import EraseDocument, PurgeTexts
+from setwise.service.services import predictions as module
+from setwise.service.services.predictions import Predictions
 from setwise.service.stores.transaction import Transactions
-from tests.fakes import FakeClock, FakeIds
+from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors
 from tests.samples import (
     ADMIN,
     ANN,
@@ -58,9 +58,9 @@ class Archive:
         self.begin, self.number = begin, numbered
         self.now = FakeClock()
         office = (begin, self.now, FakeIds(0x3000_0000))
-        self.purge = PurgeTexts(*office, auto=30 * DAY, reviewed=None)
-        self.purge_all = PurgeTexts(*office, auto=30 * DAY, reviewed=90 * DAY)
-        self.erase = EraseDocument(*office)
+        shorter = Predictions(FakePredictors(), *office, LOTTERY, retain_auto=30 * DAY)
+        self.purge, self.erase = shorter.purge_texts, shorter.erase_document
+        self.purge_all = replace(shorter, retain_reviewed=90 * DAY).purge_texts
 
     def sent(self, age: timedelta, name: str = "note-1") -> Prediction:
         made = self._made(age, name, Decision.AUTO)
@@ -155,7 +155,7 @@ def test_what_waits_for_a_person_keeps_its_text(archive: Archive) -> None:
 
 
 def test_a_long_past_is_purged_in_parts(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(privacy, "AT_ONCE", 2)
+    monkeypatch.setattr(module, "PURGED_AT_ONCE", 2)
     old = [archive.sent((31 + n) * DAY) for n in range(5)]
     assert archive.purge() == 5
     assert all(archive.read(one).document.text is None for one in old)

@@ -241,7 +241,7 @@ def _breaker(admin: httpx.Client) -> str:
 
 def _derive_all(installation: Installation, server: Server, world: World) -> None:
     """Derive every decision again from the stored versions, score and draw."""
-    derive = installation.application.verbs.derive_decision
+    derive = installation.application.verbs.predictions.derive
     for one in world.made:
         found = derive(SYSTEM, one["id"])
         assert found.equal is True
