@@ -31,7 +31,7 @@ JOB_EXAMPLE: Example = {
 
 
 class Job(AnswerBody):
-    """Work that goes on when its request is answered."""
+    """Work that continues in the background."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [JOB_EXAMPLE]})
 
@@ -39,18 +39,18 @@ class Job(AnswerBody):
     kind: str
     state: JobState
     progress: Probability = Field(description="Share of the work that is done.")
-    message: str = Field(description="What is being done.")
+    message: str = Field(description="What is done now.")
     created_at: datetime
     started_at: datetime | None = Field(description="When the last attempt began.")
     finished_at: datetime | None
-    result: dict[str, JsonValue] | None = Field(description="What came of it, by kind of job.")
+    result: dict[str, JsonValue] | None = Field(description="The result; it depends on the kind.")
     error: str | None = Field(
-        description="Why the last attempt failed; a queued job with an error is tried again."
+        description="Why the last attempt failed; a queued job with an error is retried."
     )
 
     @classmethod
     def of(cls, job: domain.Job) -> Self:
-        """Describe a job."""
+        """Return the body for a job."""
         return cls.model_validate({name: getattr(job, name) for name in cls.model_fields})
 
 
@@ -71,7 +71,7 @@ class JobQuery(Paged):
 
 @router.get("", response_model=JobPage)
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
-    """List jobs, newest first: an administrator sees all, others those that they asked for."""
+    """List jobs, newest first: administrators see all, others those that they requested."""
     scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
     page = edge.verbs.jobs.page(
         caller,
@@ -90,7 +90,7 @@ def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: Edge
 
 @router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
 def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
-    """Read how far a job is, and what came of it."""
+    """Read the progress and the result of a job."""
     return answer(Job.of(verbs.jobs.get(caller, job_id)))
 
 
@@ -100,7 +100,7 @@ def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
     responses=documented(JobNotFound, JobFinished),
 )
 def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """End a job before its time. What it has done stays; its worker stops within seconds."""
+    """Cancel a job. What it has done stays; its worker stops within seconds."""
     return answer(Job.of(verbs.jobs.cancel(caller, job_id, request_id=request_id)))
 
 
@@ -110,5 +110,5 @@ def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: Reques
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
 def retry_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
-    """Have a job that failed or was cancelled tried again; it goes on where it was."""
+    """Retry a failed or cancelled job; it resumes at its last checkpoint."""
     return answer(Job.of(verbs.jobs.retry(caller, job_id, request_id=request_id)))
