@@ -50,7 +50,7 @@ from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import generate_notes
 from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
@@ -193,16 +193,16 @@ def _settings(kind: str, folder: Path) -> Iterator[Settings]:
 
 def _prepared(settings: Settings, artifact: Path, predictions: int) -> dict[str, str]:
     """Fill the database, and return a session for each login name."""
-    application = wiring.build(settings)
+    application = build.build(settings)
     migrate.upgrade(application.engine)
-    verbs = application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
+    services = application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
     started = perf_counter()
     fill(application, predictions, seed=3)
     print(f"# filled in {perf_counter() - started:.0f} s", file=sys.stderr)
     try:
         logins = ("reviewer", "lead", "admin")
-        return {login: verbs.accounts.sign_in(login, PASSWORD)[1] for login in logins}
+        return {login: services.accounts.sign_in(login, PASSWORD)[1] for login in logins}
     finally:
         application.close()
 

@@ -3,7 +3,7 @@
 Run as ``python benchmarks/bench_loop.py [SEED] [PLOT]`` (seed 0). A model is trained, preset fast,
 on the first 4,000 training documents of the folder that ``SETWISE_TEST_DATA`` names. The other
 documents come in random order, again and again, 500 a week for 30 weeks, through
-`simulation`: the service's own verbs on SQLite. Three annotators contradict .1, .3 and .5
+`simulation`: the service's own services on SQLite. Three annotators contradict .1, .3 and .5
 of the right predictions and agree with .02 of the wrong ones. From week 15 on half of the documents
 about `earn` carry the label behind it in the vocabulary in its place.
 

@@ -31,6 +31,7 @@ from sqlalchemy import Connection, Engine, Table, func, insert, select, text
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from setwise.service import app as service_main
+from setwise.service.build import Application, build
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
@@ -39,7 +40,6 @@ from setwise.service.stores import migrate
 from setwise.service.stores.identity import new_id
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.telemetry import configure_logging
-from setwise.service.wiring import Application, build
 from tests import database
 
 PAGES: dict[str, str] = {
@@ -109,18 +109,18 @@ def _service(kind: str) -> Iterator[Application]:
 
 def fill(application: Application, documents: int, *, seed: int) -> None:
     """Store documents as if they had come in over the last weeks."""
-    verbs = application.verbs
+    services = application.services
     for role in ("reviewer", "lead", "admin"):
-        verbs.accounts.create_person(
+        services.accounts.create_person(
             SYSTEM, login=role, name=role.title(), role=Role(role), password=PASSWORD
         )
-    key, _ = verbs.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
+    key, _ = services.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
     reviewers = [
-        verbs.accounts.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)
+        services.accounts.create_key(SYSTEM, f"reviewer {n}", Role.REVIEWER)[0].id for n in range(8)
     ]
     audits = AuditPlan(certification_rate=DRAWN - 0.02, training_rate=0.02)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
-    policy = verbs.policy.change(SYSTEM, change, None)
+    policy = services.policy.change(SYSTEM, change, None)
     made = _Documents(key.id, policy.version, reviewers, seed)
     with application.engine.begin() as connection:
         for start in range(0, documents, 5000):

@@ -32,7 +32,7 @@ from setwise.models.data.datasets import read_dataset
 from setwise.models.demo_notes import generate_notes, write_jsonl
 from setwise.models.storage.artifacts import save
 from setwise.models.training import TrainingOptions, train
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.predictions import MOST_DOCUMENTS
@@ -218,13 +218,13 @@ def _setwise(
     folder: Path, url: str, artifact: Path, texts: list[str]
 ) -> Iterator[tuple[Server, bytes]]:
     settings = Settings(data_dir=folder, database_url=url)
-    application = wiring.build(settings)
+    application = build.build(settings)
     migrate.upgrade(application.engine)
-    verbs = application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
-    _, key = verbs.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
+    services = application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
+    _, key = services.accounts.create_key(SYSTEM, "bench", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
-    verbs.policy.change(SYSTEM, change, None)
+    services.policy.change(SYSTEM, change, None)
     application.close()
     port = _free_port()
     environment = os.environ | {

@@ -54,7 +54,7 @@ from setwise.service.telemetry import RequestTelemetry, configure_logging
 from setwise.service.tracing import RequestSpans
 
 if TYPE_CHECKING:
-    from setwise.service.wiring import Application
+    from setwise.service.build import Application
 
 LONGEST_FAREWELL_S = 30
 """How long requests under way may take to finish once the server is asked to stop."""
@@ -139,7 +139,7 @@ def serving(application: "Application") -> FastAPI:
         application.edge,
         lifespan=application.running,
         dashboard=pages(
-            application.verbs,
+            application.services,
             application.edge.sessions,
             provider=application.edge.provider,
             settings=shown(application.settings),

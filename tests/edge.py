@@ -9,12 +9,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.pages.start import pages
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.settings import Settings
 from tests.fake_files import FakeFiles
 from tests.fakes import (
@@ -37,7 +37,7 @@ class Service:
     """A whole service on fakes, and the means to call it as somebody."""
 
     app: FastAPI
-    verbs: Verbs
+    services: Services
     clock: FakeClock
     database: Database
     predictors: FakePredictors
@@ -49,7 +49,7 @@ class Service:
 
     def key(self, name: str, role: Role) -> str:
         """Make a key, by which `send` then calls as ``name``."""
-        key, self.secrets[name] = self.verbs.accounts.create_key(SYSTEM, name, role)
+        key, self.secrets[name] = self.services.accounts.create_key(SYSTEM, name, role)
         return key.id
 
     def send(
@@ -76,7 +76,7 @@ class Service:
 
     def person(self, login: str, role: Role, password: str = PASSWORD) -> str:
         """Make an account, and return its id."""
-        person = self.verbs.accounts.create_person(
+        person = self.services.accounts.create_person(
             SYSTEM, login=login, name=login.title(), role=role, password=password
         )
         return person.id
@@ -95,7 +95,7 @@ class Service:
     def fix_threshold(self, value: float) -> None:
         """Send every document with at least this confidence."""
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
-        self.verbs.policy.change(SYSTEM, change, None)
+        self.services.policy.change(SYSTEM, change, None)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def build_service(settings: Settings) -> Service:
     predictors = FakePredictors()
     faults: dict[str, str] = {}
     files, loader, calibrators = FakeFiles(), FakeLoader(), FakeCalibrators()
-    verbs = wiring.verbs(
+    services = build.assemble(
         settings,
         database,
         predictors=predictors,
@@ -125,9 +125,11 @@ def build_service(settings: Settings) -> Service:
         passwords=FakePasswords(),
     )
     checks = {name: lambda name=name: faults.get(name) for name in ("database", "model")}
-    edge = wiring.edge(settings, verbs, pepper=PEPPER, checks=checks, ids=ids)
-    app = create_app(edge, dashboard=pages(verbs, edge.sessions, now=clock))
-    service = Service(app, verbs, clock, database, predictors, faults, files, loader, calibrators)
+    edge = build.edge(settings, services, pepper=PEPPER, checks=checks, ids=ids)
+    app = create_app(edge, dashboard=pages(services, edge.sessions, now=clock))
+    service = Service(
+        app, services, clock, database, predictors, faults, files, loader, calibrators
+    )
     for role in Role:
         service.key(role.value, role)
     return service

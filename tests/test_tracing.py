@@ -7,12 +7,11 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from setwise.service import tracing
+from setwise.service import telemetry, tracing
 from setwise.service.app import create_app
 from setwise.service.settings import BadSetting, Settings
 from setwise.service.telemetry import Metrics
 from setwise.service.tracing import Tracing
-from setwise.service.wiring import watching
 from tests.edge import Service
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -25,8 +24,8 @@ def traced(service: Service) -> Iterator[list[ReadableSpan]]:
     made = Tracing(exporter)
     edge = service.app.state.edge
     object.__setattr__(edge, "spans", made)
-    stages = watching.Stages(Metrics(), made)
-    object.__setattr__(service.verbs.predictions, "stage", stages)
+    stages = telemetry.Stages(Metrics(), made)
+    object.__setattr__(service.services.predictions, "stage", stages)
     service.app = create_app(edge)
     try:
         yield spans
@@ -69,7 +68,7 @@ def test_names_of_documents_and_words_of_exceptions_stay_out(service: Service) -
     with traced(service) as spans:
         service.get("/v1/predictions?document_id=secret", by="client")
         service.get("/nowhere/secret")
-        object.__setattr__(service.verbs.predictions, "predictors", Broken())
+        object.__setattr__(service.services.predictions, "predictors", Broken())
         assert service.predict("secret").status_code == 500
     assert {"GET /v1/predictions", "GET unmatched", "POST /v1/predictions"} <= {
         span.name for span in spans
@@ -83,5 +82,5 @@ def test_without_the_packages_the_setting_is_refused(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(tracing, "start", missing)
     with pytest.raises(BadSetting, match=r"SETWISE_OTLP_ENDPOINT: needs .*setwise\[telemetry\]"):
-        watching.start_tracing(Settings(otlp_endpoint="http://collector:4318"))
-    assert watching.start_tracing(Settings()) is None
+        telemetry.start_tracing(Settings(otlp_endpoint="http://collector:4318"))
+    assert telemetry.start_tracing(Settings()) is None

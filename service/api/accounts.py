@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import AwareDatetime, ConfigDict, Field, SecretStr
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, RequestBody
 from setwise.service.domain import accounts
@@ -192,17 +192,17 @@ class Erasure(AnswerBody):
     response_model=Erasure,
 )
 def erase_document(
-    caller: CallerOf, body: ErasureRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: ErasureRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Forget a document: its text, features, metadata, comments and id; the numbers stay."""
-    count = verbs.predictions.erase_document(caller, body.document_id, request_id=request_id)
+    count = services.predictions.erase_document(caller, body.document_id, request_id=request_id)
     return answer(Erasure(predictions=count))
 
 
 @router.get("/people", response_model=PersonPage)
-def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_people(caller: CallerOf, services: ServicesOf) -> Response:
     """List all people, the disabled ones included, in one page."""
-    found = [Person.of(person) for person in verbs.accounts.people(caller)]
+    found = [Person.of(person) for person in services.accounts.people(caller)]
     return answer(PersonPage(items=found, limit=len(found)))
 
 
@@ -213,10 +213,10 @@ def list_people(caller: CallerOf, verbs: VerbsOf) -> Response:
     responses=documented(LoginTaken),
 )
 def create_person(
-    caller: CallerOf, body: PersonRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: PersonRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Create an account for a person."""
-    person = verbs.accounts.create_person(
+    person = services.accounts.create_person(
         caller,
         login=body.login,
         name=body.name,
@@ -233,17 +233,21 @@ def create_person(
     responses=documented(PersonNotFound, LastAdmin),
 )
 def change_person(
-    caller: CallerOf, person_id: str, body: PersonChange, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf,
+    person_id: str,
+    body: PersonChange,
+    services: ServicesOf,
+    request_id: RequestId,
 ) -> Response:
     """Change a person's name, role or password, or disable the account.
 
     A new role, a new password and disabling end the person's sessions at once.
     """
     if body.password is not None:
-        verbs.accounts.set_password(
+        services.accounts.set_password(
             caller, person_id, body.password.get_secret_value(), request_id=request_id
         )
-    person = verbs.accounts.change_person(
+    person = services.accounts.change_person(
         caller,
         person_id,
         name=body.name,
@@ -255,9 +259,9 @@ def change_person(
 
 
 @router.get("/keys", response_model=KeyPage)
-def list_keys(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_keys(caller: CallerOf, services: ServicesOf) -> Response:
     """List all API keys without their secrets, newest first, in one page."""
-    found = [Key.of(key) for key in verbs.accounts.keys(caller)]
+    found = [Key.of(key) for key in services.accounts.keys(caller)]
     return answer(KeyPage(items=found, limit=len(found)))
 
 
@@ -267,10 +271,10 @@ def list_keys(caller: CallerOf, verbs: VerbsOf) -> Response:
     response_model=NewKey,
 )
 def create_key(
-    caller: CallerOf, body: KeyRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: KeyRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Create an API key; its secret is shown only in this response."""
-    key, secret = verbs.accounts.create_key(
+    key, secret = services.accounts.create_key(
         caller,
         body.name,
         body.role,
@@ -287,6 +291,8 @@ def create_key(
     response_model=Key,
     responses=documented(KeyNotFound, LastAdmin),
 )
-def revoke_key(caller: CallerOf, key_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+def revoke_key(
+    caller: CallerOf, key_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Revoke an API key for good; every process follows within seconds."""
-    return answer(Key.of(verbs.accounts.revoke_key(caller, key_id, request_id=request_id)))
+    return answer(Key.of(services.accounts.revoke_key(caller, key_id, request_id=request_id)))

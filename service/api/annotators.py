@@ -7,7 +7,7 @@ from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer, version_in
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from setwise.service.domain.annotators import GroupChange, Rates
@@ -257,9 +257,9 @@ class AnnotatorPage(AnswerBody):
 
 
 @router.get("/annotators", response_model=AnnotatorPage)
-def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
     """List who may review, or has reviewed, with their groups, all in one page."""
-    items = [Annotator.of(one) for one in verbs.annotators.page(caller)]
+    items = [Annotator.of(one) for one in services.annotators.page(caller)]
     return answer(AnnotatorPage(items=items, limit=len(items)))
 
 
@@ -268,9 +268,9 @@ def list_annotators(caller: CallerOf, verbs: VerbsOf) -> Response:
     response_model=Annotator,
     responses=documented(AnnotatorNotFound),
 )
-def get_annotator(caller: CallerOf, annotator_id: str, verbs: VerbsOf) -> Response:
+def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> Response:
     """Read who somebody is, how much they have answered, and how often they err."""
-    found = verbs.annotators.get(caller, annotator_id)
+    found = services.annotators.get(caller, annotator_id)
     return answer(Annotator.of(found), etag=found.annotator.version)
 
 
@@ -283,22 +283,22 @@ def place_annotator(
     caller: CallerOf,
     annotator_id: str,
     body: AnnotatorRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     *,
     request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
     """Put somebody into a group, from their next answer on."""
-    placed = verbs.annotators.place(
+    placed = services.annotators.place(
         caller, annotator_id, body.group, _version(if_match), request_id=request_id
     )
     return answer(Annotator.of(placed), etag=placed.annotator.version)
 
 
 @router.get("/groups", response_model=GroupPage)
-def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
     """List the groups of annotators with their noise rates, all in one page."""
-    items = [Group.of(one) for one in verbs.annotators.groups(caller)]
+    items = [Group.of(one) for one in services.annotators.groups(caller)]
     return answer(GroupPage(items=items, limit=len(items)))
 
 
@@ -307,9 +307,9 @@ def list_groups(caller: CallerOf, verbs: VerbsOf) -> Response:
     response_model=Group,
     responses=documented(GroupNotFound),
 )
-def get_group(caller: CallerOf, group_id: str, verbs: VerbsOf) -> Response:
+def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
     """Read a group's noise rates, with their intervals and what speaks against using them."""
-    found = verbs.annotators.get_group(caller, group_id)
+    found = services.annotators.get_group(caller, group_id)
     return answer(Group.of(found), etag=found.group.version)
 
 
@@ -322,13 +322,13 @@ def change_group(
     caller: CallerOf,
     group_id: str,
     body: GroupRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     *,
     request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
     """Make a group, or change its name or where its noise rates come from."""
-    changed = verbs.annotators.change_group(
+    changed = services.annotators.change_group(
         caller, group_id, body.as_change(), _version(if_match), request_id=request_id
     )
     return answer(Group.of(changed), etag=changed.group.version)

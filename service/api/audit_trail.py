@@ -87,7 +87,7 @@ class AuditQuery(Paged):
 def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
     """List events, newest first: who did what to which thing, when and from where."""
     scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.audit_trail.page(
+    page = edge.services.audit_trail.page(
         caller,
         EventFilter(wanted.actor_id, wanted.action, wanted.subject, wanted.since, wanted.before),
         after=edge.cursors.read(wanted.cursor, scope),

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from setwise.service.domain import breaker
@@ -176,13 +176,13 @@ class ResetRequest(RequestBody):
 
 
 @router.get("", response_model=Breaker)
-def get_breaker(caller: CallerOf, verbs: VerbsOf) -> Response:
+def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the detector's statistic over the audits of what is sent, and the trips.
 
     While the share of right sets is at least the target, whatever came before, the statistic
     reaches `run_length` among n audits with a probability of at most n / `run_length`.
     """
-    return answer(Breaker.of(verbs.breaker.get(caller)))
+    return answer(Breaker.of(services.breaker.get(caller)))
 
 
 @router.post(
@@ -191,12 +191,12 @@ def get_breaker(caller: CallerOf, verbs: VerbsOf) -> Response:
     responses=documented(BreakerNotTripped, CertificateNeeded),
 )
 def reset_breaker(
-    caller: CallerOf, body: ResetRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: ResetRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Send confident label sets again, from the next prediction on.
 
     It takes a certificate from after the trip, which after a drift rests on predictions from after
     it; or a threshold of mode `fixed` and `uncertified`.
     """
-    verbs.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
-    return answer(Breaker.of(verbs.breaker.get(caller)))
+    services.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
+    return answer(Breaker.of(services.breaker.get(caller)))

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
 from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
@@ -74,13 +74,15 @@ class CertificationPage(AnswerBody):
 
 
 @router.post("", status_code=202, response_model=Job)
-def request_certification(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+def request_certification(
+    caller: CallerOf, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Look in the background for the lowest threshold that the audits prove.
 
     A proved one is in force at once if the policy's mode is `certified`. One certification runs at
     a time: asked again meanwhile, this answers with the one that runs.
     """
-    job = verbs.certification.request(caller, request_id=request_id)
+    job = services.certification.request(caller, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
@@ -89,7 +91,7 @@ def list_certifications(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List the attempts, newest first, those that proved nothing included."""
-    page = edge.verbs.certification.page(
+    page = edge.services.certification.page(
         caller, after=edge.cursors.read(wanted.cursor, "certifications"), limit=wanted.limit
     )
     return answer(
@@ -106,6 +108,6 @@ def list_certifications(
     response_model=Certification,
     responses=documented(CertificationNotFound),
 )
-def get_certification(caller: CallerOf, certification_id: str, verbs: VerbsOf) -> Response:
+def get_certification(caller: CallerOf, certification_id: str, services: ServicesOf) -> Response:
     """Read one attempt with all its evidence."""
-    return answer(Certification.of(verbs.certification.get(caller, certification_id)))
+    return answer(Certification.of(services.certification.get(caller, certification_id)))

@@ -22,7 +22,7 @@ from setwise.service.api.headers import RATE_HEADERS
 from setwise.service.api.limits import KeyLimits
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import CSRF_HEADER, SAFE_METHODS, SessionCookies, address_of
 from setwise.service.telemetry import Metrics
@@ -119,7 +119,7 @@ class Edge:
         Predicts what requests submit at about the same time together.
     """
 
-    verbs: Verbs
+    services: Services
     predict: PredictionQueue
     callers: Callers
     sessions: SessionCookies
@@ -149,11 +149,11 @@ async def _edge(request: Request) -> Edge:
 EdgeOf = Annotated[Edge, Depends(_edge)]
 
 
-async def _verbs(edge: EdgeOf) -> Verbs:
-    return edge.verbs
+async def _services(edge: EdgeOf) -> Services:
+    return edge.services
 
 
-VerbsOf = Annotated[Verbs, Depends(_verbs)]
+ServicesOf = Annotated[Services, Depends(_services)]
 
 
 class _KeyOrSession(SecurityBase):

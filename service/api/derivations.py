@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Policy
 from setwise.service.domain import derivation
@@ -158,9 +158,9 @@ class Derivation(AnswerBody):
     response_model=Derivation,
     responses=documented(PredictionNotFound),
 )
-def derive_decision(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Say why a document was sent or not, and decide again on what is stored to prove it.
 
     For leads, administrators and auditors: it tells whether a document is audited.
     """
-    return answer(Derivation.of(verbs.predictions.derive(caller, prediction_id)))
+    return answer(Derivation.of(services.predictions.derive(caller, prediction_id)))

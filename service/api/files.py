@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, ConfigDict, Field
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
@@ -136,7 +136,7 @@ class ExportJobRequest(_Wanted, RequestBody):
 async def score_file(
     request: Request,
     caller: CallerOf,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
     idempotency_key: Annotated[
         str | None,
@@ -159,10 +159,10 @@ async def score_file(
             UNSUPPORTED_MEDIA_TYPE,
             f"Send a file as {MEDIA_TYPES[0]}, gzipped or not, instead of {given or 'nothing'}.",
         )
-    with verbs.files.receive(caller) as upload:
+    with services.files.receive(caller) as upload:
         await _receive(request, upload)
     job, new = await run_in_threadpool(
-        verbs.files.submit_scoring,
+        services.files.submit_scoring,
         caller,
         upload,
         request_key=idempotency_key,
@@ -201,13 +201,13 @@ async def _receive(request: Request, upload: Upload) -> None:
         **documented(JobNotFound, JobUnfinished, ResultNotFound),
     },
 )
-def read_result(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
+def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Download the result of a job. A scoring job has a line for each document, in order.
 
     Each has the number of the `line` and a `prediction` or a `problem`. A job that failed or was
     cancelled has the lines that it finished.
     """
-    result = verbs.jobs.result(caller, job_id)
+    result = services.jobs.result(caller, job_id)
     kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
     return StreamingResponse(
         result.chunks,
@@ -243,7 +243,7 @@ def export(
     caller: CallerOf,
     what: Exported,
     wanted: Annotated[ExportQuery, Query()],
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
 ) -> Response:
     """Export predictions, annotations, outcomes or the audit trail as they are now.
@@ -255,7 +255,7 @@ def export(
     job (`POST /v1/jobs/export`). In CSV, lists are JSON, and text that a spreadsheet would run as
     a formula starts with an apostrophe.
     """
-    parts = verbs.files.export(caller, wanted.as_request(what), request_id=request_id)
+    parts = services.files.export(caller, wanted.as_request(what), request_id=request_id)
     return StreamingResponse(
         parts,
         media_type=EXPORT_TYPES[wanted.format],
@@ -274,8 +274,8 @@ def export(
     response_description="The job; `Location` is its address.",
 )
 def export_job(
-    caller: CallerOf, body: ExportJobRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: ExportJobRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Make an export in the background; `/v1/jobs/{id}/result` keeps it for some days."""
-    job = verbs.files.submit_export(caller, body.wanted(), request_id=request_id)
+    job = services.files.submit_export(caller, body.wanted(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

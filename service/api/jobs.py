@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
 from setwise.service.domain import jobs as domain
@@ -73,7 +73,7 @@ class JobQuery(Paged):
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
     """List jobs, newest first: administrators see all, others those that they requested."""
     scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.jobs.page(
+    page = edge.services.jobs.page(
         caller,
         JobFilter(kind=wanted.kind, state=wanted.state),
         after=edge.cursors.read(wanted.cursor, scope),
@@ -89,9 +89,9 @@ def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: Edge
 
 
 @router.get("/{job_id}", response_model=Job, responses=documented(JobNotFound))
-def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
+def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
     """Read the progress and the result of a job."""
-    return answer(Job.of(verbs.jobs.get(caller, job_id)))
+    return answer(Job.of(services.jobs.get(caller, job_id)))
 
 
 @router.post(
@@ -99,9 +99,11 @@ def get_job(caller: CallerOf, job_id: str, verbs: VerbsOf) -> Response:
     response_model=Job,
     responses=documented(JobNotFound, JobFinished),
 )
-def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+def cancel_job(
+    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Cancel a job. What it has done stays; its worker stops within seconds."""
-    return answer(Job.of(verbs.jobs.cancel(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.cancel(caller, job_id, request_id=request_id)))
 
 
 @router.post(
@@ -109,6 +111,8 @@ def cancel_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: Reques
     response_model=Job,
     responses=documented(JobNotFound, JobFinished, JobUnfinished),
 )
-def retry_job(caller: CallerOf, job_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+def retry_job(
+    caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Retry a failed or cancelled job; it resumes at its last checkpoint."""
-    return answer(Job.of(verbs.jobs.retry(caller, job_id, request_id=request_id)))
+    return answer(Job.of(services.jobs.retry(caller, job_id, request_id=request_id)))

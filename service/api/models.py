@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
 from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
@@ -252,8 +252,8 @@ async def add_model(
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != ZIP:
         raise HttpFault(UNSUPPORTED_MEDIA_TYPE, f"Send a ZIP file as {ZIP}.")
-    verbs, limit, size = edge.verbs, edge.max_upload_bytes, 0
-    verbs.models.allow_adding(caller)
+    services, limit, size = edge.services, edge.max_upload_bytes, 0
+    services.models.allow_adding(caller)
     with tempfile.TemporaryFile() as file:
         async for chunk in request.stream():
             size += len(chunk)
@@ -261,14 +261,14 @@ async def add_model(
                 raise UploadTooLarge(f"The file has more than the {limit} bytes allowed.")
             await run_in_threadpool(file.write, chunk)
         file.seek(0)
-        model = await run_in_threadpool(verbs.models.add, caller, file, request_id=request_id)
+        model = await run_in_threadpool(services.models.add, caller, file, request_id=request_id)
     return answer(Model.of(model), status=201)
 
 
 @router.get("", response_model=ModelPage)
-def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_models(caller: CallerOf, services: ServicesOf) -> Response:
     """List the registered models, newest first, all in one page."""
-    found = [Model.of(model) for model in verbs.models.page(caller)]
+    found = [Model.of(model) for model in services.models.page(caller)]
     return answer(ModelPage(items=found, limit=len(found)))
 
 
@@ -278,7 +278,7 @@ def list_models(caller: CallerOf, verbs: VerbsOf) -> Response:
     responses=documented(*_ONE_MODEL, ModelDamaged),
 )
 def activate_model(
-    caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Replace the model that serves.
 
@@ -286,7 +286,7 @@ def activate_model(
     processes within seconds; no request is dropped. If it does not load, the present model keeps
     serving.
     """
-    return answer(Model.of(verbs.models.activate(caller, model_id, request_id=request_id)))
+    return answer(Model.of(services.models.activate(caller, model_id, request_id=request_id)))
 
 
 @router.post(
@@ -294,12 +294,12 @@ def activate_model(
     response_model=Model,
     responses=documented(NothingToRollBack, ModelDamaged),
 )
-def roll_back_model(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+def roll_back_model(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
     """Activate the model that served before the present one.
 
     A second roll-back undoes the first.
     """
-    return answer(Model.of(verbs.models.roll_back(caller, request_id=request_id)))
+    return answer(Model.of(services.models.roll_back(caller, request_id=request_id)))
 
 
 @router.post(
@@ -307,9 +307,9 @@ def roll_back_model(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> 
     response_model=Verified,
     responses=documented(*_ONE_MODEL, ModelDamaged),
 )
-def verify_model(caller: CallerOf, model_id: str, verbs: VerbsOf) -> Response:
+def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Response:
     """Load a registered model, check its checksums, and run one prediction."""
-    model = verbs.models.verify(caller, model_id)
+    model = services.models.verify(caller, model_id)
     return answer(Verified(id=model.id, version=model.version, sound=True))
 
 
@@ -319,14 +319,14 @@ def verify_model(caller: CallerOf, model_id: str, verbs: VerbsOf) -> Response:
     responses=documented(*_ONE_MODEL, ModelDamaged, ShadowTaken),
 )
 def begin_shadow(
-    caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Let a model score live traffic without deciding anything.
 
     It scores documents after they have been answered, so it never delays a request; under load it
     skips documents. `…/comparison` shows what it would have decided.
     """
-    shadow = verbs.models.begin_shadow(caller, model_id, request_id=request_id)
+    shadow = services.models.begin_shadow(caller, model_id, request_id=request_id)
     return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
 
 
@@ -336,9 +336,11 @@ def begin_shadow(
     response_description="The shadow has ended; its comparisons are kept.",
     responses=documented(*_ONE_MODEL, ShadowNotFound),
 )
-def end_shadow(caller: CallerOf, model_id: str, verbs: VerbsOf, request_id: RequestId) -> Response:
+def end_shadow(
+    caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Stop a model from scoring live traffic."""
-    verbs.models.end_shadow(caller, model_id, request_id=request_id)
+    services.models.end_shadow(caller, model_id, request_id=request_id)
     return Response(status_code=204)
 
 
@@ -348,7 +350,7 @@ def get_comparison(
 ) -> Response:
     """Read how a model compares with the stored predictions, from shadowing and from jobs."""
     scope = f"comparison?{model_id}&{wanted.differ}"
-    report = edge.verbs.models.comparison(
+    report = edge.services.models.comparison(
         caller,
         model_id,
         routes_only=wanted.differ == "decision",
@@ -367,8 +369,13 @@ def get_comparison(
     responses=documented(*_ONE_MODEL, UNSUPPORTED_MEDIA_TYPE),
 )
 def compare_model(
-    caller: CallerOf, model_id: str, body: CompareRequest, *, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf,
+    model_id: str,
+    body: CompareRequest,
+    *,
+    services: ServicesOf,
+    request_id: RequestId,
 ) -> Response:
     """Queue a job that lets a model score recent documents whose content is still stored."""
-    job = verbs.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
+    job = services.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Labels, RequestBody
 from setwise.service.domain import outcomes as domain
@@ -87,7 +87,7 @@ def report_outcome(
     caller: CallerOf,
     prediction_id: str,
     body: OutcomeRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
 ) -> Response:
     """Report which label set turned out to be right for one of your documents.
@@ -95,7 +95,7 @@ def report_outcome(
     Repeating a report changes nothing. A later, different report of the same source is added and
     counts from then on. If another label set was sent, webhooks get `document.corrected`.
     """
-    outcome, new = verbs.outcomes.report(
+    outcome, new = services.outcomes.report(
         caller, prediction_id, body.labels, body.source, request_id=request_id
     )
     return answer(Outcome.of(outcome), status=201 if new else 200)
@@ -106,7 +106,7 @@ def report_outcome(
     response_model=OutcomePage,
     responses=documented(PredictionNotFound),
 )
-def list_outcomes(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """List the outcomes of one prediction, all in one page."""
-    found = [Outcome.of(outcome) for outcome in verbs.outcomes.page(caller, prediction_id)]
+    found = [Outcome.of(outcome) for outcome in services.outcomes.page(caller, prediction_id)]
     return answer(OutcomePage(items=found, limit=len(found)))

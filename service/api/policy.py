@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, VerbsOf, answer, version_in
+from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer, version_in
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import Policy, PolicyRequest
 from setwise.service.domain.errors import StaleVersion
@@ -14,9 +14,9 @@ router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=Stri
 
 
 @router.get("/policy", response_model=Policy)
-def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
+def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
     """Read the policy that every prediction is routed by."""
-    policy = verbs.policy.get(caller)
+    policy = services.policy.get(caller)
     return answer(Policy.of(policy), etag=policy.version)
 
 
@@ -28,7 +28,7 @@ def get_policy(caller: CallerOf, verbs: VerbsOf) -> Response:
 def change_policy(
     caller: CallerOf,
     body: PolicyRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
     if_match: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def change_policy(
     Rules hold documents back whatever their confidence, with the reason `rule`; the audit trail
     names the rule.
     """
-    policy = verbs.policy.change(
+    policy = services.policy.change(
         caller, body.as_change(), version_in(if_match), request_id=request_id
     )
     return answer(Policy.of(policy), etag=policy.version)

@@ -11,7 +11,7 @@ from setwise.service.api.bodies import StrictRoute, digest_of
 from setwise.service.api.dependencies import (
     CallerOf,
     EdgeOf,
-    VerbsOf,
+    ServicesOf,
     answer,
     edge_of,
     request_id_of,
@@ -246,7 +246,7 @@ def list_predictions(
 ) -> Response:
     """List predictions, newest first. A client sees its own, leads and administrators all."""
     scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.predictions.page(
+    page = edge.services.predictions.page(
         caller,
         PredictionFilter(
             decision=wanted.decision,
@@ -271,6 +271,6 @@ def list_predictions(
     response_model=Prediction,
     responses=documented(PredictionNotFound),
 )
-def get_prediction(caller: CallerOf, prediction_id: str, verbs: VerbsOf) -> Response:
+def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
     """Read one prediction as it was stored; it never changes."""
-    return answer(prediction_row(verbs.predictions.get(caller, prediction_id)))
+    return answer(prediction_row(services.predictions.get(caller, prediction_id)))

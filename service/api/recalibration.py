@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
 from setwise.service.api.jobs import Job
 from setwise.service.api.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
@@ -196,7 +196,7 @@ class ServingCalibration(AnswerBody):
     responses=documented(ModelUnavailable),
 )
 def request_calibration(
-    caller: CallerOf, body: CalibrationRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: CalibrationRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Queue a job that learns a calibrator for the active model from reviews.
 
@@ -206,7 +206,7 @@ def request_calibration(
     fails, with advice, if there are too few reviews (`not-enough-reviews`) or if the error rates of
     reviewers are unknown (`rates-unknown`).
     """
-    job = verbs.recalibration.request(caller, body.as_options(), request_id=request_id)
+    job = services.recalibration.request(caller, body.as_options(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
 
 
@@ -215,7 +215,7 @@ def list_calibrations(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
     """List the calibrators of all models, newest first."""
-    page = edge.verbs.recalibration.page(
+    page = edge.services.recalibration.page(
         caller, after=edge.cursors.read(wanted.cursor, "calibrations"), limit=wanted.limit
     )
     return answer(
@@ -232,13 +232,15 @@ def list_calibrations(
     response_model=ServingCalibration,
     responses=documented(*_SWITCH, NothingToRollBack),
 )
-def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+def roll_back_calibration(
+    caller: CallerOf, services: ServicesOf, request_id: RequestId
+) -> Response:
     """Activate the calibrator that served before the present one.
 
     It may be the model's own. If it has a valid certificate, its threshold is in force at once.
     """
     return answer(
-        ServingCalibration.of(verbs.recalibration.roll_back(caller, request_id=request_id))
+        ServingCalibration.of(services.recalibration.roll_back(caller, request_id=request_id))
     )
 
 
@@ -247,9 +249,9 @@ def roll_back_calibration(caller: CallerOf, verbs: VerbsOf, request_id: RequestI
     response_model=Calibration,
     responses=documented(CalibrationNotFound),
 )
-def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Response:
+def get_calibration(caller: CallerOf, calibration_id: str, services: ServicesOf) -> Response:
     """Read one calibrator with its report."""
-    return answer(Calibration.of(verbs.recalibration.get(caller, calibration_id)))
+    return answer(Calibration.of(services.recalibration.get(caller, calibration_id)))
 
 
 @router.post(
@@ -258,7 +260,7 @@ def get_calibration(caller: CallerOf, calibration_id: str, verbs: VerbsOf) -> Re
     responses=documented(*_SWITCH, CalibrationNotFound),
 )
 def activate_calibration(
-    caller: CallerOf, calibration_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, calibration_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Activate a calibrator of the active model.
 
@@ -268,6 +270,6 @@ def activate_calibration(
     """
     return answer(
         ServingCalibration.of(
-            verbs.recalibration.activate(caller, calibration_id, request_id=request_id)
+            services.recalibration.activate(caller, calibration_id, request_id=request_id)
         )
     )

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
 from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, VerbsOf, answer
+from setwise.service.api.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
@@ -263,22 +263,22 @@ class ReportQuery(Parameters):
 
 
 @router.get("/reports/summary", response_model=Summary)
-def summary(caller: CallerOf, verbs: VerbsOf) -> Response:
+def summary(caller: CallerOf, services: ServicesOf) -> Response:
     """Count what was decided, and why, how far the reviews are, and how the last weeks went."""
-    return answer(Summary.of(verbs.reports.summary(caller), verbs.reports.cockpit(caller)))
+    return answer(Summary.of(services.reports.summary(caller), services.reports.cockpit(caller)))
 
 
 @router.get("/reports/reliability", response_model=Reliability)
 def reliability(
-    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
+    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Compare confidence with correctness, as far as reviews and outcomes tell."""
-    return answer(Reliability.of(verbs.reports.reliability(caller, wanted.documents)))
+    return answer(Reliability.of(services.reports.reliability(caller, wanted.documents)))
 
 
 @router.get("/reports/automation", response_model=Automation)
 def automation(
-    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], verbs: VerbsOf
+    caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
     """Say for thresholds from 0 to 1 what share would be sent, and how much of it was right.
 
@@ -286,7 +286,7 @@ def automation(
     on audits, each of which counts for all that might have been drawn. Where nothing is known of
     what would be sent it is null.
     """
-    now, curve = verbs.reports.automation(caller, wanted.documents)
+    now, curve = services.reports.automation(caller, wanted.documents)
     items = [Forecast.of(one) for one in curve]
     return answer(Automation(now=Forecast.of(now), items=items))
 
@@ -295,14 +295,14 @@ def automation(
     "/admin/policy/preview",
     response_model=Preview,
 )
-def preview_policy(caller: CallerOf, body: PreviewRequest, verbs: VerbsOf) -> Response:
+def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf) -> Response:
     """Say what a threshold, or a target, and rules would have done with recent documents.
 
     Nothing changes. For a target it is the lowest threshold above which that share of the checked
     sets was right; where fewer than 20 were checked, the confidence is taken at its word.
     """
     rules = body.rules
-    made = verbs.policy.preview(
+    made = services.policy.preview(
         caller,
         threshold=body.threshold,
         target_accuracy=body.target_accuracy,

@@ -9,7 +9,7 @@ from setwise.service.api.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
-    VerbsOf,
+    ServicesOf,
     answer,
     version_in,
 )
@@ -48,7 +48,7 @@ def list_reviews(
 ) -> Response:
     """List review tasks, oldest first."""
     scope = f"reviews?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.reviews.page(
+    page = edge.services.reviews.page(
         caller,
         state=wanted.state,
         reason=wanted.reason,
@@ -72,34 +72,34 @@ def list_reviews(
         **documented(TooManyLeases),
     },
 )
-def claim_review(caller: CallerOf, verbs: VerbsOf, request_id: RequestId) -> Response:
+def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
     """Lease the next task: it is yours, and nobody else's, until the lease expires."""
-    task = verbs.reviews.claim(caller, request_id=request_id)
+    task = services.reviews.claim(caller, request_id=request_id)
     return Response(status_code=204) if task is None else _shown(task)
 
 
 @router.get("/reviews/{task_id}", response_model=ReviewTask, responses=documented(*_ONE_TASK))
-def get_review(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
+def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Read one task, for instance after a page was loaded anew."""
-    return _shown(verbs.reviews.get(caller, task_id))
+    return _shown(services.reviews.get(caller, task_id))
 
 
 @router.post(
     "/reviews/{task_id}/heartbeat", response_model=ReviewTask, responses=documented(*_HELD_TASK)
 )
-def extend_lease(caller: CallerOf, task_id: str, verbs: VerbsOf) -> Response:
+def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
     """Keep a task for longer; the version stays."""
-    return _shown(verbs.reviews.extend(caller, task_id))
+    return _shown(services.reviews.extend(caller, task_id))
 
 
 @router.post(
     "/reviews/{task_id}/release", response_model=ReviewTask, responses=documented(*_HELD_TASK)
 )
 def release_review(
-    caller: CallerOf, task_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, task_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Give a task back to the queue."""
-    return _shown(verbs.reviews.release(caller, task_id, request_id=request_id))
+    return _shown(services.reviews.release(caller, task_id, request_id=request_id))
 
 
 @router.post(
@@ -108,10 +108,10 @@ def release_review(
     responses=documented(*_HELD_TASK),
 )
 def skip_review(
-    caller: CallerOf, task_id: str, body: SkipRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Pass a task on to somebody else; after two skips it waits for a lead."""
-    return _shown(verbs.reviews.skip(caller, task_id, body.reason, request_id=request_id))
+    return _shown(services.reviews.skip(caller, task_id, body.reason, request_id=request_id))
 
 
 @router.post(
@@ -124,7 +124,7 @@ def complete_review(
     task_id: str,
     *,
     body: CompletionRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
     if_match: Annotated[
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
@@ -132,7 +132,7 @@ def complete_review(
 ) -> Response:
     """Settle a task with the label set that is right; nothing overwrites it afterwards."""
     seen = _task_version(if_match)
-    annotation = verbs.reviews.complete(
+    annotation = services.reviews.complete(
         caller, task_id, body.labels, body.comment, seen, request_id=request_id
     )
     # The version seen was the last one, and completing made the next. Reading the task again could
@@ -164,7 +164,7 @@ def search_labels(
     """Search the labels of the active model, for a picker."""
     scope = f"labels?{wanted.query}"
     offset = int(edge.cursors.read(wanted.cursor, scope) or 0)
-    matches = edge.verbs.reviews.search_labels(
+    matches = edge.services.reviews.search_labels(
         caller, wanted.query, offset=offset, limit=wanted.limit
     )
     end = offset + len(matches.labels)

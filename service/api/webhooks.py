@@ -11,7 +11,7 @@ from setwise.service.api.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
-    VerbsOf,
+    ServicesOf,
     answer,
     version_in,
 )
@@ -333,9 +333,9 @@ IfMatch = Annotated[
 
 
 @router.get("/admin/webhooks", response_model=WebhookPage)
-def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
+def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
     """List the webhooks, oldest first, all in one page."""
-    webhooks = [Webhook.of(endpoint) for endpoint in verbs.webhooks.page(caller)]
+    webhooks = [Webhook.of(endpoint) for endpoint in services.webhooks.page(caller)]
     return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
 
 
@@ -346,7 +346,7 @@ def list_webhooks(caller: CallerOf, verbs: VerbsOf) -> Response:
     response_description="The webhook, with its secret, which is not shown again.",
 )
 def add_webhook(
-    caller: CallerOf, body: WebhookRequest, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, body: WebhookRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Add a webhook, which receives messages from now on.
 
@@ -356,7 +356,7 @@ def add_webhook(
     webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
-    endpoint, secret = verbs.webhooks.add(caller, body.as_change(), request_id=request_id)
+    endpoint, secret = services.webhooks.add(caller, body.as_change(), request_id=request_id)
     return answer(
         Webhook.of(endpoint, secret),
         status=201,
@@ -368,9 +368,9 @@ def add_webhook(
 @router.get(
     "/admin/webhooks/{webhook_id}", response_model=Webhook, responses=documented(*_ONE_WEBHOOK)
 )
-def get_webhook(caller: CallerOf, webhook_id: str, verbs: VerbsOf) -> Response:
+def get_webhook(caller: CallerOf, webhook_id: str, services: ServicesOf) -> Response:
     """Read one webhook, without its secret."""
-    endpoint = verbs.webhooks.get(caller, webhook_id)
+    endpoint = services.webhooks.get(caller, webhook_id)
     return answer(Webhook.of(endpoint), etag=endpoint.version)
 
 
@@ -384,12 +384,12 @@ def change_webhook(
     webhook_id: str,
     *,
     body: WebhookRequest,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
     """Replace everything but the secret. Waiting deliveries go to the new URL."""
-    endpoint = verbs.webhooks.change(
+    endpoint = services.webhooks.change(
         caller, webhook_id, body.as_change(), _version(if_match), request_id=request_id
     )
     return answer(Webhook.of(endpoint), etag=endpoint.version)
@@ -405,12 +405,12 @@ def delete_webhook(
     caller: CallerOf,
     webhook_id: str,
     *,
-    verbs: VerbsOf,
+    services: ServicesOf,
     request_id: RequestId,
     if_match: IfMatch = None,
 ) -> Response:
     """Delete a webhook. Pending deliveries are cancelled; the log stays."""
-    verbs.webhooks.delete(caller, webhook_id, _version(if_match), request_id=request_id)
+    services.webhooks.delete(caller, webhook_id, _version(if_match), request_id=request_id)
     return Response(status_code=204)
 
 
@@ -421,10 +421,10 @@ def delete_webhook(
     responses=documented(*_ONE_WEBHOOK),
 )
 def rotate_secret(
-    caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Replace the secret; messages carry both signatures until `previous_secret_expires_at`."""
-    endpoint, secret = verbs.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
+    endpoint, secret = services.webhooks.rotate_secret(caller, webhook_id, request_id=request_id)
     return answer(Webhook.of(endpoint, secret), etag=endpoint.version)
 
 
@@ -436,10 +436,10 @@ def rotate_secret(
     responses=documented(*_ONE_WEBHOOK),
 )
 def try_webhook(
-    caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Send a message of type `webhook.test`, whatever the webhook's events are."""
-    delivery = verbs.webhooks.try_out(caller, webhook_id, request_id=request_id)
+    delivery = services.webhooks.try_out(caller, webhook_id, request_id=request_id)
     return answer(
         Delivery.of(delivery),
         status=202,
@@ -453,11 +453,11 @@ def try_webhook(
     responses=documented(*_ONE_WEBHOOK),
 )
 def replay_dead(
-    caller: CallerOf, webhook_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Send every dead delivery of a webhook again."""
     return answer(
-        Replayed(replayed=verbs.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
+        Replayed(replayed=services.webhooks.replay_dead(caller, webhook_id, request_id=request_id))
     )
 
 
@@ -470,7 +470,7 @@ def list_deliveries(
 ) -> Response:
     """List deliveries, newest first; those with `state=dead` ran out of attempts."""
     scope = f"deliveries?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
-    page = edge.verbs.webhooks.deliveries(
+    page = edge.services.webhooks.deliveries(
         caller,
         state=wanted.state,
         endpoint_id=wanted.webhook_id,
@@ -491,9 +491,9 @@ def list_deliveries(
     response_model=DeliveryWithLog,
     responses=documented(DeliveryNotFound),
 )
-def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response:
+def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Response:
     """Read a delivery, its payload, and every attempt with its response."""
-    return answer(DeliveryWithLog.of(*verbs.webhooks.delivery(caller, delivery_id)))
+    return answer(DeliveryWithLog.of(*services.webhooks.delivery(caller, delivery_id)))
 
 
 @router.post(
@@ -504,10 +504,10 @@ def get_delivery(caller: CallerOf, delivery_id: str, verbs: VerbsOf) -> Response
     responses=documented(DeliveryNotFound, DeliveryCancelled),
 )
 def replay_delivery(
-    caller: CallerOf, delivery_id: str, verbs: VerbsOf, request_id: RequestId
+    caller: CallerOf, delivery_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
     """Send a message again, whether it was delivered, is dead or still waits."""
-    delivery = verbs.webhooks.replay(caller, delivery_id, request_id=request_id)
+    delivery = services.webhooks.replay(caller, delivery_id, request_id=request_id)
     return answer(Delivery.of(delivery), status=202)
 
 
@@ -524,7 +524,7 @@ def read_outbox(
     store its messages, acknowledge them, and read the first page again.
     """
     scope = f"outbox?{caller.id}"
-    page = edge.verbs.webhooks.outbox(
+    page = edge.services.webhooks.outbox(
         caller, after=edge.cursors.read(wanted.cursor, scope), limit=wanted.limit
     )
     return answer(
@@ -540,9 +540,9 @@ def read_outbox(
     "/outbox/acknowledge",
     response_model=Acknowledged,
 )
-def acknowledge(caller: CallerOf, body: AcknowledgeRequest, verbs: VerbsOf) -> Response:
+def acknowledge(caller: CallerOf, body: AcknowledgeRequest, services: ServicesOf) -> Response:
     """Acknowledge messages, so that they are not listed again; repeating it is safe."""
-    return answer(Acknowledged(acknowledged=verbs.webhooks.acknowledge(caller, body.ids)))
+    return answer(Acknowledged(acknowledged=services.webhooks.acknowledge(caller, body.ids)))
 
 
 def _version(if_match: str | None) -> int | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from setwise.service.cli.console import CommandError, note
 
 if TYPE_CHECKING:
+    from setwise.service.build import Application
     from setwise.service.settings import Settings
-    from setwise.service.wiring import Application
 
 
 def read_settings() -> "Settings":
@@ -46,9 +46,9 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
     BadSetting
         If a setting cannot work, or a key is missing under which the database is encrypted.
     """
+    from setwise.service.build import build, unmigrated
     from setwise.service.stores import migrate
     from setwise.service.telemetry import configure_logging
-    from setwise.service.wiring import build, unmigrated
 
     settings = read_settings()
     configure_logging(settings.log_level, settings.log_format)

@@ -53,8 +53,8 @@ def current() -> None:
 @commands.command()
 def check() -> None:
     """Fail unless the database fits this release."""
+    from setwise.service.build import unmigrated
     from setwise.service.stores import migrate
-    from setwise.service.wiring import unmigrated
 
     with _engine() as engine:
         status = migrate.check(engine)

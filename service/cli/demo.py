@@ -25,11 +25,11 @@ from setwise.service.cli.welcome import Examples, shown, welcome
 
 if TYPE_CHECKING:
     from setwise.models.predictor import SetPredictor
+    from setwise.service.build import Application
     from setwise.service.domain.callers import Caller
+    from setwise.service.services.all import Services
     from setwise.service.services.ports import Predictor
-    from setwise.service.services.verbs import Verbs
     from setwise.service.settings import Settings
-    from setwise.service.wiring import Application
 
 commands = typer.Typer()
 
@@ -54,7 +54,7 @@ def demo(
     """Run the whole service on generated notes."""
     _refuse_port_in_use(port)
     from setwise.service import app as main
-    from setwise.service.wiring import build
+    from setwise.service.build import build
 
     settings = _settings(data_dir)
     try:
@@ -184,26 +184,26 @@ def _prepared(
     from setwise.service.stores import migrate
 
     migrate.upgrade(built.engine)
-    _serve_model(built.verbs, model)
+    _serve_model(built.services, model)
     folder = built.settings.data_dir
-    keys = Keyring(SecretsFile(folder / "demo-keys.json"), built.verbs)
+    keys = Keyring(SecretsFile(folder / "demo-keys.json"), built.services)
     secrets = keys.opened()
-    passwords = DemoPeople(SecretsFile(folder / "demo-passwords.json"), built.verbs).opened()
+    passwords = DemoPeople(SecretsFile(folder / "demo-passwords.json"), built.services).opened()
     built.registry.start()
     try:
-        _fill(built.verbs, keys, secrets, report, clock)
-        _request_calibration(built.verbs, built.verbs.accounts.authenticate(secrets["admin"]))
+        _fill(built.services, keys, secrets, report, clock)
+        _request_calibration(built.services, built.services.accounts.authenticate(secrets["admin"]))
         return secrets, passwords, _examples(built.registry.active())
     finally:
         built.registry.stop()
 
 
-def _request_calibration(verbs: "Verbs", admin: "Caller") -> None:
+def _request_calibration(services: "Services", admin: "Caller") -> None:
     """Request a calibrator learned from the reviews, so that there is one to look at."""
     from setwise.service.domain.recalibration import Options
 
-    if not verbs.recalibration.page(admin, limit=1).items:
-        verbs.recalibration.request(admin, Options())
+    if not services.recalibration.page(admin, limit=1).items:
+        services.recalibration.request(admin, Options())
 
 
 def _examples(predictor: "Predictor") -> Examples:
@@ -218,28 +218,28 @@ def _examples(predictor: "Predictor") -> Examples:
     return Examples(clear=texts[ranked[-1]], vague=texts[ranked[0]])
 
 
-def _serve_model(verbs: "Verbs", folder: Path) -> None:
+def _serve_model(services: "Services", folder: Path) -> None:
     """Register the model, and activate it unless another one is active."""
     from setwise.models.storage.artifacts import load
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.errors import DuplicateModel
 
     try:
-        model = verbs.models.add(SYSTEM, str(folder))
+        model = services.models.add(SYSTEM, str(folder))
     except DuplicateModel:  # from an earlier run
-        known = verbs.models.page(SYSTEM)
+        known = services.models.page(SYSTEM)
         if any(other.active for other in known):
             return
         version = load(folder).version
         model = next(other for other in known if other.version == version)
-    verbs.models.activate(SYSTEM, model.id)
+    services.models.activate(SYSTEM, model.id)
 
 
 # The history
 
 
 def _fill(  # noqa: PLR0917 -- one after the other, called once
-    verbs: "Verbs",
+    services: "Services",
     keys: Keyring,
     secrets: Mapping[str, str],
     report: Report,
@@ -250,24 +250,24 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 
-    client = verbs.accounts.authenticate(secrets["client"])
-    reviewer = verbs.accounts.authenticate(secrets["reviewer"])
-    history = History(verbs, clock, client, reviewer, cache(keys.annotator), plan)
-    counts = verbs.reports.summary(SYSTEM)
-    if verbs.policy.get(SYSTEM).version == FIRST_POLICY_VERSION:
+    client = services.accounts.authenticate(secrets["client"])
+    reviewer = services.accounts.authenticate(secrets["reviewer"])
+    history = History(services, clock, client, reviewer, cache(keys.annotator), plan)
+    counts = services.reports.summary(SYSTEM)
+    if services.policy.get(SYSTEM).version == FIRST_POLICY_VERSION:
         history.begin()
     if counts.predictions < history.total:
         history.happen(counts.predictions, report)
     elif counts.waiting < LEAST_WAITING:
-        _post(verbs, client, counts.predictions, TOP_UP, report)
+        _post(services, client, counts.predictions, TOP_UP, report)
 
 
-def _post(verbs: "Verbs", client: "Caller", start: int, n: int, report: Report) -> None:
+def _post(services: "Services", client: "Caller", start: int, n: int, report: Report) -> None:
     from setwise.models.demo_notes import generate_notes
     from setwise.service.domain.predictions import Document, Submission
     from setwise.service.services.predictions import all_predicted
 
     for place, written in enumerate(generate_notes(n, seed=INCOMING_SEED, start=start)):
         document = Document(written.id, written.text, metadata=written.metadata)
-        all_predicted(verbs.predictions.predict([Submission(client, document)]))
+        all_predicted(services.predictions.predict([Submission(client, document)]))
         report((place + 1) / n, "fill the queue")

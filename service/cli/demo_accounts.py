@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from setwise.service.domain.callers import Caller
-    from setwise.service.services.verbs import Verbs
+    from setwise.service.services.all import Services
 
 LOGINS = {"reviewer": "Rosa (demo)", "lead": "Lena (demo)", "admin": "Ada (demo)"}
 """Login names, which are the roles too, and names to display."""
@@ -48,7 +48,7 @@ class Keyring:
     """The demo's API keys, kept in a file because each demo shows them again."""
 
     file: SecretsFile
-    verbs: "Verbs"
+    services: "Services"
 
     def opened(self) -> dict[str, str]:
         """Return a working key for each role; create missing ones."""
@@ -60,11 +60,11 @@ class Keyring:
         for role in Role:
             secret = kept.get(role.value, "")
             try:
-                works = self.verbs.accounts.authenticate(secret).role is role
+                works = self.services.accounts.authenticate(secret).role is role
             except Unauthenticated:
                 works = False
             if not works:
-                _, secret = self.verbs.accounts.create_key(SYSTEM, f"demo {role.value}", role)
+                _, secret = self.services.accounts.create_key(SYSTEM, f"demo {role.value}", role)
             secrets[role.value] = secret
         if secrets != kept:
             self.file.write(secrets)
@@ -75,9 +75,9 @@ class Keyring:
         from setwise.service.domain.callers import SYSTEM, Caller, Role
 
         name = f"{name} (generated)"
-        keys = {key.name: key for key in self.verbs.accounts.keys(SYSTEM) if not key.revoked}
+        keys = {key.name: key for key in self.services.accounts.keys(SYSTEM) if not key.revoked}
         role = Role.LEAD if leads else Role.REVIEWER
-        key = keys.get(name) or self.verbs.accounts.create_key(SYSTEM, name, role)[0]
+        key = keys.get(name) or self.services.accounts.create_key(SYSTEM, name, role)[0]
         return Caller(id=key.id, name=key.name, role=key.role)
 
 
@@ -86,7 +86,7 @@ class DemoPeople:
     """The demo's accounts, with passwords kept in a file."""
 
     file: SecretsFile
-    verbs: "Verbs"
+    services: "Services"
 
     def opened(self) -> dict[str, str]:
         """Return a working password for each login name; create missing accounts."""
@@ -98,12 +98,12 @@ class DemoPeople:
         self.file.write(passwords)
         for login, name in LOGINS.items():
             try:
-                self.verbs.accounts.create_person(
+                self.services.accounts.create_person(
                     SYSTEM, login=login, name=name, role=Role(login), password=passwords[login]
                 )
             except LoginTaken:
                 if login not in kept:  # the file was deleted, the account was not
-                    self.verbs.accounts.set_password(SYSTEM, login, passwords[login])
+                    self.services.accounts.set_password(SYSTEM, login, passwords[login])
         return passwords
 
 

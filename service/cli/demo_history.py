@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from setwise.service.domain.callers import Caller
     from setwise.service.domain.predictions import Prediction
     from setwise.service.domain.reviews import ReviewTask
-    from setwise.service.services.verbs import Verbs
+    from setwise.service.services.all import Services
 
 INCOMING_SEED = 3
 """Incoming notes come from another stream than the training notes."""
@@ -119,7 +119,7 @@ class History:
         Returns the caller of a name, given whether it is a lead.
     """
 
-    verbs: "Verbs"
+    services: "Services"
     clock: TravellingClock
     client: "Caller"
     reviewer: "Caller"
@@ -149,13 +149,13 @@ class History:
         change = PolicyChange(TARGET, RISK, True, ThresholdMode.FIXED, THRESHOLD, audits=audits)
         morning, _, _ = next(self.plan.schedule(self._today))
         self.clock.travel(morning)
-        self.verbs.policy.change(SYSTEM, change, FIRST_POLICY_VERSION)
+        self.services.policy.change(SYSTEM, change, FIRST_POLICY_VERSION)
         for one in ANNOTATORS:
             group = one.group.replace(" ", "-")
-            self.verbs.annotators.change_group(
+            self.services.annotators.change_group(
                 SYSTEM, group, GroupChange(one.group.capitalize()), None
             )
-            self.verbs.annotators.place(SYSTEM, self.annotator(one.name, False).id, group, None)
+            self.services.annotators.place(SYSTEM, self.annotator(one.name, False).id, group, None)
         self.clock.come_back()
 
     def happen(self, posted: int, report: "Report") -> None:
@@ -177,7 +177,7 @@ class History:
                     self._review(reviews, last_days=place >= self.plan.days - 2)
                     self._report_outcomes(sent)
                     if place in self.plan.certified_on:
-                        self.verbs.certification.certify()
+                        self.services.certification.certify()
                 report(end / total, "make five weeks of history")
                 start = end
             while self._complete_next(self.reviewer, Random(0), attrgetter("labels"), only=_blind):  # noqa: S311 - as below
@@ -195,7 +195,7 @@ class History:
                 Submission(self.client, Document(one.id, one.text, metadata=one.metadata))
                 for one in notes[part : part + _AT_ONCE]
             ]
-            for made in all_predicted(self.verbs.predictions.predict(submissions)):
+            for made in all_predicted(self.services.predictions.predict(submissions)):
                 if made.decision is Decision.AUTO:
                     yield made
             self.clock.advance(_BETWEEN_S)
@@ -229,16 +229,16 @@ class History:
         only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
         """Claim a task and complete it; return whether there was one to complete."""
-        task = self.verbs.reviews.claim(reviewer)
+        task = self.services.reviews.claim(reviewer)
         if task is None:
             return False
         note = self._truth.get(task.prediction.document.id or "")
         # A user may have posted other documents between two runs.
         if note is None or not only(task):
-            self.verbs.reviews.release(reviewer, task.id)
+            self.services.reviews.release(reviewer, task.id)
             return False
         self.clock.advance(draw.uniform(LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S))
-        self.verbs.reviews.complete(reviewer, task.id, answer(note), None, task.version)
+        self.services.reviews.complete(reviewer, task.id, answer(note), None, task.version)
         return True
 
     def _report_outcomes(self, sent: "list[tuple[datetime, Prediction]]") -> None:
@@ -247,7 +247,7 @@ class History:
             _, prediction = sent.pop(0)
             note = self._truth.get(prediction.document.id or "")
             if note is not None and Random(note.id).random() < _REPORTED:  # noqa: S311 - as above
-                self.verbs.outcomes.report(self.client, prediction.id, note.labels, "billing")
+                self.services.outcomes.report(self.client, prediction.id, note.labels, "billing")
 
 
 def _blind(task: "ReviewTask") -> bool:

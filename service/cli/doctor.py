@@ -74,8 +74,8 @@ def doctor(
 
 def examine() -> Iterator[Finding]:
     """Check one thing after another; what rests on something broken is left out."""
+    from setwise.service.build import storage
     from setwise.service.settings import BadSetting, Settings, misspelt
-    from setwise.service.wiring import storage
 
     for fault in misspelt(os.environ):
         yield Finding("settings", Verdict.WARNING, fault, "correct its name, or remove it")

@@ -43,7 +43,7 @@ def create(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        key, secret = built.verbs.accounts.create_key(
+        key, secret = built.services.accounts.create_key(
             SYSTEM,
             name,
             role,
@@ -66,7 +66,7 @@ def list_keys(as_json: AsJson = False) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        keys = built.verbs.accounts.keys(SYSTEM)
+        keys = built.services.accounts.keys(SYSTEM)
     if as_json:
         print_json({"items": [_described(key) for key in keys]})
         return
@@ -94,7 +94,7 @@ def revoke(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        key = built.verbs.accounts.revoke_key(SYSTEM, key_id)
+        key = built.services.accounts.revoke_key(SYSTEM, key_id)
     say(f"{key.id}  {key.name}, revoked")
 
 

@@ -31,7 +31,7 @@ def create(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        person = built.verbs.accounts.create_person(
+        person = built.services.accounts.create_person(
             SYSTEM, login=login, name=name, role=role, password=_password()
         )
     _tell(person, "may sign in", as_json=as_json)
@@ -45,7 +45,7 @@ def list_people(as_json: AsJson = False) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        people = built.verbs.accounts.people(SYSTEM)
+        people = built.services.accounts.people(SYSTEM)
     if as_json:
         print_json({"items": [_described(person) for person in people]})
         return
@@ -75,7 +75,7 @@ def change(
     if name is None and role is None:
         raise CommandError("nothing to change; give --name or --role")
     with application() as built:
-        person = built.verbs.accounts.change_person(SYSTEM, who, name=name, role=role)
+        person = built.services.accounts.change_person(SYSTEM, who, name=name, role=role)
     _tell(person, "is changed", as_json=as_json)
 
 
@@ -85,7 +85,7 @@ def password(who: Who) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        person = built.verbs.accounts.set_password(SYSTEM, who, _password())
+        person = built.services.accounts.set_password(SYSTEM, who, _password())
     _tell(person, "has another password", as_json=False)
 
 
@@ -107,7 +107,7 @@ def erase(who: Who) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        person = built.verbs.accounts.erase_person(SYSTEM, who)
+        person = built.services.accounts.erase_person(SYSTEM, who)
     say(f"{person.id}  is nobody's any more; the audit trail goes on showing the old name")
 
 
@@ -115,7 +115,7 @@ def _allow(who: str, *, disabled: bool) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        person = built.verbs.accounts.change_person(SYSTEM, who, disabled=disabled)
+        person = built.services.accounts.change_person(SYSTEM, who, disabled=disabled)
     _tell(person, "is disabled" if disabled else "may sign in", as_json=False)
 
 

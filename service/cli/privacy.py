@@ -20,7 +20,7 @@ def erase(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        count = built.verbs.predictions.erase_document(SYSTEM, document_id)
+        count = built.services.predictions.erase_document(SYSTEM, document_id)
     say(f"erased from {count} prediction{'' if count == 1 else 's'}")
 
 
@@ -28,4 +28,4 @@ def erase(
 def purge() -> None:
     """Delete the texts whose retention time is over."""
     with application() as built:
-        say(f"purged {built.verbs.predictions.purge_texts()} documents")
+        say(f"purged {built.services.predictions.purge_texts()} documents")

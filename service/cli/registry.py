@@ -31,9 +31,9 @@ def add(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        model = built.verbs.models.add(SYSTEM, str(artifact))
+        model = built.services.models.add(SYSTEM, str(artifact))
         if activate:
-            model = built.verbs.models.activate(SYSTEM, model.id)
+            model = built.services.models.activate(SYSTEM, model.id)
     if as_json:
         print_json(_described(model))
     else:
@@ -48,7 +48,7 @@ def list_models(as_json: AsJson = False) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        models = built.verbs.models.page(SYSTEM)
+        models = built.services.models.page(SYSTEM)
     if as_json:
         print_json({"items": [_described(model) for model in models]})
         return
@@ -72,7 +72,7 @@ def activate(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        model = built.verbs.models.activate(SYSTEM, model_id)
+        model = built.services.models.activate(SYSTEM, model_id)
     say(f"{model.id}  version {model.version}, active")
 
 

@@ -34,7 +34,7 @@ def add(
 
     with application() as built:
         change = EndpointChange(url, description, events or ())
-        endpoint, secret = built.verbs.webhooks.add(SYSTEM, change)
+        endpoint, secret = built.services.webhooks.add(SYSTEM, change)
     if as_json:
         print_json({**_described(endpoint), "secret": secret})
     else:
@@ -50,7 +50,7 @@ def list_webhooks(as_json: AsJson = False) -> None:
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        endpoints = built.verbs.webhooks.page(SYSTEM)
+        endpoints = built.services.webhooks.page(SYSTEM)
     if as_json:
         print_json({"items": [_described(endpoint) for endpoint in endpoints]})
         return
@@ -73,7 +73,7 @@ def remove(
     from setwise.service.domain.callers import SYSTEM
 
     with application() as built:
-        built.verbs.webhooks.delete(SYSTEM, webhook_id)
+        built.services.webhooks.delete(SYSTEM, webhook_id)
     say(f"{webhook_id}  removed")
 
 

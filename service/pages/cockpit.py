@@ -31,9 +31,9 @@ from setwise.service.pages.figures.table import Figure
 from setwise.service.pages.rendering import SECURITY_HEADERS, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
+from setwise.service.services.all import Services
 from setwise.service.services.over_time import Pace
 from setwise.service.services.reports import USUAL_DAYS, Cockpit, WhatIf
-from setwise.service.services.verbs import Verbs
 from setwise.service.sign_in.sessions import Visit
 
 HERE = "/cockpit"
@@ -46,7 +46,7 @@ PERIODS = (
 )
 
 
-def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
+def cockpit(services: Services, visitors: Visitors) -> APIRouter:
     """Return the routes of the cockpit."""
     router = APIRouter(route_class=Page)
     lead = visitors.who_may(Permission.REPORT)
@@ -57,7 +57,7 @@ def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
         asked: Annotated[Asked, Depends(_asked)],
     ) -> Response:
         """Show every figure for a time, and what another threshold would do."""
-        seen, figures = _read(verbs, visit.caller, asked)
+        seen, figures = _read(services, visit.caller, asked)
         values = {
             "now": seen.at,
             "seen": seen,
@@ -82,7 +82,7 @@ def cockpit(verbs: Verbs, visitors: Visitors) -> APIRouter:
         asked: Annotated[Asked, Depends(_asked)],
     ) -> Response:
         """Give the numbers of one figure as CSV or JSON."""
-        _, figures = _read(verbs, visit.caller, asked)
+        _, figures = _read(services, visit.caller, asked)
         found = figures.get(name)
         if found is None or form not in {"csv", "json"}:
             raise NotFound("The cockpit has no such figure.")
@@ -144,16 +144,16 @@ FIGURES: tuple[Callable[[Cockpit], Figure], ...] = (
 )
 
 
-def _read(verbs: Verbs, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str, Figure]]:
-    seen = verbs.reports.cockpit(
+def _read(services: Services, caller: Caller, asked: Asked) -> tuple[Cockpit, dict[str, Figure]]:
+    seen = services.reports.cockpit(
         caller,
         days=asked.days,
         pace=asked.pace,
         what_if=WhatIf(asked.threshold, asked.target),
     )
     figures = [make(seen) for make in FIGURES]
-    figures.append(cockpit_errors.breaker(verbs.breaker.get(caller)))
-    figures.append(cockpit_errors.noise(verbs.annotators.groups(caller)))
+    figures.append(cockpit_errors.breaker(services.breaker.get(caller)))
+    figures.append(cockpit_errors.noise(services.annotators.groups(caller)))
     return seen, {figure.name: figure for figure in figures}
 
 

@@ -1,4 +1,4 @@
-"""The review desk: the page, and what its script asks for, with the same verbs as the API."""
+"""The review desk: the page, and what its script asks for, with the same services as the API."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
 DESK = "/desk"
@@ -67,7 +67,7 @@ class Skipped(_Asked):
     reason: str
 
 
-def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRouter:
+def desk(services: Services, visitors: Visitors, now: Callable[[], datetime]) -> APIRouter:
     """Return the routes of the review desk."""
     router = APIRouter(route_class=Page)
     reads, sends = (
@@ -78,8 +78,8 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
     @router.get(DESK)
     def show(visit: Annotated[Visit, Depends(reads)]) -> Response:
         """Show the desk; without a script, the task that lies on it."""
-        mine = verbs.reviews.mine(visit.caller)
-        task = item(verbs, visit.caller, mine[0]) if mine else None
+        mine = services.reviews.mine(visit.caller)
+        task = item(services, visit.caller, mine[0]) if mine else None
         values = {"now": now(), "task": task, "skip_reasons": SKIP_REASONS}
         return page("desk.html", values, visit=visit)
 
@@ -89,7 +89,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         within_s: Annotated[float, Query(ge=0, le=2 * DAY_S)] = DAY_S,
     ) -> Response:
         """Count what the person settled: since their own midnight, which the browser knows."""
-        done = verbs.reviews.done_within(visit.caller, timedelta(seconds=within_s))
+        done = services.reviews.done_within(visit.caller, timedelta(seconds=within_s))
         return _json({"done": done})
 
     @router.get(f"{DESK}/labels")
@@ -98,7 +98,7 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         query: Annotated[str, Query(max_length=200)] = "",
     ) -> Response:
         """Search the labels of the active model."""
-        found = verbs.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
+        found = services.reviews.search_labels(visit.caller, query, limit=MOST_FOUND)
         return _json({"labels": found.labels, "total": found.total})
 
     @router.post(f"{DESK}/next")
@@ -108,31 +108,31 @@ def desk(verbs: Verbs, visitors: Visitors, now: Callable[[], datetime]) -> APIRo
         asked: Annotated[Having, Body()],
     ) -> Response:
         """Give a task that the person holds and this tab does not have, or claim one."""
-        mine = (one for one in verbs.reviews.mine(visit.caller) if one.id not in asked.having)
-        task = next(mine, None) or verbs.reviews.claim(
+        mine = (one for one in services.reviews.mine(visit.caller) if one.id not in asked.having)
+        task = next(mine, None) or services.reviews.claim(
             visit.caller, request_id=request_id_of(request)
         )
         if task is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        return _json(item(verbs, visit.caller, task))
+        return _json(item(services, visit.caller, task))
 
-    router.include_router(_holding(verbs, sends))
-    router.include_router(_deciding(verbs, sends))
-    router.include_router(plain_desk(verbs, visitors, DESK))
+    router.include_router(_holding(services, sends))
+    router.include_router(_deciding(services, sends))
+    router.include_router(plain_desk(services, visitors, DESK))
     return router
 
 
-def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
+def _holding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes on a task that stays undecided."""
     router = APIRouter(route_class=Page)
 
     def held(task: ReviewTask) -> Response:
-        return _json({"version": task.version, "expires_in_s": verbs.reviews.lease_left_s(task)})
+        return _json({"version": task.version, "expires_in_s": services.reviews.lease_left_s(task)})
 
     @router.post(TASK + "/heartbeat")
     def extend(task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Keep a task for longer."""
-        return held(verbs.reviews.extend(visit.caller, task_id))
+        return held(services.reviews.extend(visit.caller, task_id))
 
     @router.post(TASK + "/take-back")
     def take_back(
@@ -140,9 +140,9 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     ) -> Response:
         """Keep a task, even if it has returned to the queue."""
         try:
-            return held(verbs.reviews.extend(visit.caller, task_id))
+            return held(services.reviews.extend(visit.caller, task_id))
         except LeaseLost as lost:
-            task = verbs.reviews.claim(
+            task = services.reviews.claim(
                 visit.caller, only=task_id, request_id=request_id_of(request)
             )
             if task is None:
@@ -156,7 +156,7 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]
     ) -> Response:
         """Give a task back to the queue."""
-        verbs.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
+        services.reviews.release(visit.caller, task_id, request_id=request_id_of(request))
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     @router.post(TASK + "/check")
@@ -166,8 +166,8 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         chosen: Annotated[Chosen, Body()],
     ) -> Response:
         """Say what is odd about a label set."""
-        task = verbs.reviews.my_task(visit.caller, task_id)
-        (odd,) = verbs.reviews.check(visit.caller, task, [chosen.labels])
+        task = services.reviews.my_task(visit.caller, task_id)
+        (odd,) = services.reviews.check(visit.caller, task, [chosen.labels])
         return _json({"warnings": warnings_of(odd)})
 
     @router.post(TASK + "/explain")
@@ -177,14 +177,14 @@ def _holding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         chosen: Annotated[Chosen, Body()],
     ) -> Response:
         """Say which terms of the document speak for or against labels."""
-        task = verbs.reviews.my_task(visit.caller, task_id)
-        weighed = verbs.reviews.explain(visit.caller, task, chosen.labels)
+        task = services.reviews.my_task(visit.caller, task_id)
+        weighed = services.reviews.explain(visit.caller, task, chosen.labels)
         return _json({"terms": [[one._asdict() for one in terms] for terms in weighed]})
 
     return router
 
 
-def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
+def _deciding(services: Services, sends: Callable[..., Visit]) -> APIRouter:
     """Return the routes by which a task leaves the desk, and comes back."""
     router = APIRouter(route_class=Page)
 
@@ -196,7 +196,7 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         decision: Annotated[Decision, Body()],
     ) -> Response:
         """Store a decision, and say for how long it may be taken back."""
-        decided = verbs.reviews.decide(
+        decided = services.reviews.decide(
             visit.caller,
             task_id,
             decision.labels,
@@ -209,8 +209,8 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
     @router.post(TASK + "/undo")
     def undo(request: Request, task_id: str, visit: Annotated[Visit, Depends(sends)]) -> Response:
         """Take the last decision back, and give its task again."""
-        task = verbs.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
-        return _json(item(verbs, visit.caller, task))
+        task = services.reviews.undo(visit.caller, task_id, request_id=request_id_of(request))
+        return _json(item(services, visit.caller, task))
 
     @router.post(TASK + "/skip")
     def skip(
@@ -220,7 +220,9 @@ def _deciding(verbs: Verbs, sends: Callable[..., Visit]) -> APIRouter:
         skipped: Annotated[Skipped, Body()],
     ) -> Response:
         """Pass a task on to another reviewer."""
-        verbs.reviews.skip(visit.caller, task_id, skipped.reason, request_id=request_id_of(request))
+        services.reviews.skip(
+            visit.caller, task_id, skipped.reason, request_id=request_id_of(request)
+        )
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     return router
@@ -244,11 +246,11 @@ _NAMED = 5
 """Labels of a rule that are named; a long rule would bury the warning."""
 
 
-def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
+def item(services: Services, caller: Caller, task: ReviewTask) -> Json:
     """Describe a task that ``caller`` holds."""
     document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
     sets = [] if blind else [candidate.labels for candidate in scored.candidates]
-    warnings = [warnings_of(odd) for odd in verbs.reviews.check(caller, task, sets)]
+    warnings = [warnings_of(odd) for odd in services.reviews.check(caller, task, sets)]
     return {
         "id": task.id,
         "version": task.version,
@@ -271,7 +273,7 @@ def item(verbs: Verbs, caller: Caller, task: ReviewTask) -> Json:
         if blind
         else [{"label": m.label, "probability": m.probability} for m in scored.marginals],
         "answers": list(task.answers) or None,
-        "expires_in_s": verbs.reviews.lease_left_s(task),
+        "expires_in_s": services.reviews.lease_left_s(task),
     }
 
 
@@ -345,7 +347,7 @@ def _offered(task: ReviewTask) -> Sequence[Sequence[str]]:
     return () if task.kind.blind else [one.labels for one in task.prediction.scored.candidates]
 
 
-def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
+def plain_desk(services: Services, visitors: Visitors, desk: str) -> APIRouter:
     """Return the routes that take forms; they lead back to the page ``desk``."""
     router = APIRouter(route_class=Page)
     submits = visitors.who_sends(Permission.REVIEW)
@@ -353,8 +355,8 @@ def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
     @router.post(f"{desk}/claim")
     def claim(request: Request, visit: Annotated[Visit, Depends(submits)]) -> Response:
         """Lay the next task on the desk."""
-        if not verbs.reviews.mine(visit.caller):
-            verbs.reviews.claim(visit.caller, request_id=request_id_of(request))
+        if not services.reviews.mine(visit.caller):
+            services.reviews.claim(visit.caller, request_id=request_id_of(request))
         return go(desk)
 
     @router.post(f"{desk}/settle")
@@ -364,8 +366,8 @@ def plain_desk(verbs: Verbs, visitors: Visitors, desk: str) -> APIRouter:
         form: Annotated[Submitted, Depends()],
     ) -> Response:
         """Decide, and lay the next task on the desk."""
-        task = verbs.reviews.my_task(visit.caller, form.task)
-        verbs.reviews.decide(
+        task = services.reviews.my_task(visit.caller, form.task)
+        services.reviews.decide(
             visit.caller,
             task.id,
             form.decided(task),

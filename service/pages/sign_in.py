@@ -18,12 +18,12 @@ from setwise.service.domain.errors import (
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import LOGIN, Visitors, local
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.sign_in.oidc import Attempt, OpenIdConnect
 from setwise.service.sign_in.sessions import SessionCookies, Visit, address_of
 
 
-def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRouter:
+def doors(services: Services, visitors: Visitors, *, external: bool = False) -> APIRouter:
     """Return the routes of the pages at the door."""
     router = APIRouter(route_class=Page)
     cookies = visitors.cookies
@@ -48,7 +48,7 @@ def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRou
         """Begin a session, or say why not."""
         cookies.check_form(request, csrf)
         try:
-            _, token = verbs.accounts.sign_in(
+            _, token = services.accounts.sign_in(
                 login, password, address=address_of(request), request_id=request_id_of(request)
             )
         except (WrongPassword, TooManyRequests) as error:
@@ -64,7 +64,7 @@ def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRou
         request: Request, visit: Annotated[Visit, Depends(visitors.who_sends())]
     ) -> Response:
         """End the session."""
-        verbs.accounts.sign_out(
+        services.accounts.sign_out(
             visit.token, address=visit.caller.address, request_id=request_id_of(request)
         )
         answer = go(LOGIN)
@@ -74,7 +74,7 @@ def doors(verbs: Verbs, visitors: Visitors, *, external: bool = False) -> APIRou
     return router
 
 
-def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
+def accounts(services: Services, visitors: Visitors) -> APIRouter:
     """Return the routes on which people see to their own account."""
     router = APIRouter(route_class=Page)
 
@@ -95,7 +95,7 @@ def accounts(verbs: Verbs, visitors: Visitors) -> APIRouter:
         wrong = None if new == again else "The new passwords do not match; nothing was changed."
         if wrong is None:
             try:
-                verbs.accounts.change_own_password(
+                services.accounts.change_own_password(
                     visit.caller, visit.session, old, new, request_id=request_id_of(request)
                 )
             except (WrongPassword, InvalidRequest) as error:
@@ -154,7 +154,7 @@ def request_id_of(request: Request) -> str | None:
 CALLBACK = f"{LOGIN}/oidc/callback"
 
 
-def external_doors(verbs: Verbs, visitors: Visitors, provider: OpenIdConnect) -> APIRouter:
+def external_doors(services: Services, visitors: Visitors, provider: OpenIdConnect) -> APIRouter:
     """Return the routes between this service and the provider."""
     router = APIRouter(route_class=Page)
     cookies = visitors.cookies
@@ -177,7 +177,7 @@ def external_doors(verbs: Verbs, visitors: Visitors, provider: OpenIdConnect) ->
         if error or not code:
             raise Unauthenticated("The identity provider did not sign you in. Try again.")
         identity = provider.identify(code, attempt, cookies.origin(request) + CALLBACK)
-        _, token = verbs.accounts.sign_in_externally(
+        _, token = services.accounts.sign_in_externally(
             identity, address=address_of(request), request_id=request_id_of(request)
         )
         answer = go(local(attempt.back))

@@ -19,8 +19,8 @@ from setwise.service.pages.rendering import SECURITY_HEADERS, assets, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.sign_in import accounts, doors, external_doors
 from setwise.service.pages.visitors import Visitors
+from setwise.service.services.all import Services
 from setwise.service.services.reports import Counts
-from setwise.service.services.verbs import Verbs
 from setwise.service.settings import ShownSetting
 from setwise.service.sign_in.oidc import OpenIdConnect
 from setwise.service.sign_in.sessions import SessionCookies, Visit
@@ -39,7 +39,7 @@ Clock = Callable[[], datetime]
 
 
 def pages(
-    verbs: Verbs,
+    services: Services,
     cookies: SessionCookies,
     *,
     provider: OpenIdConnect | None = None,
@@ -50,8 +50,8 @@ def pages(
 
     Parameters
     ----------
-    verbs : Verbs
-        What the pages show comes from the same verbs as the API.
+    services : Services
+        What the pages show comes from the same services as the API.
     cookies : SessionCookies
         Knows who is signed in.
     provider : OpenIdConnect or None
@@ -63,18 +63,18 @@ def pages(
     """
     visitors = Visitors(cookies)
     router = APIRouter(route_class=Page)
-    router.include_router(doors(verbs, visitors, external=provider is not None))
-    router.include_router(accounts(verbs, visitors))
-    router.include_router(cockpit(verbs, visitors))
-    router.include_router(board(verbs, visitors, settings))
-    router.include_router(desk(verbs, visitors, now))
+    router.include_router(doors(services, visitors, external=provider is not None))
+    router.include_router(accounts(services, visitors))
+    router.include_router(cockpit(services, visitors))
+    router.include_router(board(services, visitors, settings))
+    router.include_router(desk(services, visitors, now))
     if provider is not None:
-        router.include_router(external_doors(verbs, visitors, provider))
+        router.include_router(external_doors(services, visitors, provider))
 
     @router.get("/")
     def start(visit: Annotated[Visit, Depends(visitors.who_may())]) -> Response:
         """Say what has been done with the documents that came in, and what waits."""
-        return page("start.html", {"now": now(), **_overview(verbs, visit.caller)}, visit=visit)
+        return page("start.html", {"now": now(), **_overview(services, visit.caller)}, visit=visit)
 
     @router.get("/static/{name}")
     def asset(name: str) -> Response:
@@ -101,11 +101,11 @@ class Part:
     meaning: str
 
 
-def _overview(verbs: Verbs, caller: Caller) -> dict[str, object]:
+def _overview(services: Services, caller: Caller) -> dict[str, object]:
     # As the service itself: every role may see how much work there is, and the policy.
-    counts = verbs.reports.summary(SYSTEM)
-    policy = verbs.policy.get(SYSTEM)
-    models = verbs.models.page(SYSTEM)
+    counts = services.reports.summary(SYSTEM)
+    policy = services.policy.get(SYSTEM)
+    models = services.models.page(SYSTEM)
     return {
         "counts": counts,
         "ways": _ways(counts),

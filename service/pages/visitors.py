@@ -3,12 +3,12 @@
 A router of pages is made with ``APIRouter(route_class=Page)`` and takes its visitor from a
 `Visitors`::
 
-    def desk(verbs: Verbs, visitors: Visitors) -> APIRouter:
+    def desk(services: Services, visitors: Visitors) -> APIRouter:
         router = APIRouter(route_class=Page)
 
         @router.get("/desk")
         def show(visit: Annotated[Visit, Depends(visitors.who_may(Permission.REVIEW))]) -> Response:
-            task = verbs.reviews.claim(visit.caller)
+            task = services.reviews.claim(visit.caller)
             return page("desk.html", {"csrf": visit.csrf, …}, visit=visit)
 
         @router.post("/desk/skip")

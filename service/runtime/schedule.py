@@ -8,11 +8,11 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.jobs import Job
 from setwise.service.domain.recalibration import Options
 from setwise.service.runtime.worker import Report, Task
+from setwise.service.services.all import Services
 from setwise.service.services.certification import CERTIFICATION
 from setwise.service.services.files import EXPORT, SCORING
 from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION
-from setwise.service.services.verbs import Verbs
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
 """Claims take expired leases over without it; this keeps the counts of the queue right."""
@@ -30,37 +30,37 @@ SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
 
 
-def tasks(verbs: Verbs) -> dict[str, Task]:
+def tasks(services: Services) -> dict[str, Task]:
     """Return what the worker does for each kind of job."""
 
     def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
-        return {"expired": verbs.reviews.expire_leases()}
+        return {"expired": services.reviews.expire_leases()}
 
     def settle_decisions(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"settled": verbs.reviews.submit_decisions()}
+        return {"settled": services.reviews.submit_decisions()}
 
     def sweep_files(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"swept": verbs.jobs.sweep_files()}
+        return {"swept": services.jobs.sweep_files()}
 
     def purge_texts(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        return {"purged": verbs.predictions.purge_texts()}
+        return {"purged": services.predictions.purge_texts()}
 
     def certify(job: Job, report: Report) -> Mapping[str, object]:
         report(0.1, "weighing the audits")
         return _outcome(
-            verbs.certification.certify(str(job.payload.get("requested_by", SYSTEM.id)))
+            services.certification.certify(str(job.payload.get("requested_by", SYSTEM.id)))
         )
 
     def certify_if_due(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        made = verbs.certification.certify_if_due()
+        made = services.certification.certify_if_due()
         return {} if made is None else _outcome(made)
 
     def watch_audits(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- as above
-        trip = verbs.breaker.watch()
+        trip = services.breaker.watch()
         return {} if trip is None else {"trip_id": trip.id, "cause": trip.cause.value}
 
     def recalibrate(job: Job, report: Report) -> Mapping[str, object]:
-        made, why = verbs.recalibration.run(
+        made, why = services.recalibration.run(
             Options.from_json(job.payload),
             report,
             requested_by=str(job.payload.get("requested_by", SYSTEM.id)),
@@ -81,9 +81,9 @@ def tasks(verbs: Verbs) -> dict[str, Task]:
         CERTIFICATION: Task(certify, long=True),
         "certify_if_due": Task(certify_if_due, every=CERTIFY_EVERY),
         CALIBRATION: Task(recalibrate, long=True),
-        SCORING: Task(verbs.files.score, long=True),
-        EXPORT: Task(verbs.files.run_export, long=True),
-        COMPARE: Task(verbs.models.compare_recent, long=True),
+        SCORING: Task(services.files.score, long=True),
+        EXPORT: Task(services.files.run_export, long=True),
+        COMPARE: Task(services.models.compare_recent, long=True),
     }
 
 

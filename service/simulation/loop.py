@@ -111,36 +111,36 @@ class _Run:
                 and self._recalibrate()
             )
             if self._due(week, self.plan.recertify_every) and self._certified():
-                self.office.verbs.certification.certify(self.office.owner.id)
+                self.office.services.certification.certify(self.office.owner.id)
             yield replace(self._week(week, made, done), recalibrated=recalibrated)
 
     def _govern(self) -> None:
         """Do the scheduled work, and reset a tripped breaker once a certificate allows it."""
-        verbs = self.office.verbs
-        verbs.breaker.watch()
-        verbs.certification.certify_if_due()
-        if verbs.policy.get(self.office.owner).trip_id is not None:
+        services = self.office.services
+        services.breaker.watch()
+        services.certification.certify_if_due()
+        if services.policy.get(self.office.owner).trip_id is not None:
             with suppress(CertificateNeeded):  # the breaker stays open
-                verbs.breaker.reset(self.office.owner)
+                services.breaker.reset(self.office.owner)
 
     def _due(self, week: int, every: int) -> bool:
         return self.plan.fixed_threshold is None and every > 0 and week % every == 0
 
     def _recalibrate(self) -> bool:
         """Recalibrate from reviews; return whether a new calibrator is active."""
-        source = self.office.verbs.predictions.predictors
+        source = self.office.services.predictions.predictors
         before = source.active().calibrator_version
         wanted = Options(self.plan.noise, Activate.IF_BETTER)
         with suppress(NotEnoughReviews, RatesUnknown):  # too early
-            self.office.verbs.recalibration.run(
+            self.office.services.recalibration.run(
                 wanted, lambda _, __: None, requested_by=self.office.owner.id
             )
         return source.active().calibrator_version != before
 
     def _certified(self) -> bool:
         """Return whether a certificate lets sets of the active model be sent."""
-        policy = self.office.verbs.policy.get(self.office.owner)
-        active = self.office.verbs.predictions.predictors.active()
+        policy = self.office.services.policy.get(self.office.owner)
+        active = self.office.services.predictions.predictors.active()
         return (
             policy.threshold_mode is ThresholdMode.CERTIFIED
             and policy.trip_id is None
@@ -153,7 +153,7 @@ class _Run:
         made: list[Prediction] = []
         for place in range(start, end, MOST_DOCUMENTS):
             items = [self.stream.item(n) for n in range(place, min(place + MOST_DOCUMENTS, end))]
-            outcomes = self.office.verbs.predictions.predict(
+            outcomes = self.office.services.predictions.predict(
                 [Submission(self.office.client, item.document) for item in items]
             )
             for item, prediction in zip(items, all_predicted(outcomes), strict=True):
@@ -167,34 +167,34 @@ class _Run:
 
     def _read(self) -> Counter[ReviewKind]:
         """Let reviewers empty the queue side by side, then let the lead adjudicate."""
-        verbs, lead = self.office.verbs, self.office.lead
+        services, lead = self.office.services, self.office.lead
         done: Counter[ReviewKind] = Counter()
         while taken := [
             (annotator, task)
             for annotator in self.office.annotators
-            if (task := verbs.reviews.claim(annotator.caller)) is not None
+            if (task := services.reviews.claim(annotator.caller)) is not None
         ]:
             self.office.clock.advance(self.plan.minutes)
             for annotator, task in taken:
                 truth = self.truths[task.prediction.name]
                 labels = annotator.answer(task, truth, self.stream.labels)
-                verbs.reviews.complete(annotator.caller, task.id, labels, None, task.version)
+                services.reviews.complete(annotator.caller, task.id, labels, None, task.version)
                 done[task.kind] += 1
-        while (task := verbs.reviews.claim(lead)) is not None:
+        while (task := services.reviews.claim(lead)) is not None:
             self.office.clock.advance(self.plan.minutes)
             truth = self.truths[task.prediction.name]
-            verbs.reviews.complete(lead, task.id, truth, None, task.version)
+            services.reviews.complete(lead, task.id, truth, None, task.version)
             done[task.kind] += 1
         return done
 
     def _week(self, week: int, made: list[Prediction], done: Mapping[ReviewKind, int]) -> Week:
         sent = [one for one in made if one.decision is Decision.AUTO]
-        policy = self.office.verbs.policy.get(SYSTEM)
-        newest = self.office.verbs.certification.page(SYSTEM, limit=1).items
-        active = self.office.verbs.predictions.predictors.active()
+        policy = self.office.services.policy.get(SYSTEM)
+        newest = self.office.services.certification.page(SYSTEM, limit=1).items
+        active = self.office.services.predictions.predictors.active()
         certified = self._certified()
         lacking = newest[0] if newest and not certified else None
-        state = self.office.verbs.breaker.get(SYSTEM)
+        state = self.office.services.breaker.get(SYSTEM)
         began = START + timedelta(weeks=week - 1)
         return Week(
             week=week,

@@ -11,14 +11,14 @@ from tempfile import TemporaryDirectory
 
 from pydantic import SecretStr
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.recalibration import Noise
 from setwise.service.domain.reviews import ReviewTask
+from setwise.service.services.all import Services
 from setwise.service.services.ports import Predictor
-from setwise.service.services.verbs import Verbs
 from setwise.service.settings import Settings
 from setwise.service.simulation.plan import Plan
 from setwise.service.simulation.streams import Labels, Stream
@@ -120,7 +120,7 @@ def _mistaken(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Ran
 class Office:
     """A running service without a network, and its people."""
 
-    verbs: Verbs
+    services: Services
     clock: SimulatedClock
     owner: Caller
     client: Caller
@@ -136,14 +136,14 @@ def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
         settings = _settings(Path(folder), plan)
         configure_logging(settings.log_level, settings.log_format)
         source = None if stream.predictor is None else _Always(stream.predictor)
-        built = wiring.build(settings, clock=clock, ids=SimulatedIds(clock), predictors=source)
+        built = build.build(settings, clock=clock, ids=SimulatedIds(clock), predictors=source)
         engines.hurry(built.engine)
         try:
             migrate.upgrade(built.engine)
             if stream.artifact is not None:
-                model = built.verbs.models.add(SYSTEM, str(stream.artifact))
-                built.verbs.models.activate(SYSTEM, model.id)
-            yield _staffed(built.verbs, clock, plan)
+                model = built.services.models.add(SYSTEM, str(stream.artifact))
+                built.services.models.activate(SYSTEM, model.id)
+            yield _staffed(built.services, clock, plan)
         finally:
             built.close()
 
@@ -165,18 +165,18 @@ def _settings(folder: Path, plan: Plan) -> Settings:
     )
 
 
-def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
+def _staffed(services: Services, clock: SimulatedClock, plan: Plan) -> Office:
     """Create a key for each person, the groups and the policy."""
 
     def hire(name: str, role: Role) -> Caller:
-        key, _ = verbs.accounts.create_key(SYSTEM, name, role)
+        key, _ = services.accounts.create_key(SYSTEM, name, role)
         return key.calling()
 
     owner = hire("owner", Role.ADMIN)
     places = [(f"group-{place}", group) for place, group in enumerate(plan.groups, start=1)]
     noises = [(name, group.noise) for name, group in places for _ in range(group.size)]
     office = Office(
-        verbs=verbs,
+        services=services,
         clock=clock,
         owner=owner,
         client=hire("documents", Role.CLIENT),
@@ -188,12 +188,12 @@ def _staffed(verbs: Verbs, clock: SimulatedClock, plan: Plan) -> Office:
     )
     for name, group in places:
         fixed = Rates(group.noise, plan.miss_rate) if plan.noise is Noise.KNOWN else None
-        verbs.annotators.change_group(
+        services.annotators.change_group(
             owner, name, GroupChange(f"errs at {group.noise:g}", fixed), None
         )
     for annotator, (name, _) in zip(office.annotators, noises, strict=True):
-        verbs.annotators.place(owner, annotator.caller.id, name, None)
-    verbs.policy.change(owner, _policy(plan), None)
+        services.annotators.place(owner, annotator.caller.id, name, None)
+    services.policy.change(owner, _policy(plan), None)
     return office
 
 

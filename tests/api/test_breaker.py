@@ -12,12 +12,12 @@ ALL = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
 
 def _trip(service: Service, **policy: object) -> None:
     """Send sets that are all wrong until the breaker trips."""
-    service.verbs.policy.change(ADMIN, change(threshold=0.8, audits=ALL, **policy), None)
+    service.services.policy.change(ADMIN, change(threshold=0.8, audits=ALL, **policy), None)
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        while (task := service.verbs.reviews.claim(who)) is not None:
-            service.verbs.reviews.complete(who, task.id, ["c"], None, task.version)
+        while (task := service.services.reviews.claim(who)) is not None:
+            service.services.reviews.complete(who, task.id, ["c"], None, task.version)
 
 
 def test_the_breaker_is_read_by_leads(service: Service) -> None:
@@ -67,10 +67,10 @@ def test_a_policy_that_was_read_can_be_sent_back_without_starting_anything(
 def test_a_refused_reset_says_how_many_audits_lack(service: Service) -> None:
     _trip(service)
     wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=ALL)
-    service.verbs.policy.change(ADMIN, wanted, None)
+    service.services.policy.change(ADMIN, wanted, None)
     service.predict("0.9")
-    while (task := service.verbs.reviews.claim(LEAD)) is not None:
-        service.verbs.reviews.complete(LEAD, task.id, ["a", "b"], None, task.version)
+    while (task := service.services.reviews.claim(LEAD)) is not None:
+        service.services.reviews.complete(LEAD, task.id, ["a", "b"], None, task.version)
     refused = service.post("/v1/admin/breaker/reset", by="admin", json={})
     assert "No certificate" in assert_problem(refused, 409, "certificate-needed")["detail"]
     wrong = service.post("/v1/admin/breaker/reset", by="admin", json={"uncertified": True})

@@ -21,10 +21,10 @@ def test_a_certification_runs_as_a_job_and_is_read_by_leads(service: Service) ->
 def test_a_refusal_says_what_lacks(service: Service) -> None:
     audits = AuditPlan(certification_rate=1e-9, gold_reread_rate=1.0)
     wanted = change(threshold_mode=ThresholdMode.CERTIFIED, threshold=None, audits=audits)
-    service.verbs.policy.change(ADMIN, wanted, None)
+    service.services.policy.change(ADMIN, wanted, None)
     assert service.get("/v1/admin/certifications", by="lead").json()["items"] == []
     service.predict("0.9")
-    made = service.verbs.certification.certify(ADMIN.id)
+    made = service.services.certification.certify(ADMIN.id)
     (shown,) = service.get("/v1/admin/certifications", by="lead").json()["items"]
     assert shown == service.get(f"/v1/admin/certifications/{made.id}", by="lead").json()
     assert (shown["threshold"], shown["reason"]) == (None, "no-audits")

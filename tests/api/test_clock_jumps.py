@@ -59,7 +59,7 @@ def test_a_clock_that_leaps_ahead_leaves_one_holder(service: Service, jump: time
 
 @pytest.mark.parametrize("jump", JUMPS)
 def test_a_job_is_recorded_once_by_whoever_holds_it(service: Service, jump: timedelta) -> None:
-    clock, office = service.clock, service.verbs.jobs
+    clock, office = service.clock, service.services.jobs
     office.enqueue("fit", key="fit")
     claim = office.claim
     first = claim(["fit"])
@@ -77,6 +77,6 @@ def test_a_job_is_recorded_once_by_whoever_holds_it(service: Service, jump: time
 def test_ages_are_never_negative(service: Service) -> None:
     service.predict()
     service.clock.advance(hours=-1)
-    backlog, now = service.verbs.reports.backlog(SYSTEM)
+    backlog, now = service.services.reports.backlog(SYSTEM)
     assert backlog.reviews["waiting"].age_s(now) == 0.0
     assert 'setwise_reviews_oldest_seconds{state="waiting"} 0.0' in service.get("/metrics").text

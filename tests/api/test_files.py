@@ -15,7 +15,7 @@ CONTENT = b'{"id": "a", "text": "0.4"}\nnonsense\n{"id": "b", "text": "0.9"}\n'
 
 def run_jobs(service: Service) -> None:
     """Run everything that is due, as a worker does."""
-    worker = Worker(service.verbs.jobs, tasks(service.verbs), poll_s=1)
+    worker = Worker(service.services.jobs, tasks(service.services), poll_s=1)
     while worker.run_one():
         pass
 
@@ -65,7 +65,7 @@ def test_a_file_sent_twice_under_one_key_is_one_job(service: Service) -> None:
 
 def test_a_file_may_be_larger_than_a_body(service: Service) -> None:
     many = CONTENT * 10_000
-    assert len(many) > service.verbs.files.longest_line
+    assert len(many) > service.services.files.longest_line
     assert submit(service, many).status_code == 202
 
 
@@ -74,14 +74,14 @@ def test_what_is_no_file_is_refused(service: Service, monkeypatch: pytest.Monkey
     assert_problem(submit(service, by="reviewer"), 403, "forbidden")
     typed = submit(service, **{"Content-Type": "application/json"})
     assert_problem(typed, 415, "unsupported-media-type")
-    object.__setattr__(service.verbs.files, "max_upload_bytes", 20)
+    object.__setattr__(service.services.files, "max_upload_bytes", 20)
     assert_problem(submit(service), 413, "upload-too-large")
     assert service.files.stored == {}
 
 
 def test_a_job_that_makes_no_file_has_no_result(service: Service) -> None:
     accepted = submit(service)
-    service.verbs.jobs.cancel(SYSTEM, accepted.json()["id"])
+    service.services.jobs.cancel(SYSTEM, accepted.json()["id"])
     path = accepted.headers["location"]
     assert_problem(service.get(f"{path}/result", by="client"), 404, "result-not-found")
 

@@ -43,7 +43,7 @@ def test_every_answer_protects_its_reader(service: Service, method: str, path: s
 
 
 def test_a_failure_of_ours_is_protected_too(service: Service) -> None:
-    object.__setattr__(service.verbs, "list_predictions", lambda *_, **__: 1 / 0)
+    object.__setattr__(service.services.predictions, "page", lambda *_, **__: 1 / 0)
     failed = service.get("/v1/predictions", by="client")
     assert failed.status_code == 500
     assert failed.headers["x-content-type-options"] == "nosniff"

@@ -59,7 +59,7 @@ def test_metrics_survive_a_silent_database(service: Service) -> None:
     def silent(**_: object) -> None:
         raise RuntimeError
 
-    object.__setattr__(service.verbs.reports, "begin", silent)
+    object.__setattr__(service.services.reports, "begin", silent)
     response = service.get("/metrics")
     assert response.status_code == 200
     assert "setwise_requests_total" in response.text

@@ -71,8 +71,8 @@ def test_a_job_is_cancelled_once_and_may_be_tried_again(service: Service) -> Non
 
 def test_the_error_of_a_failed_job_is_kept(service: Service) -> None:
     made = add(service)
-    claimed = service.verbs.jobs.claim(["scoring"])
+    claimed = service.services.jobs.claim(["scoring"])
     assert claimed is not None
-    service.verbs.jobs.fail(claimed, "line 7 is no JSON", hopeless=True)
+    service.services.jobs.fail(claimed, "line 7 is no JSON", hopeless=True)
     shown = service.get(f"/v1/jobs/{made.id}", by="admin").json()
     assert (shown["state"], shown["error"]) == ("failed", "line 7 is no JSON")

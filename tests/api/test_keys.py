@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Permission, Role
 from setwise.service.domain.errors import InvalidRequest
@@ -13,7 +13,7 @@ from tests.edge import PEPPER, Service, assert_problem
 
 
 def make(service: Service, name: str, role: Role, **limits: object) -> None:
-    _, service.secrets[name] = service.verbs.accounts.create_key(SYSTEM, name, role, **limits)
+    _, service.secrets[name] = service.services.accounts.create_key(SYSTEM, name, role, **limits)
 
 
 def test_a_scope_takes_away_what_it_does_not_name(service: Service) -> None:
@@ -51,7 +51,7 @@ def test_a_hurried_key_is_told_to_wait(service: Service) -> None:
 
 def test_a_setting_limits_every_key_that_has_no_limit_of_its_own(service: Service) -> None:
     settings = Settings(key_rate_per_minute=1, open_metrics=False)
-    edge = wiring.edge(settings, service.verbs, pepper=PEPPER, checks={})
+    edge = build.edge(settings, service.services, pepper=PEPPER, checks={})
     service.app = create_app(edge)
     make(service, "free", Role.CLIENT, per_minute=0)
     assert service.get("/v1/predictions", by="client").status_code == 200
@@ -62,7 +62,7 @@ def test_a_setting_limits_every_key_that_has_no_limit_of_its_own(service: Servic
 
 def test_metrics_can_be_closed(service: Service) -> None:
     assert service.get("/metrics").status_code == 200
-    edge = wiring.edge(Settings(open_metrics=False), service.verbs, pepper=PEPPER, checks={})
+    edge = build.edge(Settings(open_metrics=False), service.services, pepper=PEPPER, checks={})
     service.app = create_app(edge)
     assert_problem(service.get("/metrics"), 401, "unauthenticated")
     assert_problem(service.get("/metrics", by="client"), 403, "forbidden")

@@ -31,7 +31,7 @@ def test_a_model_is_added_verified_activated_and_rolled_back(service: Service) -
     service.loader.damaged.add("sha256:two")
     damaged = service.post(f"{MODELS}/{second}/activate", by="admin")
     assert_problem(damaged, 409, "model-damaged")
-    assert service.verbs.models.page(SYSTEM)[1].active
+    assert service.services.models.page(SYSTEM)[1].active
 
 
 def test_uploads_of_models_have_their_bounds(service: Service) -> None:
@@ -59,7 +59,7 @@ def test_a_shadow_begins_and_ends_and_its_differences_are_listed(service: Servic
     assert report["shadowing_since"] is not None
     assert (report["compared"], report["same_labels"], report["items"]) == (1, 1, [])
     other = service.predict("0.95").json()["id"]
-    service.verbs.models.record(
+    service.services.models.record(
         candidate,
         [service.database.contents.predictions[other]],
         service.loader.predictor.score([Document(text="0.1")]),

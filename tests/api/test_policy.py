@@ -106,8 +106,8 @@ def test_a_policy_that_cannot_take_effect_is_refused(
 
 
 def test_models_are_listed_and_activated(service: Service) -> None:
-    old = service.verbs.models.add(SYSTEM, "old")
-    new = service.verbs.models.add(SYSTEM, "new")
+    old = service.services.models.add(SYSTEM, "old")
+    new = service.services.models.add(SYSTEM, "new")
     response = service.post(f"/v1/admin/models/{new.id}/activate", by="admin")
     assert response.status_code == 200
     assert response.json()["active"] is True

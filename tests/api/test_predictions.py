@@ -340,13 +340,13 @@ def test_a_model_that_fails_is_a_bare_500(
         def active(self) -> Any:
             raise RuntimeError("secret: note 0.5")
 
-    object.__setattr__(service.verbs.predictions, "predictors", Broken())
+    object.__setattr__(service.services.predictions, "predictors", Broken())
     response = service.predict(headers={"X-Request-ID": "trace-7"})
     problem = assert_problem(response, 500, "internal-error")
     assert "trace-7" in problem["detail"]
     assert "secret" not in json.dumps(problem)
     assert response.headers["x-request-id"] == "trace-7"
-    object.__setattr__(service.verbs.predictions, "predictors", FakePredictors())
+    object.__setattr__(service.services.predictions, "predictors", FakePredictors())
     assert service.predict().status_code == 201
 
 

@@ -97,7 +97,7 @@ def test_a_learnt_calibrator_shows_what_it_is_worth(served: Service) -> None:
         body = {"labels": labels, "source": "billing"}
         told = served.post(f"/v1/predictions/{made['id']}/outcome", by="client", json=body)
         assert told.status_code == 201, number
-    made, _ = served.verbs.recalibration.run(Options(), lambda *_: None, requested_by=SYSTEM.id)
+    made, _ = served.services.recalibration.run(Options(), lambda *_: None, requested_by=SYSTEM.id)
     shown = served.get(f"{PATH}/{made.id}", by="lead").json()["report"]
     assert set(shown) == {
         "rows",

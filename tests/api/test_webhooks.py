@@ -25,7 +25,7 @@ def _add(service: Service, **fields: Any) -> dict[str, Any]:
 
 def _attempt(service: Service, **answer: Any) -> int:
     """Make every due delivery end in the same answer; returns how many there were."""
-    webhooks, clock = replace(service.verbs.webhooks, draw=lambda: 0.0), service.clock
+    webhooks, clock = replace(service.services.webhooks, draw=lambda: 0.0), service.clock
     webhooks.route()
     parcels = webhooks.claim({}, room=100, share=100)
     webhooks.record([(parcel.delivery, Answer(clock(), 0.25, **answer)) for parcel in parcels])

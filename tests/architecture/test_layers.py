@@ -16,8 +16,8 @@ def test_imports_point_inwards() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_only_wiring_names_concrete_classes_of_the_edges() -> None:
-    """The verbs are built in one place."""
+def test_only_build_names_concrete_classes_of_the_edges() -> None:
+    """The services are built in one place."""
     concrete = ("Transactions(", "FolderOrObjectStore(", "ModelRegistry(", "Callers(", "Worker(")
     found = {
         path.relative_to(ROOT).as_posix()
@@ -25,4 +25,4 @@ def test_only_wiring_names_concrete_classes_of_the_edges() -> None:
         for name in concrete
         if f" {name}" in path.read_text() and f"class {name}" not in path.read_text()
     }
-    assert {path.rpartition("/")[0] for path in found} == {"service/wiring"}
+    assert found == {"service/build.py"}

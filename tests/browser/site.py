@@ -10,13 +10,13 @@ from random import Random
 import uvicorn
 
 from setwise.service import app as main
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document
 from setwise.service.domain.webhooks import EndpointChange
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
 from tests.building import predict_one
@@ -38,17 +38,17 @@ PATIENCE_S = 180.0  # numba may have to compile, on a machine that is busy
 
 def prepare(folder: Path, artifacts: Artifacts) -> Path:
     """Make an installation: two models, people, keys, documents, reviews, a webhook."""
-    application = wiring.build(_settings(folder))
+    application = build.build(_settings(folder))
     migrate.upgrade(application.engine)
-    verbs = application.verbs
-    served = verbs.models.add(SYSTEM, str(artifacts.text))
-    verbs.models.add(SYSTEM, str(artifacts.other_text))
-    verbs.models.activate(SYSTEM, served.id)
+    services = application.services
+    served = services.models.add(SYSTEM, str(artifacts.text))
+    services.models.add(SYSTEM, str(artifacts.other_text))
+    services.models.activate(SYSTEM, served.id)
     for login, name in PEOPLE.items():
-        verbs.accounts.create_person(
+        services.accounts.create_person(
             SYSTEM, login=login, name=name, role=Role(login), password=PASSWORD
         )
-    verbs.policy.change(
+    services.policy.change(
         SYSTEM,
         PolicyChange(
             target_accuracy=0.9,
@@ -61,10 +61,12 @@ def prepare(folder: Path, artifacts: Artifacts) -> Path:
         ),
         None,
     )
-    verbs.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/hooks", "nobody listens there"))
+    services.webhooks.add(
+        SYSTEM, EndpointChange("http://127.0.0.1:9/hooks", "nobody listens there")
+    )
     application.registry.start()
     try:
-        _fill(verbs)
+        _fill(services)
     finally:
         application.registry.stop()
         application.close()
@@ -83,9 +85,9 @@ def _settings(folder: Path) -> Settings:
     )
 
 
-def _fill(verbs: Verbs) -> None:
+def _fill(services: Services) -> None:
     """Let documents come in, and two people review some, not always rightly."""
-    client = verbs.accounts.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
+    client = services.accounts.create_key(SYSTEM, "intake", Role.CLIENT)[0].calling()
     truth = {}
     draw = Random(7)
     for made in documents(N_DOCUMENTS, seed=11):
@@ -93,21 +95,21 @@ def _fill(verbs: Verbs) -> None:
             str(made["id"]), str(made["text"]), metadata={"source": draw.choice(SOURCES)}
         )
         truth[document.id] = list(made["labels"])
-        predict_one(verbs.predictions, client, document)
-    people = {person.login: person for person in verbs.accounts.people(SYSTEM)}
+        predict_one(services.predictions, client, document)
+    people = {person.login: person for person in services.accounts.people(SYSTEM)}
     callers = [
         Caller(people[login].id, people[login].name, people[login].role)
         for login in ("reviewer", "lead")
     ]
     for turn in range(N_REVIEWED):
         caller = callers[turn % 2]
-        task = verbs.reviews.claim(caller)
+        task = services.reviews.claim(caller)
         if task is None:
             return
         labels = truth[task.prediction.document.id]
         if draw.random() < 0.1:
             labels = sorted({*labels, draw.choice(sorted(LABELS))})
-        verbs.reviews.complete(caller, task.id, labels, None, task.version)
+        services.reviews.complete(caller, task.id, labels, None, task.version)
 
 
 class Site:
@@ -117,14 +119,14 @@ class Site:
     ----------
     url : str
         Where it listens, such as ``http://127.0.0.1:40001``.
-    verbs : Verbs
+    services : Services
         What the service itself calls, to look behind the pages and to arrange things.
     """
 
     def __init__(self, folder: Path, **changed: object) -> None:
         settings = Settings.model_validate(_settings(folder).model_dump() | changed)
-        self.application = wiring.build(settings)
-        self.verbs = self.application.verbs
+        self.application = build.build(settings)
+        self.services = self.application.services
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         config = uvicorn.Config(main.serving(self.application), log_config=None, access_log=False)
@@ -141,12 +143,12 @@ class Site:
 
     def caller(self, login: str) -> Caller:
         """Return one of the people as whoever calls a verb."""
-        found = next(one for one in self.verbs.accounts.people(SYSTEM) if one.login == login)
+        found = next(one for one in self.services.accounts.people(SYSTEM) if one.login == login)
         return Caller(found.id, found.name, found.role)
 
     def token(self, login: str) -> str:
         """Sign somebody in and return what their browser keeps."""
-        return self.verbs.accounts.sign_in(login, PASSWORD)[1]
+        return self.services.accounts.sign_in(login, PASSWORD)[1]
 
     @property
     def busy(self) -> bool:

@@ -40,7 +40,7 @@ def learnt(site: Site) -> str:
         "documents": 120, "threshold": 0.9, "threshold_from": "the policy",
         "to_auto": {"count": 1, "items": [flip]}, "to_review": {"count": 0, "items": []},
     }  # fmt: skip
-    with site.verbs.reviews.begin() as transaction:
+    with site.services.reviews.begin() as transaction:
         stored = transaction.calibrations.page(after=None, limit=1).items
         if stored:
             return stored[0].id
@@ -69,20 +69,20 @@ def test_how_honest_a_calibrator_is_can_be_seen_and_taken_away(sign_in: SignIn, 
 
 def details(site: Site) -> dict[str, str]:
     """An address for every page that belongs to one thing."""
-    verbs = site.verbs
+    services = site.services
     deadline = time.monotonic() + PATIENCE_S
-    while not (verbs.jobs.page(SYSTEM).items and verbs.webhooks.deliveries(SYSTEM).items):
+    while not (services.jobs.page(SYSTEM).items and services.webhooks.deliveries(SYSTEM).items):
         assert time.monotonic() < deadline, "the service that has just started has nothing to do"
         time.sleep(0.05)
-    candidate = next(one for one in verbs.models.page(SYSTEM) if not one.active)
-    webhook = verbs.webhooks.page(SYSTEM)[0].id
+    candidate = next(one for one in services.models.page(SYSTEM) if not one.active)
+    webhook = services.webhooks.page(SYSTEM)[0].id
     return {
         "model": f"/board/models/{candidate.id}",
         "activate": f"/board/models/{candidate.id}/activate",
-        "job": f"/board/jobs/{verbs.jobs.page(SYSTEM).items[0].id}",
+        "job": f"/board/jobs/{services.jobs.page(SYSTEM).items[0].id}",
         "webhook": f"/board/webhooks/{webhook}",
-        "delivery": f"/board/deliveries/{verbs.webhooks.deliveries(SYSTEM).items[0].id}",
-        "person": f"/board/people/{verbs.accounts.people(SYSTEM)[0].id}",
+        "delivery": f"/board/deliveries/{services.webhooks.deliveries(SYSTEM).items[0].id}",
+        "person": f"/board/people/{services.accounts.people(SYSTEM)[0].id}",
         "calibrator": f"/board/calibrators/{learnt(site)}",
     }
 
@@ -140,10 +140,10 @@ def test_an_administrator_changes_the_policy_after_seeing_what_it_does(
     effect = page.get_by_role("region", name="Effect of your changes")
     expect(effect.get_by_role("row", name="Threshold")).to_contain_text("0.5")
     expect(effect.get_by_role("row", name="Sent automatically")).to_be_visible()
-    assert site.verbs.policy.get(SYSTEM).threshold == 0.7
+    assert site.services.policy.get(SYSTEM).threshold == 0.7
     effect.get_by_role("button", name="Save policy").click()
     expect(page.get_by_role("status")).to_contain_text("applies from now on")
-    policy = site.verbs.policy.get(SYSTEM)
+    policy = site.services.policy.get(SYSTEM)
     assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert [rule.name for rule in policy.rules] == ["storms are read", "at most"]
 
@@ -174,7 +174,7 @@ def test_a_key_is_made_shown_once_and_revoked(sign_in: SignIn, site: Site) -> No
 
 
 def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Site) -> None:
-    before, candidate = sorted(site.verbs.models.page(SYSTEM), key=lambda one: not one.active)
+    before, candidate = sorted(site.services.models.page(SYSTEM), key=lambda one: not one.active)
     page = sign_in("admin", f"/board/models/{candidate.id}")
     page.get_by_role("button", name="Verify").click()
     expect(page.get_by_role("status")).to_contain_text("loads and predicts")
@@ -190,12 +190,12 @@ def test_a_model_is_compared_activated_and_rolled_back(sign_in: SignIn, site: Si
     expect(page.get_by_text("Of 100 documents that both have scored")).to_be_visible()
     page.get_by_role("button", name="Activate").click()
     expect(page.get_by_role("status")).to_contain_text("The model is active")
-    active = next(one for one in site.verbs.models.page(SYSTEM) if one.active)
+    active = next(one for one in site.services.models.page(SYSTEM) if one.active)
     assert active.id == candidate.id
     page.get_by_role("link", name="Roll back").click()
     page.get_by_role("button", name="Roll back").click()
     expect(page.get_by_role("status")).to_contain_text("is active again")
-    active = next(one for one in site.verbs.models.page(SYSTEM) if one.active)
+    active = next(one for one in site.services.models.page(SYSTEM) if one.active)
     assert active.id == before.id
 
 
@@ -204,7 +204,7 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
 ) -> None:
     faults.expect("status of 503")
     waiting = job("export", due_at=datetime.now(UTC) + timedelta(days=1))
-    with site.verbs.reviews.begin() as transaction:
+    with site.services.reviews.begin() as transaction:
         transaction.jobs.enqueue(waiting)
         transaction.commit()
     refused = []
@@ -220,7 +220,7 @@ def test_a_page_follows_its_job_past_a_moment_when_the_server_is_busy(
     page = sign_in("admin", f"/board/jobs/{waiting.id}")
     expect(page.get_by_text("Next turn")).to_be_visible()
     until(page, lambda: refused)
-    site.verbs.jobs.cancel(SYSTEM, waiting.id)
+    site.services.jobs.cancel(SYSTEM, waiting.id)
     expect(page.get_by_text("Ended", exact=True)).to_be_visible()
 
 
@@ -252,17 +252,17 @@ def test_a_delivery_that_was_lost_is_sent_again(
 
 
 def test_a_webhook_is_switched_off_and_deleted(sign_in: SignIn, site: Site) -> None:
-    added, _ = site.verbs.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
+    added, _ = site.services.webhooks.add(SYSTEM, EndpointChange("http://127.0.0.1:9/gone"))
     page = sign_in("admin", f"/board/webhooks/{added.id}")
     page.get_by_label("On", exact=True).uncheck()
     page.get_by_role("button", name="Save changes").click()
     expect(page.get_by_role("status")).to_contain_text("are saved")
-    assert not site.verbs.webhooks.get(SYSTEM, added.id).enabled
+    assert not site.services.webhooks.get(SYSTEM, added.id).enabled
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status")).to_contain_text("deleted")
-    assert added.id not in {one.id for one in site.verbs.webhooks.page(SYSTEM)}
-    dead = site.verbs.webhooks.deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
+    assert added.id not in {one.id for one in site.services.webhooks.page(SYSTEM)}
+    dead = site.services.webhooks.deliveries(SYSTEM, state=DeliveryState.DEAD, endpoint_id=added.id)
     assert not dead.items
 
 
@@ -282,7 +282,7 @@ def test_somebody_joins_is_promoted_and_leaves(sign_in: SignIn, site: Site, faul
     board.get_by_role("button", name="Save changes").click()
     expect(board.get_by_role("status")).to_contain_text("are saved")
     assert site.caller("nora").role == "lead"
-    site.verbs.accounts.sign_in("nora", "a sentence that Nora knows")
+    site.services.accounts.sign_in("nora", "a sentence that Nora knows")
     board.get_by_role("link", name="Disable account").click()
     board.get_by_role("button", name="Disable").click()
     expect(board.get_by_role("status")).to_contain_text("disabled")

@@ -25,7 +25,7 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
 ) -> None:
     page = sign_in("lead")
     page.get_by_role("link", name="Cockpit").click()
-    before = site.verbs.policy.get(SYSTEM)
+    before = site.services.policy.get(SYSTEM)
     slider, said = page.get_by_label("Try a threshold"), page.locator(".slider output")
     expect(said).to_have_text(re.compile(r"^0\.700: \d"))
     slider.press("ArrowRight")
@@ -36,7 +36,7 @@ def test_a_lead_looks_at_another_threshold_before_anything_changes(
     expect(page.get_by_role("columnheader", name="Tried")).to_be_visible()
     expect(page.get_by_text("Nothing has changed.")).to_be_visible()
     expect(page.locator("#what-if svg[role=img]")).to_contain_text("tried 0.3")
-    assert site.verbs.policy.get(SYSTEM) == before
+    assert site.services.policy.get(SYSTEM) == before
 
 
 def test_words_and_numbers_open_where_they_stand(sign_in: SignIn) -> None:

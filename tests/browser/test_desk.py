@@ -29,11 +29,11 @@ def nothing_waits(site: Site) -> None:
     """Settle what waits, and let whatever comes in be reviewed with suggestions."""
     for login in ("lead", "admin"):
         caller = site.caller(login)
-        while (task := site.verbs.reviews.claim(caller)) is not None:
+        while (task := site.services.reviews.claim(caller)) is not None:
             labels = task.prediction.scored.labels
-            site.verbs.reviews.complete(caller, task.id, labels, None, task.version)
+            site.services.reviews.complete(caller, task.id, labels, None, task.version)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.policy.change(SYSTEM, change, None)
+    site.services.policy.change(SYSTEM, change, None)
 
 
 @pytest.fixture(autouse=True)
@@ -50,13 +50,13 @@ def cleared(site: Site) -> int:
     n = 0
     for login in ("reviewer", "lead"):
         caller = site.caller(login)
-        n += site.verbs.reviews.submit_decisions_of(caller.id)
-        for held in site.verbs.reviews.mine(caller):
+        n += site.services.reviews.submit_decisions_of(caller.id)
+        for held in site.services.reviews.mine(caller):
             with suppress(LeaseLost):  # the page gives back what it had fetched ahead
-                site.verbs.reviews.release(caller, held.id)
+                site.services.reviews.release(caller, held.id)
     admin = site.caller("admin")
-    while (task := site.verbs.reviews.claim(admin)) is not None:
-        site.verbs.reviews.complete(admin, task.id, [], None, task.version)
+    while (task := site.services.reviews.claim(admin)) is not None:
+        site.services.reviews.complete(admin, task.id, [], None, task.version)
         n += 1
     return n
 
@@ -71,8 +71,8 @@ def desk(sign_in: Callable[..., Page], arrived: list[str]) -> Page:
 
 def come_in(site: Site, document: Document) -> str:
     """Let a document come in; returns the id of its task."""
-    made = predict_one(site.verbs.predictions, site.caller("admin"), document)
-    with site.verbs.reviews.begin(read_only=True) as transaction:
+    made = predict_one(site.services.predictions, site.caller("admin"), document)
+    with site.services.reviews.begin(read_only=True) as transaction:
         waiting = transaction.reviews.page(
             state=ReviewState.WAITING, reason=None, after=None, limit=200
         )
@@ -97,11 +97,11 @@ def saved(page: Page) -> None:
 
 
 def task_of(site: Site, task_id: str) -> ReviewTask:
-    return site.verbs.reviews.get(SYSTEM, task_id)
+    return site.services.reviews.get(SYSTEM, task_id)
 
 
 def said(site: Site, task_id: str) -> Annotation | None:
-    with site.verbs.reviews.begin(read_only=True) as transaction:
+    with site.services.reviews.begin(read_only=True) as transaction:
         return transaction.reviews.annotation_of(task_id)
 
 
@@ -157,7 +157,7 @@ def test_a_day_by_keyboard_alone(desk: Page, site: Site) -> None:
 
     desk.keyboard.press("p")
     expect(desk.get_by_role("heading", name="Paused")).to_be_visible()
-    until(lambda: not site.verbs.reviews.mine(site.caller("reviewer")))
+    until(lambda: not site.services.reviews.mine(site.caller("reviewer")))
     desk.keyboard.press("Enter")
     expect(desk.locator("#work")).to_be_visible()
 
@@ -221,9 +221,9 @@ def test_markup_right_to_left_emoji_and_length_are_text(
     document = Document(f"{attack}👍", text[:100_000], metadata={attack: attack, "שם": ["א"]})
     caller = site.caller("reviewer")
     for _ in arrived:
-        task = site.verbs.reviews.claim(caller)
+        task = site.services.reviews.claim(caller)
         assert task is not None
-        site.verbs.reviews.complete(caller, task.id, [], None, task.version)
+        site.services.reviews.complete(caller, task.id, [], None, task.version)
     task_id = come_in(site, document)
     page = sign_in("reviewer", "/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", task_id)
@@ -255,16 +255,16 @@ def test_what_was_chosen_is_kept_when_the_lease_is_lost(
     desk.keyboard.press("c")
     desk.keyboard.type("half a thought")
     desk.keyboard.press("Escape")
-    site.verbs.reviews.release(site.caller("reviewer"), lost)
-    other = site.verbs.reviews.claim(site.caller("lead"))
+    site.services.reviews.release(site.caller("reviewer"), lost)
+    other = site.services.reviews.claim(site.caller("lead"))
     assert other is not None
     press(desk, "1")
     notice = desk.locator("#notices")
     expect(notice).to_contain_text("Not submitted")
     expect(notice).to_contain_text("half a thought")
-    site.verbs.reviews.release(site.caller("lead"), other.id)
-    for task in site.verbs.reviews.mine(site.caller("reviewer")):
-        site.verbs.reviews.release(site.caller("reviewer"), task.id)
+    site.services.reviews.release(site.caller("lead"), other.id)
+    for task in site.services.reviews.mine(site.caller("reviewer")):
+        site.services.reviews.release(site.caller("reviewer"), task.id)
     desk.reload()
     expect(desk.locator("#work")).to_have_attribute("data-task", lost)
     expect(desk.locator("#comment")).to_have_value("half a thought")
@@ -280,7 +280,7 @@ def test_a_session_that_ends_in_mid_edit_loses_nothing(
     desk.keyboard.type("before the end")
     desk.keyboard.press("Escape")
     (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
-    site.verbs.accounts.sign_out(cookie["value"])
+    site.services.accounts.sign_out(cookie["value"])
     desk.keyboard.press("Enter")
     desk.get_by_role("link", name="Sign in again").click()
     desk.get_by_label("Login name").fill("reviewer")
@@ -298,7 +298,7 @@ def test_a_lost_network_is_waited_out_and_nothing_is_sent_twice(
 ) -> None:
     faults.expect("ERR_INTERNET_DISCONNECTED")
     first = shown(desk)
-    until(lambda: len(site.verbs.reviews.mine(site.caller("reviewer"))) == 2)
+    until(lambda: len(site.services.reviews.mine(site.caller("reviewer"))) == 2)
     context.set_offline(True)
     press(desk, "1")
     expect(desk.locator("#saved")).to_contain_text("No connection")
@@ -327,7 +327,9 @@ def test_an_answer_that_got_lost_is_asked_for_again(
     press(desk, "1")
     saved(desk)
     assert lost == [200]
-    decided = [e for e in site.verbs.audit_trail.page(SYSTEM, limit=50).items if e.subject == first]
+    decided = [
+        e for e in site.services.audit_trail.page(SYSTEM, limit=50).items if e.subject == first
+    ]
     assert [e.action for e in decided].count("review.decided") == 1
 
 
@@ -399,7 +401,7 @@ def test_one_document_in_two_browsers_is_settled_once(
     assert annotation is not None
     assert annotation.comment is None
     decided = [
-        e for e in site.verbs.audit_trail.page(SYSTEM, limit=80).items if e.subject == task_id
+        e for e in site.services.audit_trail.page(SYSTEM, limit=80).items if e.subject == task_id
     ]
     assert [e.action for e in decided].count("review.decided") == 1
 
@@ -444,10 +446,10 @@ def test_a_blind_task_looks_plain_and_an_empty_set_must_be_meant(
 ) -> None:
     clear(desk, site, arrived)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 0.0, audits=AuditPlan(1.0, 0.0))
-    site.verbs.policy.change(SYSTEM, change, None)
+    site.services.policy.change(SYSTEM, change, None)
     audit = come_in(site, Document("drawn by lot", TEXTS[0]))
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.policy.change(SYSTEM, change, None)
+    site.services.policy.change(SYSTEM, change, None)
     page = sign_in("reviewer", "/desk")
     expect(page.locator("#work")).to_have_attribute("data-task", audit)
     assert task_of(site, audit).kind is ReviewKind.AUDIT
@@ -470,14 +472,14 @@ def test_a_lead_decides_between_two_answers_side_by_side(
     change = PolicyChange(
         0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0, overlap_rate=1.0)
     )
-    site.verbs.policy.change(SYSTEM, change, None)
+    site.services.policy.change(SYSTEM, change, None)
     come_in(site, Document("read twice", TEXTS[1]))
     for login, labels in (("reviewer", ["music"]), ("admin", ["music", "storm"])):
-        task = site.verbs.reviews.claim(site.caller(login))
+        task = site.services.reviews.claim(site.caller(login))
         assert task is not None
-        site.verbs.reviews.complete(site.caller(login), task.id, labels, None, task.version)
+        site.services.reviews.complete(site.caller(login), task.id, labels, None, task.version)
     change = PolicyChange(0.9, 0.1, True, ThresholdMode.FIXED, 1.0, audits=AuditPlan(0.0, 0.0))
-    site.verbs.policy.change(SYSTEM, change, None)
+    site.services.policy.change(SYSTEM, change, None)
     page = sign_in("lead", "/desk")
     expect(page.get_by_role("heading", name="Answers that differ")).to_be_visible()
     expect(page.locator(".accept")).to_have_count(2)
@@ -543,9 +545,11 @@ def clear(page: Page, site: Site, arrived: list[str]) -> None:
     """Leave the page, and settle everything that came in."""
     page.goto("/account")
     caller = site.caller("reviewer")
-    until(lambda: len(site.verbs.reviews.mine(caller)) == 1)
+    until(lambda: len(site.services.reviews.mine(caller)) == 1)
     for _ in arrived:
-        task = next(iter(site.verbs.reviews.mine(caller)), None) or site.verbs.reviews.claim(caller)
+        task = next(iter(site.services.reviews.mine(caller)), None) or site.services.reviews.claim(
+            caller
+        )
         assert task is not None
-        site.verbs.reviews.complete(caller, task.id, [], None, task.version)
+        site.services.reviews.complete(caller, task.id, [], None, task.version)
     page.close()

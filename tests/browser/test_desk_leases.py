@@ -49,7 +49,7 @@ def go_away(page: Page) -> None:
 
 def change(site: Site, task_id: str, become: Callable[[ReviewTask], ReviewTask]) -> None:
     """Let something happen to a task while its reviewer is away."""
-    with site.verbs.reviews.begin() as transaction:
+    with site.services.reviews.begin() as transaction:
         task = transaction.reviews.get(task_id, for_update=True)
         assert task is not None
         transaction.reviews.save(become(task))
@@ -60,7 +60,7 @@ def assert_at_work_again(page: Page, site: Site, task_id: str) -> None:
     expect(page.locator("#lease-text")).to_contain_text("Yours for")
     assert shown(page) == task_id
     expect(page.locator("#comment")).to_have_value("half a thought")
-    lease = site.verbs.reviews.get(SYSTEM, task_id).lease
+    lease = site.services.reviews.get(SYSTEM, task_id).lease
     assert lease is not None
     assert lease.holder == site.caller("reviewer").id
 
@@ -78,7 +78,7 @@ def test_whoever_was_away_may_take_the_document_back(desk: Page, site: Site) -> 
     task_id = shown(desk)
     go_away(desk)
     desk.keyboard.press("Enter")
-    assert site.verbs.reviews.get(SYSTEM, task_id).decision is None, "it is not theirs to settle"
+    assert site.services.reviews.get(SYSTEM, task_id).decision is None, "it is not theirs to settle"
     desk.get_by_role("button", name="Reclaim it").click()
     assert_at_work_again(desk, site, task_id)
 
@@ -94,7 +94,7 @@ def test_what_went_back_to_the_queue_is_taken_back_and_settled(desk: Page, site:
         desk.keyboard.press("Enter")
     expect(desk.locator("#saved")).to_have_text("All saved")
     expect(desk.locator("#work")).not_to_have_attribute("data-task", task_id)
-    decision = site.verbs.reviews.get(SYSTEM, task_id).decision
+    decision = site.services.reviews.get(SYSTEM, task_id).decision
     assert decision is not None
     assert decision.comment == "half a thought"
 

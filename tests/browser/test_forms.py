@@ -16,7 +16,7 @@ LATE_MS = 500
 
 
 def names(site: Site) -> list[str]:
-    return [key.name for key in site.verbs.accounts.keys(SYSTEM)]
+    return [key.name for key in site.services.accounts.keys(SYSTEM)]
 
 
 def test_a_double_click_makes_one_key(sign_in: SignIn, context: BrowserContext, site: Site) -> None:
@@ -44,8 +44,8 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
     page.get_by_label("Rule type").select_option("at_most")
     page.get_by_label("At most", exact=False).last.fill("4")
     (cookie,) = [one for one in context.cookies() if one["name"] == "setwise-session"]
-    site.verbs.accounts.sign_out(cookie["value"])
-    before = site.verbs.policy.get(SYSTEM)
+    site.services.accounts.sign_out(cookie["value"])
+    before = site.services.policy.get(SYSTEM)
     page.get_by_role("button", name="Preview").click()
     page.get_by_label("Login name").fill("admin")
     page.get_by_label("Password").fill(PASSWORD)
@@ -60,7 +60,7 @@ def test_a_session_that_ends_over_a_form_loses_nothing(
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("heading", name="Effect of your changes")).to_be_visible()
     expect(page.get_by_text(AGAIN)).to_have_count(0)
-    assert site.verbs.policy.get(SYSTEM) == before
+    assert site.services.policy.get(SYSTEM) == before
 
 
 def test_a_network_that_is_lost_over_a_form_loses_nothing(
@@ -111,4 +111,4 @@ def test_two_people_at_one_policy_overwrite_nothing(
     other.get_by_role("button", name="Save policy").click()
     expect(other.get_by_role("alert")).to_be_visible()
     expect(other.get_by_label("Risk of a proof")).to_have_value("13")
-    assert site.verbs.policy.get(SYSTEM).risk == 0.12
+    assert site.services.policy.get(SYSTEM).risk == 0.12

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey
@@ -17,31 +17,31 @@ def fill(data: Path, database_url: str, artifact: Path) -> str:
     """Make tables, a model, keys, predictions, a review, a webhook; return the admin's key."""
     # A command that ran before in this process has sent the log to a stream that is gone by now.
     configure_logging("error", "console")
-    application = wiring.build(Settings(data_dir=data, database_url=database_url))
+    application = build.build(Settings(data_dir=data, database_url=database_url))
     try:
         migrate.upgrade(application.engine)
-        verbs = application.verbs
-        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
-        verbs.webhooks.add(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
-        _, secret = verbs.accounts.create_key(SYSTEM, "root", Role.ADMIN)
-        _, client = verbs.accounts.create_key(SYSTEM, "client", Role.CLIENT)
+        services = application.services
+        services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
+        services.webhooks.add(SYSTEM, EndpointChange("https://billing.example", "it's billing's"))
+        _, secret = services.accounts.create_key(SYSTEM, "root", Role.ADMIN)
+        _, client = services.accounts.create_key(SYSTEM, "client", Role.CLIENT)
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.0)
         application.registry.follow()
         for number, text in enumerate(["judge verdict", "tab\tin \\ text\n\u2028", "orbit é"]):
             predict_one(
-                verbs.predictions,
-                verbs.accounts.authenticate(client),
+                services.predictions,
+                services.accounts.authenticate(client),
                 Document(id=f"note-{number}", text=text, metadata={"big": 1e300, "none": None}),
                 idempotency=IdempotencyKey(f"key-{number}", "0" * 64),
             )
             if number == 0:
-                verbs.policy.change(SYSTEM, change, None)
-        reviewer = verbs.accounts.authenticate(
-            verbs.accounts.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1]
+                services.policy.change(SYSTEM, change, None)
+        reviewer = services.accounts.authenticate(
+            services.accounts.create_key(SYSTEM, "reviewer", Role.REVIEWER)[1]
         )
-        task = verbs.reviews.claim(reviewer)
+        task = services.reviews.claim(reviewer)
         assert task is not None
-        verbs.reviews.complete(reviewer, task.id, ["court"], "checked", task.version)
+        services.reviews.complete(reviewer, task.id, ["court"], "checked", task.version)
     finally:
         application.close()
     return secret

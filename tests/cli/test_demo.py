@@ -55,13 +55,13 @@ class HalfSure(FakePredictor):
 
 
 class Service:
-    """The verbs that the demo uses, on a database in memory."""
+    """The services that the demo uses, on a database in memory."""
 
     def __init__(self) -> None:
         begin, new_id = Database(), FakeIds()
         now = self.clock = TravellingClock(FakeClock())
         predictors = FakePredictors(HalfSure())
-        self.verbs = SimpleNamespace(
+        self.services = SimpleNamespace(
             accounts=building.accounts(begin, now, new_id),
             policy=Policies(begin, now, new_id),
             reports=building.reports(begin, now),
@@ -74,10 +74,10 @@ class Service:
         self.contents = lambda: begin.contents
 
     def fill(self, folder: Path) -> dict[str, str]:
-        keys = Keyring(SecretsFile(folder / "keys.json"), self.verbs)
+        keys = Keyring(SecretsFile(folder / "keys.json"), self.services)
         secrets = keys.opened()
         demo_command._fill(
-            self.verbs, keys, secrets, lambda fraction, message="": None, self.clock, PLAN
+            self.services, keys, secrets, lambda fraction, message="": None, self.clock, PLAN
         )
         return secrets
 
@@ -91,16 +91,16 @@ def service() -> Service:
 
 
 def keyring(service: Service, folder: Path) -> Keyring:
-    return Keyring(SecretsFile(folder / "keys.json"), service.verbs)
+    return Keyring(SecretsFile(folder / "keys.json"), service.services)
 
 
 def test_each_role_gets_a_key_and_keeps_it(service: Service, tmp_path: Path) -> None:
     secrets = keyring(service, tmp_path).opened()
-    assert {service.verbs.accounts.authenticate(secret).role for secret in secrets.values()} == set(
-        Role
-    )
+    assert {
+        service.services.accounts.authenticate(secret).role for secret in secrets.values()
+    } == set(Role)
     assert keyring(service, tmp_path).opened() == secrets
-    assert len(service.verbs.accounts.keys(SYSTEM)) == len(Role)
+    assert len(service.services.accounts.keys(SYSTEM)) == len(Role)
 
 
 def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> None:
@@ -113,12 +113,12 @@ def test_keys_are_kept_in_a_private_file(service: Service, tmp_path: Path) -> No
 
 def test_only_a_revoked_key_is_made_anew(service: Service, tmp_path: Path) -> None:
     before = keyring(service, tmp_path).opened()
-    revoked = service.verbs.accounts.authenticate(before["client"])
-    service.verbs.accounts.revoke_key(SYSTEM, revoked.id)
+    revoked = service.services.accounts.authenticate(before["client"])
+    service.services.accounts.revoke_key(SYSTEM, revoked.id)
     after = keyring(service, tmp_path).opened()
     assert after["client"] != before["client"]
     assert {role for role in after if after[role] != before[role]} == {"client"}
-    assert service.verbs.accounts.authenticate(after["client"]).role is Role.CLIENT
+    assert service.services.accounts.authenticate(after["client"]).role is Role.CLIENT
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"client": 5}', "null"])
@@ -132,11 +132,11 @@ def test_a_damaged_file_of_keys_is_replaced(service: Service, tmp_path: Path, co
 
 
 def people(service: Service, folder: Path) -> DemoPeople:
-    return DemoPeople(SecretsFile(folder / "passwords.json"), service.verbs)
+    return DemoPeople(SecretsFile(folder / "passwords.json"), service.services)
 
 
 def passwords_that_work(service: Service) -> dict[str, str]:
-    hashes = {person.login: person.password for person in service.verbs.accounts.people(SYSTEM)}
+    hashes = {person.login: person.password for person in service.services.accounts.people(SYSTEM)}
     return {login: hashed.removeprefix("1:")[::-1] for login, hashed in hashes.items()}
 
 
@@ -162,13 +162,13 @@ def test_a_lost_file_of_passwords_is_made_anew(service: Service, tmp_path: Path)
 
 def test_a_first_run_posts_and_reviews(service: Service, tmp_path: Path) -> None:
     service.fill(tmp_path)
-    counts = service.verbs.reports.summary(SYSTEM)
+    counts = service.services.reports.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES
     assert counts.completed > 40
     assert counts.auto_sent > 0
     assert counts.waiting > LEAST_WAITING
     assert counts.leased == 0
-    names = {key.name for key in service.verbs.accounts.keys(SYSTEM)}
+    names = {key.name for key in service.services.accounts.keys(SYSTEM)}
     assert names >= {f"{annotator.name} (generated)" for annotator in ANNOTATORS}
     posted = {prediction.document.id for prediction in service.contents().predictions.values()}
     assert posted == {n.id for n in generate_notes(INCOMING_NOTES, seed=INCOMING_SEED)}
@@ -212,16 +212,16 @@ def test_every_kind_of_work_was_done_and_some_is_left(service: Service, tmp_path
     left = Counter(one.kind for one in contents.reviews.values() if one.state == "waiting")
     assert left[ReviewKind.ADJUDICATION] > 0
     assert left[ReviewKind.REVIEW] > 0
-    first = service.verbs.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
+    first = service.services.reviews.claim(Caller("somebody", "Somebody", Role.REVIEWER))
     assert first.kind is ReviewKind.REVIEW  # which shows what the model suggests
     assert {one.group for one in contents.annotations.values()} >= {"senior-coders", "trainees"}
 
 
 def test_a_second_run_adds_nothing_to_a_long_queue(service: Service, tmp_path: Path) -> None:
     service.fill(tmp_path)
-    before = service.verbs.reports.summary(SYSTEM)
+    before = service.services.reports.summary(SYSTEM)
     service.fill(tmp_path)
-    assert service.verbs.reports.summary(SYSTEM) == before
+    assert service.services.reports.summary(SYSTEM) == before
 
 
 def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
@@ -229,10 +229,10 @@ def test_a_short_queue_is_topped_up_with_notes_not_seen_before(
 ) -> None:
     service.fill(tmp_path)
     reviewer = Caller("reviewer", "Ada", Role.REVIEWER)
-    while task := service.verbs.reviews.claim(reviewer):
-        service.verbs.reviews.complete(reviewer, task.id, [], None, task.version)
+    while task := service.services.reviews.claim(reviewer):
+        service.services.reviews.complete(reviewer, task.id, [], None, task.version)
     service.fill(tmp_path)
-    counts = service.verbs.reports.summary(SYSTEM)
+    counts = service.services.reports.summary(SYSTEM)
     assert counts.predictions == INCOMING_NOTES + TOP_UP
     assert counts.waiting > 0
     ids = [prediction.document.id for prediction in service.contents().predictions.values()]
@@ -243,9 +243,9 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     keys = keyring(service, tmp_path)
     secrets = keys.opened()
     client, reviewer = (
-        service.verbs.accounts.authenticate(secrets[r]) for r in ("client", "reviewer")
+        service.services.accounts.authenticate(secrets[r]) for r in ("client", "reviewer")
     )
-    history = History(service.verbs, service.clock, client, reviewer, keys.annotator, PLAN)
+    history = History(service.services, service.clock, client, reviewer, keys.annotator, PLAN)
 
     def power_cut(fraction: float, _: str = "") -> None:
         if fraction > 0.5:
@@ -254,30 +254,32 @@ def test_a_run_that_was_cut_short_is_finished(service: Service, tmp_path: Path) 
     history.begin()
     with pytest.raises(KeyboardInterrupt):
         history.happen(0, power_cut)
-    assert 0 < service.verbs.reports.summary(SYSTEM).predictions < INCOMING_NOTES
+    assert 0 < service.services.reports.summary(SYSTEM).predictions < INCOMING_NOTES
     service.fill(tmp_path)
-    assert service.verbs.reports.summary(SYSTEM).predictions == INCOMING_NOTES
+    assert service.services.reports.summary(SYSTEM).predictions == INCOMING_NOTES
     ids = {prediction.document.id for prediction in service.contents().predictions.values()}
     assert len(ids) == INCOMING_NOTES
 
 
 def test_a_policy_that_somebody_set_stays(service: Service, tmp_path: Path) -> None:
     change = PolicyChange(0.9, 0.2, False, ThresholdMode.FIXED, 0.7)
-    policy = service.verbs.policy.change(SYSTEM, change, None)
+    policy = service.services.policy.change(SYSTEM, change, None)
     service.fill(tmp_path)
-    assert service.verbs.policy.get(SYSTEM) == policy
+    assert service.services.policy.get(SYSTEM) == policy
 
 
 def test_generated_annotators_leave_documents_of_others_alone(
     service: Service, tmp_path: Path
 ) -> None:
     keys = keyring(service, tmp_path)
-    client = service.verbs.accounts.authenticate(keys.opened()["client"])
-    while service.verbs.reports.summary(SYSTEM).waiting == 0:  # the oldest task is somebody else's
-        text = f"of my own {service.verbs.reports.summary(SYSTEM).predictions}"
-        predict_one(service.verbs.predictions, client, Document(text=text))
+    client = service.services.accounts.authenticate(keys.opened()["client"])
+    while (
+        service.services.reports.summary(SYSTEM).waiting == 0
+    ):  # the oldest task is somebody else's
+        text = f"of my own {service.services.reports.summary(SYSTEM).predictions}"
+        predict_one(service.services.predictions, client, Document(text=text))
     service.fill(tmp_path)
-    counts = service.verbs.reports.summary(SYSTEM)
+    counts = service.services.reports.summary(SYSTEM)
     assert counts.completed == counts.leased == 0
 
 

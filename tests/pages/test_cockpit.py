@@ -147,7 +147,7 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     service: Service, browser: Browser
 ) -> None:
     worked(service)
-    before = service.verbs.policy.get(SYSTEM)
+    before = service.services.policy.get(SYSTEM)
     page = browser.get("/cockpit?threshold=0.6").text
     assert "tried 0.6" in page
     assert "Nothing has changed. An administrator can apply it." in page
@@ -155,7 +155,7 @@ def test_another_threshold_is_looked_at_and_nothing_changes(
     assert row is not None
     assert row.groups() == ("11.1 %", "33.3 %")
     assert "Tried</th>" in browser.get("/cockpit?target=0.9").text
-    assert service.verbs.policy.get(SYSTEM) == before
+    assert service.services.policy.get(SYSTEM) == before
 
 
 @pytest.mark.parametrize("query", ["threshold=2", "target=1", "days=0", "days=100000"])

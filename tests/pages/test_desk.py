@@ -140,7 +140,7 @@ def test_a_session_that_ended_is_told_to_scripts_and_leads_people_back(desk: Des
 def test_the_next_task_is_claimed_and_told_with_what_is_odd(service: Service, desk: Desk) -> None:
     rule = {"kind": "requires", "label": "b", "labels": ["c"], "name": "b needs c"}
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9, rules=[rule])
-    service.verbs.policy.change(SYSTEM, change, None)
+    service.services.policy.change(SYSTEM, change, None)
     made = fill(service)
     item = desk.next()
     assert (item["id"], item["version"], item["kind"]) == (made.id, 2, "review")
@@ -234,7 +234,7 @@ def test_a_decision_sent_twice_is_one_and_may_be_taken_back(service: Service, de
     assert desk.decide(back, "b").status_code == 200
     service.clock.advance(seconds=21)
     assert_problem(desk.ask(f"/tasks/{made.id}/undo"), 409, "review-already-decided")
-    assert service.verbs.reviews.submit_decisions() == 1
+    assert service.services.reviews.submit_decisions() == 1
     assert stored(service, made.id).state is ReviewState.COMPLETED
 
 
@@ -258,7 +258,7 @@ def test_a_task_that_went_back_to_the_queue_is_taken_back(service: Service, desk
     kept = desk.ask(f"{path}/take-back")
     assert kept.json() == {"version": 2, "expires_in_s": 900}, "nobody had noticed"
     service.clock.advance(minutes=16)
-    assert service.verbs.reviews.expire_leases() == 1
+    assert service.services.reviews.expire_leases() == 1
     assert_problem(desk.ask(f"{path}/heartbeat"), 409, "lease-lost")
     assert desk.ask(f"{path}/take-back").json() == {"version": 4, "expires_in_s": 900}
     assert desk.decide(item | {"version": 4}, "a").status_code == 200
@@ -278,7 +278,7 @@ def test_what_others_have_is_not_taken_back(service: Service, desk: Desk) -> Non
     assert_problem(desk.ask(path), 409, "lease-lost")
     assert other.decide(theirs, "a").status_code == 200
     service.clock.advance(minutes=16)
-    service.verbs.reviews.submit_decisions()
+    service.services.reviews.submit_decisions()
     assert_problem(desk.ask(path), 409, "review-already-decided")
     assert_problem(desk.ask("/tasks/nonsense/take-back"), 404, "review-not-found")
 

@@ -30,7 +30,9 @@ def provider() -> Iterator[IdentityProvider]:
 def browser(service: Service, provider: IdentityProvider) -> Browser:
     asked = Provider(provider.issuer, CLIENT_ID, CLIENT_SECRET, "groups", read_roles(ROLES))
     edge = service.app.state.edge
-    router = pages(service.verbs, edge.sessions, provider=OpenIdConnect(asked), now=service.clock)
+    router = pages(
+        service.services, edge.sessions, provider=OpenIdConnect(asked), now=service.clock
+    )
     service.app = create_app(edge, dashboard=router)
     return Browser(service)
 
@@ -81,7 +83,7 @@ def test_a_disabled_account_stays_outside(browser: Browser, provider: IdentityPr
     come_in(browser, provider)
     people_kept = browser._service.database.contents.people
     (person,) = people_kept.values()
-    browser._service.verbs.accounts.change_person(SYSTEM, person.id, disabled=True)
+    browser._service.services.accounts.change_person(SYSTEM, person.id, disabled=True)
     assert come_in(browser, provider).status_code == 403
 
 

@@ -32,12 +32,12 @@ REVIEWER = Caller("reviewer-1", "Ada", Role.REVIEWER)
 
 
 class Service:
-    """The verbs that fill the page, on a database in memory."""
+    """The services that fill the page, on a database in memory."""
 
     def __init__(self) -> None:
         self.begin, self.now, self.new_id = Database(), FakeClock(), FakeIds()
         self.visitor = REVIEWER
-        self.verbs = SimpleNamespace(
+        self.services = SimpleNamespace(
             reports=building.reports(self.begin, self.now),
             policy=Policies(self.begin, self.now, self.new_id),
             models=building.models(
@@ -45,7 +45,7 @@ class Service:
             ),
         )
         app = FastAPI()
-        app.include_router(pages(self.verbs, self.cookies(), now=self.now))
+        app.include_router(pages(self.services, self.cookies(), now=self.now))
         self.app = app
 
     def cookies(self) -> SessionCookies:
@@ -63,9 +63,9 @@ class Service:
         Policies(self.begin, self.now, self.new_id).change(SYSTEM, change, None)
 
     def add_model(self, *, activate: bool = True) -> None:
-        model = self.verbs.models.add(SYSTEM, "folder")
+        model = self.services.models.add(SYSTEM, "folder")
         if activate:
-            self.verbs.models.activate(SYSTEM, model.id)
+            self.services.models.activate(SYSTEM, model.id)
 
     def predict(self, *texts: str) -> None:
         predictions = Predictions(FakePredictors(), self.begin, self.now, self.new_id, LOTTERY)
@@ -322,7 +322,7 @@ def test_a_database_that_does_not_answer_is_a_page_too(service: Service) -> None
     def unavailable(_: Caller) -> None:
         raise StorageUnavailable("the disk is gone: /secret/path")
 
-    service.verbs.reports = SimpleNamespace(summary=unavailable)
+    service.services.reports = SimpleNamespace(summary=unavailable)
     response = service.get()
     assert response.status_code == 503
     assert "The database is not responding" in response.text
@@ -333,7 +333,7 @@ def test_a_fault_of_ours_is_a_page_that_says_whom_to_tell(service: Service) -> N
     def broken(_: Caller) -> None:
         raise ZeroDivisionError("of a secret document")
 
-    service.verbs.reports = SimpleNamespace(summary=broken)
+    service.services.reports = SimpleNamespace(summary=broken)
     response = service.get()
     assert response.status_code == 500
     assert "Something went wrong" in response.text

@@ -9,7 +9,7 @@ from tests.edge import Service
 def test_expired_leases_go_back_to_the_queue(service: Service) -> None:
     service.predict()
     service.post("/v1/reviews/claim", by="reviewer")
-    worker = Worker(service.verbs.jobs, tasks(service.verbs), poll_s=0.01)
+    worker = Worker(service.services.jobs, tasks(service.services), poll_s=0.01)
 
     def states() -> list[ReviewState]:
         return [task.state for task in service.database.contents.reviews.values()]

@@ -1,4 +1,4 @@
-"""A model of the review queue, against which a state machine compares the verbs on any database."""
+"""A model of the review queue; a state machine compares the services with it on any database."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -28,9 +28,9 @@ people = st.sampled_from([ANN, BEN, CAT, LEAD])
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Five verbs, four people, a clock, in any order.
+    """Five services, four people, a clock, in any order.
 
-    What the machine knows of a task is what the verbs have answered: its last version, who holds
+    What the machine knows of a task is what the services have answered: its last version, who holds
     it until when, who skipped it, whether it is settled. It never looks into the database.
     """
 

@@ -31,7 +31,7 @@ HERE, THERE = "192.0.2.1", "198.51.100.9"
 
 @dataclass
 class House:
-    """The verbs on people, on a database in memory."""
+    """The services on people, on a database in memory."""
 
     begin: Database = field(default_factory=Database)
     now: FakeClock = field(default_factory=FakeClock)

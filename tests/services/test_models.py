@@ -30,7 +30,7 @@ MISSING = "019b7a0b-0000-7000-8000-ffffffffffff"
 
 @dataclass
 class Office:
-    """The verbs on one database."""
+    """The services on one database."""
 
     begin: Transactions
 

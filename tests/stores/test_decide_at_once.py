@@ -22,7 +22,7 @@ ROUNDS = 5
 
 
 class Desk:
-    """The verbs of the desk."""
+    """The services of the desk."""
 
     def __init__(self, begin: Transactions, window: timedelta) -> None:
         parts = (begin, utc_now, new_id)

@@ -17,7 +17,7 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.settings import Settings
@@ -44,13 +44,13 @@ class Installation:
 
     def key(self, name: str, role: Role) -> str:
         """Make a key and return its secret."""
-        _, self.secrets[name] = self.application.verbs.accounts.create_key(SYSTEM, name, role)
+        _, self.secrets[name] = self.application.services.accounts.create_key(SYSTEM, name, role)
         return self.secrets[name]
 
     def fix_threshold(self, value: float) -> None:
         """Send every document with at least this confidence."""
         change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, value)
-        self.application.verbs.policy.change(SYSTEM, change, None)
+        self.application.services.policy.change(SYSTEM, change, None)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the processes."""
@@ -125,10 +125,10 @@ class Server:
 def installed(data_dir: Path, database_url: str, artifacts: Artifacts) -> Iterator[Installation]:
     """Give an installation with an active model and a key of each role; end it afterwards."""
     settings = Settings(data_dir=data_dir, database_url=database_url)
-    made = Installation(settings, data_dir.parent, application=wiring.build(settings))
+    made = Installation(settings, data_dir.parent, application=build.build(settings))
     try:
-        verbs = made.application.verbs
-        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
+        services = made.application.services
+        services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifacts.text)).id)
         for role in Role:
             made.key(role.value, role)
         yield made

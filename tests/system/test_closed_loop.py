@@ -48,8 +48,8 @@ def taught(installation: Installation, tmp_path: Path) -> Installation:
     )
     dataset = read_dataset(write_documents(tmp_path / "train.jsonl", 1_500, seed=1))
     save(train(dataset, options), tmp_path / "taught")
-    verbs = installation.application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(tmp_path / "taught")).id)
+    services = installation.application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(tmp_path / "taught")).id)
     return installation
 
 
@@ -241,7 +241,7 @@ def _breaker(admin: httpx.Client) -> str:
 
 def _derive_all(installation: Installation, server: Server, world: World) -> None:
     """Derive every decision again from the stored versions, score and draw."""
-    derive = installation.application.verbs.predictions.derive
+    derive = installation.application.services.predictions.derive
     for one in world.made:
         found = derive(SYSTEM, one["id"])
         assert found.equal is True

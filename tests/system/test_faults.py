@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.settings import Settings
 from setwise.service.stores import migrate
@@ -62,10 +62,10 @@ def on_own_postgres(
     with server_or_skip() as server:
         url = server.make().render_as_string(hide_password=False)
         settings = Settings(data_dir=tmp_path / "data", database_url=url)
-        installed = Installation(settings, tmp_path, application=wiring.build(settings))
+        installed = Installation(settings, tmp_path, application=build.build(settings))
         migrate.upgrade(installed.application.engine)
-        verbs = installed.application.verbs
-        verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
+        services = installed.application.services
+        services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifacts.text)).id)
         installed.key("client", Role.CLIENT)
         yield installed, server
         for process in installed.servers:
@@ -106,9 +106,9 @@ def test_a_database_that_goes_away_costs_no_write_and_doubles_none(
 @pytest.fixture
 def on_sqlite(sqlite_url: str, artifacts: Artifacts, tmp_path: Path) -> Iterator[Installation]:
     settings = Settings(data_dir=tmp_path / "data", database_url=sqlite_url)
-    installed = Installation(settings, tmp_path, application=wiring.build(settings))
-    verbs = installed.application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifacts.text)).id)
+    installed = Installation(settings, tmp_path, application=build.build(settings))
+    services = installed.application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifacts.text)).id)
     for role in (Role.CLIENT, Role.ADMIN):
         installed.key(role.value, role)
     yield installed

@@ -151,9 +151,9 @@ def test_another_model_takes_over_without_a_dropped_request(
     installation: Installation, artifacts: Artifacts
 ) -> None:
     server = installation.serve()
-    verbs = installation.application.verbs
+    services = installation.application.services
     old = load(artifacts.text).version
-    new = verbs.models.add(SYSTEM, str(artifacts.other_text))
+    new = services.models.add(SYSTEM, str(artifacts.other_text))
     sample = documents(200, seed=12)
     stop = threading.Event()
     answers: list[list[httpx.Response]] = [[] for _ in range(4)]
@@ -215,7 +215,7 @@ def test_a_server_that_is_told_to_stop_finishes_its_requests(installation: Insta
             future.result()
     assert {answer.status_code for answer in answers} == {201}
     assert "Application shutdown complete" in server.log.read_text()
-    with installation.application.verbs.predictions.begin(read_only=True) as transaction:
+    with installation.application.services.predictions.begin(read_only=True) as transaction:
         # Nothing was stored whose answer did not arrive.
         assert sum(transaction.predictions.counts().values()) == len(answers)
 
@@ -241,9 +241,9 @@ def test_two_servers_share_one_database(installation: Installation, artifacts: A
             headers={"If-Match": f'"{task["version"]}"'},
         )
         assert (done.status_code, done.json()["type"]) == (409, "/problems/lease-lost")
-    verbs = installation.application.verbs
-    new = verbs.models.add(SYSTEM, str(artifacts.other_text))
-    verbs.models.activate(SYSTEM, new.id)
+    services = installation.application.services
+    new = services.models.add(SYSTEM, str(artifacts.other_text))
+    services.models.activate(SYSTEM, new.id)
     (document,) = documents(1, seed=15)
     for server in (one, other):
         with server.client("client") as client:

@@ -54,8 +54,8 @@ def predicted(artifact: Path, data_dir: Path, tmp_path_factory: pytest.TempPathF
 def test_every_story_is_decided_as_the_model_says_and_the_queue_is_emptied(
     installation: Installation, artifact: Path, predicted: Any, data_dir: Path
 ) -> None:
-    verbs = installation.application.verbs
-    verbs.models.activate(SYSTEM, verbs.models.add(SYSTEM, str(artifact)).id)
+    services = installation.application.services
+    services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
     installation.fix_threshold(THRESHOLD)
     server = installation.serve()
     with gzip.open(data_dir / "reuters21578" / "test.jsonl.gz", "rt") as file:

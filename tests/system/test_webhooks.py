@@ -205,11 +205,11 @@ def test_a_server_without_permission_calls_nothing_on_its_own_network(
     environment = installation.environment() | {"SETWISE_WEBHOOK_ALLOW_PRIVATE": "false"}
     monkeypatch.setattr(installation, "environment", lambda: environment)
     with Receiver() as receiver:
-        verbs = installation.application.verbs
-        object.__setattr__(verbs.webhooks, "allow_private", True)
+        services = installation.application.services
+        object.__setattr__(services.webhooks, "allow_private", True)
         names = ("http://127.0.0.1", "https://127.0.0.1", "https://localhost")
         hooks = [
-            verbs.webhooks.add(SYSTEM, EndpointChange(f"{name}:{receiver.port}/"))[0]
+            services.webhooks.add(SYSTEM, EndpointChange(f"{name}:{receiver.port}/"))[0]
             for name in names
         ]
         server = installation.serve()

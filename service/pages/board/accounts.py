@@ -96,7 +96,7 @@ class NewKey(BaseModel):
 
 
 def _create_key(call: Call, form: NewKey) -> ui.View:
-    key, secret = call.verbs.accounts.create_key(
+    key, secret = call.services.accounts.create_key(
         call.caller,
         form.name,
         form.role,
@@ -117,7 +117,7 @@ def _create_key(call: Call, form: NewKey) -> ui.View:
 
 
 def _revoke_question(call: Call) -> ui.Question:
-    key = next((key for key in call.verbs.accounts.keys(call.caller) if key.id == call.id), None)
+    key = next((key for key in call.services.accounts.keys(call.caller) if key.id == call.id), None)
     if key is None:
         raise KeyNotFound(f"No key has the id {call.id!r}.")
     return ui.Question(
@@ -135,7 +135,7 @@ def _revoke_question(call: Call) -> ui.Question:
 CREATE_KEY = Action(KEYS, _create_key, NewKey, heading="Create a key", label="Create")
 REVOKE_KEY = Action(
     f"{KEYS}/{{key_id}}/revoke",
-    lambda call, _: call.verbs.accounts.revoke_key(
+    lambda call, _: call.services.accounts.revoke_key(
         call.caller, call.id, request_id=call.request_id
     ),
     ask=_revoke_question,
@@ -182,7 +182,7 @@ def _works(key: ApiKey, now: datetime) -> bool:
 
 def _keys(call: Call) -> ui.View:
     now = datetime.now(UTC)
-    keys = call.verbs.accounts.keys(call.caller)
+    keys = call.services.accounts.keys(call.caller)
     former = [key for key in keys if not _works(key, now)]
     parts: list[ui.Piece] = [
         ui.Table(
@@ -202,7 +202,7 @@ def _keys(call: Call) -> ui.View:
 
 def _keys_state(call: Call) -> State:
     now = datetime.now(UTC)
-    working = [key for key in call.verbs.accounts.keys(call.caller) if _works(key, now)]
+    working = [key for key in call.services.accounts.keys(call.caller) if _works(key, now)]
     ending = [key for key in working if key.expired(now + SOON)]
     if ending:
         return State(f"{ending[0].name} expires on {ending[0].expires_at:%-d %B}.", wrong=True)
@@ -244,7 +244,7 @@ class NewPassword(BaseModel):
 
 
 def _person(call: Call) -> Person:
-    people = call.verbs.accounts.people(call.caller)
+    people = call.services.accounts.people(call.caller)
     found = next((person for person in people if person.id == call.id), None)
     if found is None:
         raise PersonNotFound(f"No account has the id {call.id!r}.")
@@ -252,7 +252,7 @@ def _person(call: Call) -> Person:
 
 
 def _create_person(call: Call, form: NewPerson) -> None:
-    call.verbs.accounts.create_person(
+    call.services.accounts.create_person(
         call.caller,
         login=form.login,
         name=form.name,
@@ -264,28 +264,28 @@ def _create_person(call: Call, form: NewPerson) -> None:
 
 def _change_person(call: Call, form: ChangedPerson) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(
+    call.services.accounts.change_person(
         call.caller, person.id, name=form.name, role=form.role, request_id=call.request_id
     )
 
 
 def _set_password(call: Call, form: NewPassword) -> None:
     person = _person(call)
-    call.verbs.accounts.set_password(
+    call.services.accounts.set_password(
         call.caller, person.id, form.password, request_id=call.request_id
     )
 
 
 def _disable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(
+    call.services.accounts.change_person(
         call.caller, person.id, disabled=True, request_id=call.request_id
     )
 
 
 def _enable(call: Call, _: Nothing) -> None:
     person = _person(call)
-    call.verbs.accounts.change_person(
+    call.services.accounts.change_person(
         call.caller, person.id, disabled=False, request_id=call.request_id
     )
 
@@ -366,7 +366,7 @@ def _people(call: Call) -> ui.View:
     table = ui.Table(
         "People",
         _ACCOUNTS,
-        call.verbs.accounts.people(call.caller),
+        call.services.accounts.people(call.caller),
         "Nobody can sign in yet. Create the first account below.",
         gone=lambda person: person.disabled,
     )
@@ -375,7 +375,7 @@ def _people(call: Call) -> ui.View:
 
 
 def _people_state(call: Call) -> State:
-    people = call.verbs.accounts.people(call.caller)
+    people = call.services.accounts.people(call.caller)
     return State(f"{sum(not one.disabled for one in people):,} can sign in.")
 
 

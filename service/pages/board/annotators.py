@@ -63,7 +63,7 @@ class Placement(BaseModel):
 
 def _create(call: Call, form: NewGroup) -> str:
     try:
-        call.verbs.annotators.change_group(
+        call.services.annotators.change_group(
             call.caller, form.group, GroupChange(form.name), 0, request_id=call.request_id
         )
     except StaleVersion:
@@ -81,13 +81,13 @@ def _change(call: Call, form: ChangedGroup) -> None:
             raise InvalidRequest("Enter both rates.", faults)
         rates = Rates(form.alpha, form.beta)
     change = GroupChange(form.name, rates)
-    call.verbs.annotators.change_group(
+    call.services.annotators.change_group(
         call.caller, call.id, change, form.version, request_id=call.request_id
     )
 
 
 def _place(call: Call, form: Placement) -> None:
-    call.verbs.annotators.place(
+    call.services.annotators.place(
         call.caller, form.annotator, form.group, form.version, request_id=call.request_id
     )
 
@@ -204,8 +204,8 @@ _GROUPS: Sequence[ui.Column[_Member]] = (
 
 
 def _groups(call: Call) -> ui.View:
-    groups = call.verbs.annotators.groups(call.caller)
-    annotators = call.verbs.annotators.page(call.caller)
+    groups = call.services.annotators.groups(call.caller)
+    annotators = call.services.annotators.page(call.caller)
     rows = [
         _Member(one, sum(each.annotator.group == one.group.id for each in annotators))
         for one in groups
@@ -241,7 +241,7 @@ def _groups(call: Call) -> ui.View:
 
 
 def _group(call: Call) -> ui.View:
-    report = call.verbs.annotators.get_group(call.caller, call.id)
+    report = call.services.annotators.get_group(call.caller, call.id)
     group, fixed, shown = report.group, report.group.fixed, report.shown()
     rates = "none, so calibrators that correct for errors leave its answers out"
     if report.rates:

@@ -80,8 +80,10 @@ def _cut(text: str) -> str:
 def _actors(call: Call, chosen: str) -> Sequence[tuple[str, str]]:
     named = {"": "anyone", "system": "the service itself", "anonymous": "someone not signed in"}
     if call.caller.may(Permission.INSPECT):
-        named |= {one.id: f"{one.name} (person)" for one in call.verbs.accounts.people(call.caller)}
-        named |= {one.id: f"{one.name} (key)" for one in call.verbs.accounts.keys(call.caller)}
+        named |= {
+            one.id: f"{one.name} (person)" for one in call.services.accounts.people(call.caller)
+        }
+        named |= {one.id: f"{one.name} (key)" for one in call.services.accounts.keys(call.caller)}
     return [*named.items(), *([] if chosen in named else [(chosen, chosen)])]
 
 
@@ -106,7 +108,7 @@ def _trail(call: Call) -> ui.View:
         subject=query.get("subject"),
         **instants,
     )
-    found = call.verbs.audit_trail.page(call.caller, wanted, after=call.after, limit=PAGE)
+    found = call.services.audit_trail.page(call.caller, wanted, after=call.after, limit=PAGE)
     inputs = {
         "actor": select("By", _actors(call, query.get("actor", ""))),
         "action": select("About", _kinds(query.get("action", ""))),

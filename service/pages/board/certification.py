@@ -77,7 +77,7 @@ def _steps(evidence: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def _request(call: Call, _: Nothing) -> str:
-    job = call.verbs.certification.request(call.caller, request_id=call.request_id)
+    job = call.services.certification.request(call.caller, request_id=call.request_id)
     return f"{JOBS}/{job.id}"
 
 
@@ -115,7 +115,7 @@ _COLUMNS: Sequence[ui.Column[Certification]] = (
 
 
 def _certifications(call: Call) -> ui.View:
-    found = call.verbs.certification.page(call.caller, after=call.after, limit=PAGE)
+    found = call.services.certification.page(call.caller, after=call.after, limit=PAGE)
     empty = Markup(
         "There are no certifications yet. Set a rate of certification audits in the {}; once "
         "reviewers have read some of them, certify."
@@ -133,7 +133,7 @@ def _certifications(call: Call) -> ui.View:
 
 
 def _certification(call: Call) -> ui.View:
-    made = call.verbs.certification.get(call.caller, call.id)
+    made = call.services.certification.get(call.caller, call.id)
     proved = made.threshold is not None
     if made.threshold is not None:
         heading = f"Proved from {confidence(made.threshold)}"
@@ -187,7 +187,7 @@ def _certification(call: Call) -> ui.View:
 
 
 def _certifications_state(call: Call) -> State:
-    newest = call.verbs.certification.page(call.caller, limit=1).items
+    newest = call.services.certification.page(call.caller, limit=1).items
     if not newest:
         return State("None so far.")
     proved = newest[0].threshold
@@ -208,11 +208,11 @@ _POSITIONS = {
 
 
 def _fixed(call: Call) -> bool:
-    return call.verbs.policy.get(call.caller).threshold_mode is ThresholdMode.FIXED
+    return call.services.policy.get(call.caller).threshold_mode is ThresholdMode.FIXED
 
 
 def _reset(call: Call, _: Nothing) -> None:
-    call.verbs.breaker.reset(call.caller, uncertified=_fixed(call), request_id=call.request_id)
+    call.services.breaker.reset(call.caller, uncertified=_fixed(call), request_id=call.request_id)
 
 
 def _reset_question(call: Call) -> ui.Question:
@@ -269,7 +269,7 @@ def _tripped(state: BreakerState, trip: Trip) -> Markup:
 
 
 def _breaker(call: Call) -> ui.View:
-    state = call.verbs.breaker.get(call.caller)
+    state = call.services.breaker.get(call.caller)
     watch, found = state.watch, state.watch.counts()
     most = state.rule.freshness.most_documents
     sent = f"{watch.unvouched.documents:,}" + (f" of at most {most:,}" if most else "")
@@ -309,7 +309,7 @@ def _breaker(call: Call) -> ui.View:
 
 
 def _breaker_state(call: Call) -> State:
-    tripped = call.verbs.breaker.get(call.caller).watch.position is Position.TRIPPED
+    tripped = call.services.breaker.get(call.caller).watch.position is Position.TRIPPED
     return State("Tripped: nothing is sent.", wrong=True) if tripped else State("Not tripped.")
 
 

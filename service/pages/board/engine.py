@@ -37,7 +37,7 @@ from setwise.service.pages.forms import Filled, filled
 from setwise.service.pages.rendering import go, page
 from setwise.service.pages.sign_in import request_id_of
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.sign_in.sessions import Visit
 
 BOARD = "/board"
@@ -129,7 +129,7 @@ class Call:
         What was tried and refused, with the ``filled`` form and its faults.
     """
 
-    verbs: Verbs
+    services: Services
     visit: Visit
     request_id: str | None
     ids: Mapping[str, str]
@@ -160,17 +160,21 @@ class Call:
         return Form(action.heading, action.label, action.hint, address, action.model, shown)
 
 
-def mount(router: APIRouter, verbs: Verbs, visitors: Visitors, pages: Sequence[BoardPage]) -> None:
+def mount(
+    router: APIRouter, services: Services, visitors: Visitors, pages: Sequence[BoardPage]
+) -> None:
     """Add the routes of the pages and of their actions."""
     frame = Frame(pages)
     routes: list[tuple[str, str, Callable[..., Response]]] = []
     known = {one.address for one in pages}
     for one in pages:
-        routes.append((one.address, "GET", _reader(frame, one, verbs, visitors)))
+        routes.append((one.address, "GET", _reader(frame, one, services, visitors)))
         for action in one.actions:
             if action.address not in known:
-                routes.append((action.address, "GET", _asker(frame, one, action, verbs, visitors)))
-            routes.append((action.address, "POST", _doer(frame, one, action, verbs, visitors)))
+                routes.append(
+                    (action.address, "GET", _asker(frame, one, action, services, visitors))
+                )
+            routes.append((action.address, "POST", _doer(frame, one, action, services, visitors)))
     # The first route that fits is taken, so words come before ids.
     for address, method, route in sorted(routes, key=lambda each: _specific(each[0])):
         router.add_api_route(address, route, methods=[method])
@@ -181,12 +185,12 @@ def _specific(address: str) -> list[bool]:
 
 
 def _reader(
-    frame: "Frame", one: BoardPage, verbs: Verbs, visitors: Visitors
+    frame: "Frame", one: BoardPage, services: Services, visitors: Visitors
 ) -> Callable[..., Response]:
     def read(
         request: Request, visit: Annotated[Visit, Depends(visitors.who_may(*one.needed))]
     ) -> Response:
-        call = _call(request, visit, verbs)
+        call = _call(request, visit, services)
         shown = one.show(call)
         if isinstance(shown, Response):
             return shown
@@ -196,13 +200,13 @@ def _reader(
 
 
 def _asker(
-    frame: "Frame", one: BoardPage, action: Action, verbs: Verbs, visitors: Visitors
+    frame: "Frame", one: BoardPage, action: Action, services: Services, visitors: Visitors
 ) -> Callable[..., Response]:
     def ask(
         request: Request,
         visit: Annotated[Visit, Depends(visitors.who_may(Permission.ADMINISTER))],
     ) -> Response:
-        call = _call(request, visit, verbs)
+        call = _call(request, visit, services)
         if action.ask is None:
             return go(one.address.format(**call.ids))
         return frame.draw(_question(action.ask(call)), visit, one)
@@ -211,14 +215,14 @@ def _asker(
 
 
 def _doer(
-    frame: "Frame", one: BoardPage, action: Action, verbs: Verbs, visitors: Visitors
+    frame: "Frame", one: BoardPage, action: Action, services: Services, visitors: Visitors
 ) -> Callable[..., Response]:
     def do(
         request: Request,
         visit: Annotated[Visit, Depends(visitors.who_sends(Permission.ADMINISTER))],
         form: Annotated[Filled, Depends(filled)],
     ) -> Response:
-        call = replace(_call(request, visit, verbs), tried=action, filled=form)
+        call = replace(_call(request, visit, services), tried=action, filled=form)
         status, outcome = _attempt(action, call)
         if status is not None:
             refusal = "" if action.heading else _said(form)
@@ -237,9 +241,9 @@ def _doer(
     return do
 
 
-def _call(request: Request, visit: Visit, verbs: Verbs) -> Call:
+def _call(request: Request, visit: Visit, services: Services) -> Call:
     ids = {name: str(value) for name, value in request.path_params.items()}
-    return Call(verbs, visit, request_id_of(request), ids, dict(request.query_params))
+    return Call(services, visit, request_id_of(request), ids, dict(request.query_params))
 
 
 def _attempt(action: Action, call: Call) -> tuple[HTTPStatus | None, object]:

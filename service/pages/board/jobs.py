@@ -54,7 +54,7 @@ def name(kind: str) -> str:
 
 
 def _cancel_question(call: Call) -> ui.Question:
-    job = call.verbs.jobs.get(call.caller, call.id)
+    job = call.services.jobs.get(call.caller, call.id)
     return ui.Question(
         f"Cancel “{name(job.kind)}”?",
         (
@@ -72,14 +72,14 @@ def _cancel_question(call: Call) -> ui.Question:
 _ONE = f"{JOBS}/{{job_id}}"
 CANCEL = Action(
     f"{_ONE}/cancel",
-    lambda call, _: call.verbs.jobs.cancel(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.jobs.cancel(call.caller, call.id, request_id=call.request_id),
     ask=_cancel_question,
     then=_ONE,
     notices={"job-cancelled": "The job is cancelled; what it has done stays."},
 )
 RETRY = Action(
     f"{_ONE}/retry",
-    lambda call, _: call.verbs.jobs.retry(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.jobs.retry(call.caller, call.id, request_id=call.request_id),
     then=_ONE,
     notices={"job-retried": "The job is queued again and continues where it stopped."},
 )
@@ -121,7 +121,7 @@ def _jobs(call: Call) -> ui.View:
     state, kind = call.query.get("state", ""), call.query.get("kind", "")
     query = {k: v for k, v in (("state", state), ("kind", kind)) if v}
     wanted = JobFilter(kind=kind or None, state=JobState(state) if state in set(JobState) else None)
-    found = call.verbs.jobs.page(call.caller, wanted, after=call.after, limit=PAGE)
+    found = call.services.jobs.page(call.caller, wanted, after=call.after, limit=PAGE)
     states = [("", "any state"), *((one.value, one.value) for one in JobState)]
     inputs = {
         "state": select("State", states),
@@ -149,7 +149,7 @@ def _result(name: str, value: object) -> tuple[str, object]:
 
 
 def _job(call: Call) -> ui.View:
-    job = call.verbs.jobs.get(call.caller, call.id)
+    job = call.services.jobs.get(call.caller, call.id)
     parts: list[ui.Piece] = []
     if job.error:
         again = ui.joined(" It is retried at ", ui.instant(job.due_at, zone=True), ".")
@@ -189,7 +189,7 @@ def _job(call: Call) -> ui.View:
 
 
 def _jobs_state(call: Call) -> State:
-    failed = call.verbs.jobs.page(call.caller, JobFilter(state=JobState.FAILED), limit=1).items
+    failed = call.services.jobs.page(call.caller, JobFilter(state=JobState.FAILED), limit=1).items
     if failed:
         return State(f"The last failure was on {failed[0].created_at:%-d %B}.", wrong=True)
     return State("None failed.")

@@ -46,7 +46,7 @@ class Shadow(BaseModel):
 
 
 def _compare(call: Call, form: Compared) -> str:
-    job = call.verbs.models.submit_compare(
+    job = call.services.models.submit_compare(
         call.caller, call.id, form.documents, request_id=call.request_id
     )
     return f"{JOBS}/{job.id}"
@@ -54,9 +54,9 @@ def _compare(call: Call, form: Compared) -> str:
 
 def _shadow(call: Call, form: Shadow) -> str:
     if form.end:
-        call.verbs.models.end_shadow(call.caller, call.id, request_id=call.request_id)
+        call.services.models.end_shadow(call.caller, call.id, request_id=call.request_id)
     else:
-        call.verbs.models.begin_shadow(call.caller, call.id, request_id=call.request_id)
+        call.services.models.begin_shadow(call.caller, call.id, request_id=call.request_id)
     return f"{MODELS}/{call.id}?done={'shadow-ended' if form.end else 'shadow-begun'}"
 
 
@@ -74,11 +74,11 @@ def _roll_back_question(_: Call) -> ui.Question:
 
 
 def _activate_question(call: Call) -> ui.Question:
-    models = call.verbs.models.page(call.caller)
+    models = call.services.models.page(call.caller)
     model = next((one for one in models if one.id == call.id), None)
     if model is None:
         raise ModelNotFound(f"No registered model has the id {call.id!r}.")
-    tally = call.verbs.models.comparison(call.caller, call.id, limit=1).tally
+    tally = call.services.models.comparison(call.caller, call.id, limit=1).tally
     active = next((one for one in models if one.active), None)
     return ui.Question(
         f"Activate {short(model.version)}?",
@@ -118,21 +118,21 @@ def flips(tally: Tally) -> str:
 _ONE = f"{MODELS}/{{model_id}}"
 ROLL_BACK = Action(
     f"{MODELS}/rollback",
-    lambda call, _: call.verbs.models.roll_back(call.caller, request_id=call.request_id),
+    lambda call, _: call.services.models.roll_back(call.caller, request_id=call.request_id),
     ask=_roll_back_question,
     then=MODELS,
     notices={"model-rolled-back": "The previous model is active again."},
 )
 ACTIVATE = Action(
     f"{_ONE}/activate",
-    lambda call, _: call.verbs.models.activate(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.models.activate(call.caller, call.id, request_id=call.request_id),
     ask=_activate_question,
     then=MODELS,
     notices={"model-activated": "The model is active; other processes follow within seconds."},
 )
 VERIFY = Action(
     f"{_ONE}/verify",
-    lambda call, _: call.verbs.models.verify(call.caller, call.id),
+    lambda call, _: call.services.models.verify(call.caller, call.id),
     then=_ONE,
     notices={"model-sound": "The model loads and predicts."},
 )
@@ -180,7 +180,7 @@ _COLUMNS: Sequence[ui.Column[ModelVersion]] = (
 
 
 def _models(call: Call) -> ui.View:
-    models = call.verbs.models.page(call.caller)
+    models = call.services.models.page(call.caller)
     empty = Markup(
         "No model is registered yet. Train one with <code>setwise train DATA --out model</code> "
         "and register it with <code>setwise model add model --activate</code>."
@@ -196,7 +196,7 @@ def _models(call: Call) -> ui.View:
 
 def _model(call: Call) -> ui.View:
     routes_only = call.query.get("routes") == "yes"
-    report = call.verbs.models.comparison(
+    report = call.services.models.comparison(
         call.caller, call.id, routes_only=routes_only, after=call.after, limit=PAGE
     )
     model, here = report.model, f"{MODELS}/{report.model.id}"
@@ -312,7 +312,7 @@ def _differences(call: Call, report: ComparisonReport, *, routes_only: bool) -> 
 
 
 def _state(call: Call) -> State:
-    models = call.verbs.models.page(call.caller)
+    models = call.services.models.page(call.caller)
     active = next((one for one in models if one.active), None)
     if active is None:
         return State("None is active, so nothing can be predicted.", wrong=True)

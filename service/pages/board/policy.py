@@ -33,8 +33,8 @@ from setwise.service.pages.forms import (
     places,
     whole_number,
 )
+from setwise.service.services.all import Services
 from setwise.service.services.policy import Effect
-from setwise.service.services.verbs import Verbs
 
 HERE = "/board/policy"
 
@@ -96,7 +96,7 @@ def _preview(call: Call, _: Sent) -> ui.View:
     change = wanted(call.filled)
     if change is None:
         return _view(call, call.filled, status=HTTPStatus.UNPROCESSABLE_ENTITY)
-    effect = call.verbs.policy.preview_change(call.caller, change)
+    effect = call.services.policy.preview_change(call.caller, change)
     # As it would be stored, so that a rule just written stands among the others.
     return _view(call, typed(effect.after, call.filled), effect)
 
@@ -106,20 +106,20 @@ def _save(call: Call, _: Sent) -> ui.View | None:
     if change is None:
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     try:
-        call.verbs.policy.change(
+        call.services.policy.change(
             call.caller, change, form.text("version"), request_id=call.request_id
         )
     except InvalidRequest as error:
         form.refused(error, PolicyForm)
         return _view(call, form, status=HTTPStatus.UNPROCESSABLE_ENTITY)
     except StaleVersion:
-        effect = call.verbs.policy.preview_change(call.caller, change)
+        effect = call.services.policy.preview_change(call.caller, change)
         draft = typed(effect.after, form)
         draft.blame(
             "",
-            f"The policy has been changed in the meantime, by "
-            f"{name_of(call.verbs, effect.before.created_by)}. Your changes are not saved: compare "
-            "them with the current policy below, and decide again.",
+            "The policy has been changed in the meantime, by "
+            f"{name_of(call.services, effect.before.created_by)}. Your changes are not saved: "
+            "compare them with the current policy below, and decide again.",
         )
         return _view(call, draft, effect, status=HTTPStatus.PRECONDITION_FAILED)
     return None
@@ -128,14 +128,14 @@ def _save(call: Call, _: Sent) -> ui.View | None:
 def _view(
     call: Call, form: Filled, effect: Effect | None = None, status: HTTPStatus = HTTPStatus.OK
 ) -> ui.View:
-    policy = effect.before if effect else call.verbs.policy.get(call.caller)
+    policy = effect.before if effect else call.services.policy.get(call.caller)
     return ui.View(
         "Policy",
         status=status,
         template="board_policy.html",
         values={
             "policy": policy,
-            "author": name_of(call.verbs, policy.created_by),
+            "author": name_of(call.services, policy.created_by),
             "form": form,
             "rules": list(_shown_rules(form)),
             "effect": effect,
@@ -148,7 +148,7 @@ def _view(
 
 
 def _state(call: Call) -> State:
-    policy = call.verbs.policy.get(call.caller)
+    policy = call.services.policy.get(call.caller)
     if not policy.auto_send:
         return State("Sending is switched off.")
     return State(f"Threshold: {threshold_in_words(policy)}.", wrong=policy.threshold is None)
@@ -165,7 +165,7 @@ SAVE = Action(
 PAGES = (
     BoardPage(
         HERE,
-        lambda call: _view(call, typed(call.verbs.policy.get(call.caller))),
+        lambda call: _view(call, typed(call.services.policy.get(call.caller))),
         (PREVIEW, SAVE),
         name="Policy",
         meaning="What is sent automatically, and what is checked.",
@@ -174,12 +174,12 @@ PAGES = (
 )
 
 
-def name_of(verbs: Verbs, actor_id: str) -> str:
+def name_of(services: Services, actor_id: str) -> str:
     """Return the name of a person or key by its id; the id itself once it is gone."""
     if actor_id == SYSTEM.id:
         return "the service itself"
-    named = {one.id: one.name for one in verbs.accounts.keys(SYSTEM)}
-    named |= {one.id: one.name for one in verbs.accounts.people(SYSTEM)}
+    named = {one.id: one.name for one in services.accounts.keys(SYSTEM)}
+    named |= {one.id: one.name for one in services.accounts.people(SYSTEM)}
     return named.get(actor_id, actor_id)
 
 

@@ -82,16 +82,16 @@ def _retrain(call: Call, form: Retraining) -> str:
             raise InvalidRequest("One of the two rates is missing.", [fault])
     rates = None if form.alpha is None or form.beta is None else Rates(form.alpha, form.beta)
     options = Options(form.noise, form.activate, rates)
-    job = call.verbs.recalibration.request(call.caller, options, request_id=call.request_id)
+    job = call.services.recalibration.request(call.caller, options, request_id=call.request_id)
     return f"{JOBS}/{job.id}"
 
 
 def _activate(call: Call, _: Nothing) -> None:
-    call.verbs.recalibration.activate(call.caller, call.id, request_id=call.request_id)
+    call.services.recalibration.activate(call.caller, call.id, request_id=call.request_id)
 
 
 def _activate_question(call: Call) -> ui.Question:
-    made = call.verbs.recalibration.get(call.caller, call.id)
+    made = call.services.recalibration.get(call.caller, call.id)
     return ui.Question(
         f"Activate calibrator {made.version[:12]}?",
         (
@@ -144,7 +144,7 @@ ACTIVATE = Action(
 )
 ROLL_BACK = Action(
     f"{CALIBRATORS}/rollback",
-    lambda call, _: call.verbs.recalibration.roll_back(call.caller, request_id=call.request_id),
+    lambda call, _: call.services.recalibration.roll_back(call.caller, request_id=call.request_id),
     ask=_roll_back_question,
     then=CALIBRATORS,
     notices={"calibrator-rolled-back": "The previous calibrator is active again."},
@@ -168,7 +168,7 @@ _COLUMNS: Sequence[ui.Column[Calibration]] = (
 
 
 def _calibrators(call: Call) -> ui.View:
-    found = call.verbs.recalibration.page(call.caller, after=call.after, limit=PAGE)
+    found = call.services.recalibration.page(call.caller, after=call.after, limit=PAGE)
     empty = (
         "None has been trained on reviews yet; each model uses its own. Once reviewers have "
         "completed a few hundred documents, retrain."
@@ -210,7 +210,7 @@ _FLIPS: Sequence[ui.Column["Flip"]] = (
 
 
 def _calibrator(call: Call) -> ui.View:
-    made = call.verbs.recalibration.get(call.caller, call.id)
+    made = call.services.recalibration.get(call.caller, call.id)
     verdict_said = verdict(made.report)
     return ui.View(
         f"Calibrator {made.version[:12]}",
@@ -276,7 +276,7 @@ def _training(made: Calibration) -> Iterator[tuple[str, object]]:
 
 def _download(call: Call) -> Response:
     """Return the numbers of the reliability diagram as CSV or JSON."""
-    made = call.verbs.recalibration.get(call.caller, call.ids["calibration_id"])
+    made = call.services.recalibration.get(call.caller, call.ids["calibration_id"])
     return taken_away(reliability(made.report), call.ids["form"])
 
 

@@ -19,7 +19,7 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import BOARD, BoardPage, Call, mount
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
-from setwise.service.services.verbs import Verbs
+from setwise.service.services.all import Services
 from setwise.service.settings import ShownSetting
 
 SETTINGS = "/board/settings"
@@ -74,9 +74,11 @@ def _start(call: Call) -> ui.View:
     return ui.View("Board", template="board_start.html", values={"states": states})
 
 
-def board(verbs: Verbs, visitors: Visitors, settings: Sequence[ShownSetting] = ()) -> APIRouter:
+def board(
+    services: Services, visitors: Visitors, settings: Sequence[ShownSetting] = ()
+) -> APIRouter:
     """Return the routes of the board; ``settings`` are those of this server."""
     router = APIRouter(route_class=Page)
     start = BoardPage(BOARD, _start)
-    mount(router, verbs, visitors, [start, *PAGES, settings_page(settings)])
+    mount(router, services, visitors, [start, *PAGES, settings_page(settings)])
     return router

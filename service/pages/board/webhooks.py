@@ -68,31 +68,31 @@ class ChangedWebhook(BaseModel):
 
 def _add(call: Call, form: NewWebhook) -> ui.View:
     change = EndpointChange(form.url, form.description, form.event, enabled=True)
-    endpoint, secret = call.verbs.webhooks.add(call.caller, change, request_id=call.request_id)
+    endpoint, secret = call.services.webhooks.add(call.caller, change, request_id=call.request_id)
     return _secret(endpoint, secret, HTTPStatus.CREATED)
 
 
 def _change(call: Call, form: ChangedWebhook) -> None:
     change = EndpointChange(form.url, form.description, form.event, form.enabled)
-    call.verbs.webhooks.change(
+    call.services.webhooks.change(
         call.caller, call.id, change, form.version, request_id=call.request_id
     )
 
 
 def _test(call: Call, _: Nothing) -> str:
-    sent = call.verbs.webhooks.try_out(call.caller, call.id, request_id=call.request_id)
+    sent = call.services.webhooks.try_out(call.caller, call.id, request_id=call.request_id)
     return f"{DELIVERIES}/{sent.id}"
 
 
 def _rotate(call: Call, _: Nothing) -> ui.View:
-    endpoint, secret = call.verbs.webhooks.rotate_secret(
+    endpoint, secret = call.services.webhooks.rotate_secret(
         call.caller, call.id, request_id=call.request_id
     )
     return _secret(endpoint, secret)
 
 
 def _resend_failed(call: Call, _: Nothing) -> None:
-    call.verbs.webhooks.replay_dead(call.caller, call.id, request_id=call.request_id)
+    call.services.webhooks.replay_dead(call.caller, call.id, request_id=call.request_id)
 
 
 def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK) -> ui.View:
@@ -111,7 +111,7 @@ def _secret(endpoint: Endpoint, secret: str, status: HTTPStatus = HTTPStatus.OK)
 
 
 def _rotate_question(call: Call) -> ui.Question:
-    endpoint = call.verbs.webhooks.get(call.caller, call.id)
+    endpoint = call.services.webhooks.get(call.caller, call.id)
     return ui.Question(
         "Rotate the signing secret?",
         (
@@ -125,7 +125,7 @@ def _rotate_question(call: Call) -> ui.Question:
 
 
 def _delete_question(call: Call) -> ui.Question:
-    endpoint = call.verbs.webhooks.get(call.caller, call.id)
+    endpoint = call.services.webhooks.get(call.caller, call.id)
     return ui.Question(
         "Delete this webhook?",
         (
@@ -139,7 +139,7 @@ def _delete_question(call: Call) -> ui.Question:
 
 
 def _resend_question(call: Call) -> ui.Question:
-    endpoint = call.verbs.webhooks.get(call.caller, call.id)
+    endpoint = call.services.webhooks.get(call.caller, call.id)
     return ui.Question(
         "Resend the failed messages?",
         (
@@ -167,7 +167,7 @@ TEST = Action(f"{_ONE}/test", _test)
 ROTATE = Action(f"{_ONE}/rotate", _rotate, ask=_rotate_question)
 DELETE = Action(
     f"{_ONE}/delete",
-    lambda call, _: call.verbs.webhooks.delete(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.webhooks.delete(call.caller, call.id, request_id=call.request_id),
     ask=_delete_question,
     then=WEBHOOKS,
     notices={"webhook-deleted": "The webhook is deleted; its deliveries stay on record."},
@@ -182,7 +182,7 @@ RESEND_FAILED = Action(
 
 
 def _failed(call: Call, webhook_id: str) -> bool:
-    found = call.verbs.webhooks.deliveries(
+    found = call.services.webhooks.deliveries(
         call.caller, state=DeliveryState.DEAD, endpoint_id=webhook_id, limit=1
     )
     return bool(found.items)
@@ -222,7 +222,7 @@ def _webhooks(call: Call) -> ui.View:
         ui.Column("State", state),
     )
     empty = "There are no webhooks. Add the address of a program that should get messages."
-    table = ui.Table("Webhooks", columns, call.verbs.webhooks.page(call.caller), empty)
+    table = ui.Table("Webhooks", columns, call.services.webhooks.page(call.caller), empty)
     return ui.View(
         "Webhooks",
         (table, call.form(ADD)),
@@ -232,7 +232,7 @@ def _webhooks(call: Call) -> ui.View:
 
 
 def _webhooks_state(call: Call) -> State:
-    found = call.verbs.webhooks.page(call.caller)
+    found = call.services.webhooks.page(call.caller)
     off = sum(not one.enabled for one in found)
     if not found:
         return State("None.")
@@ -240,7 +240,7 @@ def _webhooks_state(call: Call) -> State:
 
 
 def _webhook(call: Call) -> ui.View:
-    endpoint = call.verbs.webhooks.get(call.caller, call.id)
+    endpoint = call.services.webhooks.get(call.caller, call.id)
     here, failed = f"{WEBHOOKS}/{endpoint.id}", _failed(call, endpoint.id)
     parts: list[ui.Piece] = []
     if not endpoint.enabled:
@@ -282,7 +282,7 @@ def _webhook(call: Call) -> ui.View:
 
 
 def _resend_one_question(call: Call) -> ui.Question:
-    delivery, _ = call.verbs.webhooks.delivery(call.caller, call.id)
+    delivery, _ = call.services.webhooks.delivery(call.caller, call.id)
     arrived = delivery.state is DeliveryState.DELIVERED
     return ui.Question(
         "Resend this message?",
@@ -301,7 +301,7 @@ def _resend_one_question(call: Call) -> ui.Question:
 _DELIVERY = f"{DELIVERIES}/{{delivery_id}}"
 RESEND = Action(
     f"{_DELIVERY}/replay",
-    lambda call, _: call.verbs.webhooks.replay(call.caller, call.id, request_id=call.request_id),
+    lambda call, _: call.services.webhooks.replay(call.caller, call.id, request_id=call.request_id),
     ask=_resend_one_question,
     then=_DELIVERY,
     notices={"delivery-replayed": "The message is due again now."},
@@ -321,7 +321,7 @@ def _delivery_state(delivery: Delivery) -> Markup:
 
 
 def _deliveries(call: Call) -> ui.View:
-    endpoints = call.verbs.webhooks.page(call.caller)
+    endpoints = call.services.webhooks.page(call.caller)
     urls = {one.id: one.url for one in endpoints}
 
     columns: Sequence[ui.Column[Delivery]] = (
@@ -336,7 +336,7 @@ def _deliveries(call: Call) -> ui.View:
     )
     state, webhook = call.query.get("state", ""), call.query.get("webhook", "")
     query = {k: v for k, v in (("state", state), ("webhook", webhook)) if v}
-    found = call.verbs.webhooks.deliveries(
+    found = call.services.webhooks.deliveries(
         call.caller,
         state=DeliveryState(state) if state in set(DeliveryState) else None,
         endpoint_id=webhook or None,
@@ -386,10 +386,10 @@ _ATTEMPTS: Sequence[ui.Column[Attempt]] = (
 
 
 def _delivery(call: Call) -> ui.View:
-    delivery, attempts = call.verbs.webhooks.delivery(call.caller, call.id)
+    delivery, attempts = call.services.webhooks.delivery(call.caller, call.id)
     webhook: object = "a deleted webhook"
     try:
-        url = call.verbs.webhooks.get(call.caller, delivery.endpoint_id).url
+        url = call.services.webhooks.get(call.caller, delivery.endpoint_id).url
         webhook = ui.link(f"{WEBHOOKS}/{delivery.endpoint_id}", url)
     except WebhookNotFound:
         pass
@@ -425,7 +425,7 @@ def _delivery(call: Call) -> ui.View:
 
 
 def _deliveries_state(call: Call) -> State:
-    failed = call.verbs.webhooks.deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
+    failed = call.services.webhooks.deliveries(call.caller, state=DeliveryState.DEAD, limit=1).items
     return State("Some messages failed.", wrong=True) if failed else State("None failed.")
 
 

@@ -43,8 +43,8 @@ def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
     )  # fmt: skip
     assert made.status_code == 201
     (secret,) = re.findall(r"sw_lead_[\w-]+", made.text)
-    service.verbs.accounts.authenticate(secret)
-    key = next(one for one in service.verbs.accounts.keys(SYSTEM) if one.name == "billing")
+    service.services.accounts.authenticate(secret)
+    key = next(one for one in service.services.accounts.keys(SYSTEM) if one.name == "billing")
     assert key.scopes == {Permission.REPORT}
     assert key.expires_at.isoformat() == "2100-01-01T00:00:00+00:00"
     assert key.per_minute == 60
@@ -71,17 +71,17 @@ def test_a_key_has_what_the_form_says(service: Service, admin: Browser) -> None:
 def test_a_key_that_cannot_be_is_refused_at_its_field(
     service: Service, admin: Browser, fields: dict[str, str], where: str
 ) -> None:
-    before = len(service.verbs.accounts.keys(SYSTEM))
+    before = len(service.services.accounts.keys(SYSTEM))
     refused = send(admin, "/board/keys", **{"name": "<i>", "role": "client", **fields})
     assert refused.status_code == 422
     assert f'id="{where}-fault"' in refused.text
     assert "<i>" not in refused.text
-    assert len(service.verbs.accounts.keys(SYSTEM)) == before
+    assert len(service.services.accounts.keys(SYSTEM)) == before
 
 
 def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None:
-    keys = {key.name: key for key in service.verbs.accounts.keys(SYSTEM)}
-    person = service.verbs.accounts.people(SYSTEM)[0]
+    keys = {key.name: key for key in service.services.accounts.keys(SYSTEM)}
+    person = service.services.accounts.people(SYSTEM)[0]
     send(admin, f"/board/keys/{keys['admin'].id}/revoke")
     refused = send(admin, f"/board/people/{person.id}/disable")
     assert refused.status_code == 409
@@ -92,7 +92,7 @@ def test_the_last_way_in_is_not_closed(service: Service, admin: Browser) -> None
 
 
 def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
-    key = next(one for one in service.verbs.accounts.keys(SYSTEM) if one.role is Role.CLIENT)
+    key = next(one for one in service.services.accounts.keys(SYSTEM) if one.role is Role.CLIENT)
     assert "refused within seconds" in admin.get(f"/board/keys/{key.id}/revoke").text
     assert send(admin, f"/board/keys/{key.id}/revoke").status_code == 303
     assert last_action(service) == ("key.revoked", "Ann")
@@ -105,13 +105,13 @@ def test_a_former_key_is_listed_apart(service: Service, admin: Browser) -> None:
 def test_an_account_is_made_changed_shut_and_opened(service: Service, admin: Browser) -> None:
     fields = {"login": "Bo", "name": "Bo B", "role": "reviewer", "password": " spaces count  "}
     assert send(admin, "/board/people", **fields).status_code == 303
-    bo = next(one for one in service.verbs.accounts.people(SYSTEM) if one.login == "bo")
-    service.verbs.accounts.sign_in("bo", " spaces count  ")
+    bo = next(one for one in service.services.accounts.people(SYSTEM) if one.login == "bo")
+    service.services.accounts.sign_in("bo", " spaces count  ")
     here = f"/board/people/{bo.id}"
     assert send(admin, here, name="Bob", role="lead").status_code == 303
     assert send(admin, f"{here}/password", password="short").status_code == 422
     assert send(admin, f"{here}/password", password=PASSWORD).status_code == 303
-    service.verbs.accounts.sign_in("bo", PASSWORD)
+    service.services.accounts.sign_in("bo", PASSWORD)
     assert "signed out everywhere" in admin.get(f"{here}/disable").text
     assert send(admin, f"{here}/disable").status_code == 303
     assert send(admin, f"{here}/enable").status_code == 303
@@ -168,7 +168,7 @@ def test_a_job_is_cancelled_and_tried_again(service: Service, admin: Browser) ->
     assert again.status_code == 409
     assert "has cancelled already" in again.text
     assert send(admin, f"{here}/retry").status_code == 303
-    assert service.verbs.jobs.get(SYSTEM, queued.id).state is JobState.QUEUED
+    assert service.services.jobs.get(SYSTEM, queued.id).state is JobState.QUEUED
     assert "data-live" in admin.get(here).text
     assert last_action(service) == ("job.retried", "Ann")
 
@@ -265,7 +265,7 @@ def test_learning_is_asked_for_in_a_form(service: Service, admin: Browser, learn
     assert send(admin, here, noise="loud", activate="never").status_code == 422
     asked = send(admin, here, noise="known", activate="if-better", alpha="10", beta="0")
     assert asked.status_code == 303
-    started = service.verbs.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
+    started = service.services.jobs.get(SYSTEM, asked.headers["location"].rpartition("/")[2])
     assert started.payload["rates"] == [0.1, 0.0]
 
 
@@ -290,8 +290,8 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
     assert send(admin, here, name="Coders", version="1", **rates).status_code == 303
     late = send(admin, here, name="Coders", version="1", **rates)
     assert late.status_code == 412
-    assert service.verbs.annotators.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
-    someone = next(one for one in service.verbs.annotators.page(SYSTEM)).annotator
+    assert service.services.annotators.get_group(SYSTEM, "coders").group.fixed == (0.05, 0.125)
+    someone = next(one for one in service.services.annotators.page(SYSTEM)).annotator
     place = {"annotator": someone.id, "version": str(someone.version)}
     assert send(admin, "/board/groups/place", **place, group="coders").status_code == 303
     assert last_action(service) == ("annotator.placed", "Ann")
@@ -303,18 +303,18 @@ def test_a_group_is_made_given_rates_and_members(service: Service, admin: Browse
 
 def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Browser) -> None:
     audits = AuditPlan(certification_rate=1.0, gold_reread_rate=1.0)
-    service.verbs.policy.change(ADMIN, change(threshold=0.8, audits=audits), None)
+    service.services.policy.change(ADMIN, change(threshold=0.8, audits=audits), None)
     assert send(admin, "/board/breaker/reset").status_code == 409
     for place in range(40):
         service.predict(f"0.9{place:02}")
     for who in (ANN, LEAD):
-        while (task := service.verbs.reviews.claim(who)) is not None:
-            service.verbs.reviews.complete(who, task.id, ["c"], None, task.version)
+        while (task := service.services.reviews.claim(who)) is not None:
+            service.services.reviews.complete(who, task.id, ["c"], None, task.version)
     assert "the target is no longer met" in admin.get("/board/breaker").text
     assert "tripped" in admin.get("/board/policy").text
     assert "on your decision alone" in admin.get("/board/breaker/reset").text
     assert send(admin, "/board/breaker/reset").status_code == 303
-    assert service.verbs.policy.get(SYSTEM).trip_id is None
+    assert service.services.policy.get(SYSTEM).trip_id is None
     assert "by hand" in admin.get("/board/breaker").text
 
 
@@ -323,7 +323,7 @@ def test_a_tripped_breaker_is_explained_and_let_go(service: Service, admin: Brow
 
 def test_the_trail_is_filtered_by_who_what_and_when(service: Service, admin: Browser) -> None:
     service.fix_threshold(0.5)
-    ann = service.verbs.accounts.people(SYSTEM)[0].id
+    ann = service.services.accounts.people(SYSTEM)[0].id
     shown = admin.get("/board/audit?action=policy.").text
     assert "policy.changed" in shown
     assert "session.begun" not in shown

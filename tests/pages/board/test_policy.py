@@ -53,7 +53,7 @@ def fields(page: str, form: int = -1) -> dict[str, list[str]]:
 
 
 def test_a_policy_survives_its_form(service: Service, admin: Browser) -> None:
-    stored = service.verbs.policy.change(SYSTEM, CHANGE, None)
+    stored = service.services.policy.change(SYSTEM, CHANGE, None)
     sent = fields(admin.get(HERE).text)
     change = wanted(typed(stored))
     assert change == CHANGE.__class__(**{**vars(CHANGE), "rules": [*change.rules]})
@@ -69,10 +69,10 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
     sent = fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0,5"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert "2 (67 %)" in shown
-    assert service.verbs.policy.get(SYSTEM).threshold is None
+    assert service.services.policy.get(SYSTEM).threshold is None
     saved = admin.submit(HERE, fields(shown, 0))
     assert (saved.status_code, saved.headers["location"]) == (303, f"{HERE}?done=policy-saved")
-    policy = service.verbs.policy.get(SYSTEM)
+    policy = service.services.policy.get(SYSTEM)
     assert (policy.threshold, policy.threshold_mode) == (0.5, ThresholdMode.FIXED)
     assert "not certified" in admin.get(HERE).text
     events = sorted(service.database.contents.events.values(), key=lambda event: event.id)
@@ -82,7 +82,7 @@ def test_a_change_is_previewed_and_then_put_into_force(service: Service, admin: 
 def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
     service: Service, admin: Browser
 ) -> None:
-    before = service.verbs.policy.get(SYSTEM).version
+    before = service.services.policy.get(SYSTEM).version
     sent = fields(admin.get(HERE).text) | {
         "target": ["12o"],
         "risk": ["100"],
@@ -101,7 +101,7 @@ def test_what_is_wrong_stands_at_its_field_and_what_was_typed_stays(
         assert 'value="12o"' in answer.text
         assert "<b>bold</b>" not in answer.text
         assert "&lt;b&gt;bold&lt;/b&gt;" in answer.text
-    assert service.verbs.policy.get(SYSTEM).version == before
+    assert service.services.policy.get(SYSTEM).version == before
 
 
 def test_rates_that_together_exceed_everything_are_refused_at_their_field(admin: Browser) -> None:
@@ -119,13 +119,13 @@ def test_a_rule_that_no_page_wrote_is_refused(admin: Browser, rule: str) -> None
 
 
 def test_a_rule_is_added_and_another_one_dropped(service: Service, admin: Browser) -> None:
-    service.verbs.policy.change(SYSTEM, CHANGE, None)
+    service.services.policy.change(SYSTEM, CHANGE, None)
     sent = fields(admin.get(HERE).text)
     sent["rule"] = sent["rule"][1:]
     sent |= {"new_kind": ["metadata"], "new_field": ["source"], "new_labels": ["7\nmail\ntrue"]}
     shown = admin.submit(f"{HERE}/preview", sent).text
     assert admin.submit(HERE, fields(shown, 0)).status_code == 303
-    rules = service.verbs.policy.get(SYSTEM).rules
+    rules = service.services.policy.get(SYSTEM).rules
     assert [rule.name for rule in rules] == [
         "night", "at most", "a requires", "exactly one", "metadata source",
     ]  # fmt: skip
@@ -140,15 +140,15 @@ def test_a_change_that_was_overtaken_is_not_made_and_not_lost(
         fields(admin.get(HERE).text) | {"mode": ["fixed"], "threshold": ["0.5"]},
     ).text
     mine = fields(shown, 0)
-    service.verbs.policy.change(SYSTEM, CHANGE, None)
+    service.services.policy.change(SYSTEM, CHANGE, None)
     late = admin.submit(HERE, mine)
     assert late.status_code == 412
     assert "The policy has been changed in the meantime" in late.text
-    assert service.verbs.policy.get(SYSTEM).threshold == 0.8125
+    assert service.services.policy.get(SYSTEM).threshold == 0.8125
     again = fields(late.text, 0)
     assert again["threshold"] == ["0.5"]
     assert admin.submit(HERE, again).status_code == 303
-    assert service.verbs.policy.get(SYSTEM).threshold == 0.5
+    assert service.services.policy.get(SYSTEM).threshold == 0.5
 
 
 def test_a_certified_policy_without_a_proof_says_that_it_sends_nothing(

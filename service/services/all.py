@@ -1,4 +1,4 @@
-"""All finished verbs in one place, for the edges that offer them to people and programs."""
+"""All finished services in one place, for the edges that offer them to people and programs."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from setwise.service.services.webhooks import Webhooks
 
 
 @dataclass(frozen=True)
-class Verbs:
+class Services:
     """What the service can do, each verb with what it needs."""
 
     predictions: Predictions

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.app import serving
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.settings import BadSetting, Settings
@@ -20,24 +20,24 @@ def _settings(folder: Path, database_url: str = "") -> Settings:
 
 
 def test_nothing_is_opened_before_it_is_used(tmp_path: Path) -> None:
-    built = wiring.build(_settings(tmp_path))
+    built = build.build(_settings(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["pepper"]
     built.close()
 
 
 def test_a_given_pepper_needs_no_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "x", pepper="0123456789abcdef" * 2)
-    wiring.build(settings).close()
+    build.build(settings).close()
     assert not (tmp_path / "x").exists()
 
 
 def test_keys_stay_good_across_restarts(tmp_path: Path, database_url: str) -> None:
     settings = _settings(tmp_path / "data", database_url)
-    first = wiring.build(settings)
-    key, secret = first.verbs.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
+    first = build.build(settings)
+    key, secret = first.services.accounts.create_key(SYSTEM, "billing", Role.CLIENT)
     first.close()
-    second = wiring.build(settings)
-    assert second.verbs.accounts.authenticate(secret).id == key.id
+    second = build.build(settings)
+    assert second.services.accounts.authenticate(secret).id == key.id
     second.close()
 
 
@@ -45,13 +45,13 @@ def test_processes_that_start_at_once_share_one_pepper(tmp_path: Path) -> None:
     start = threading.Barrier(8)
     peppers: list[bytes] = []
 
-    def build() -> None:
+    def start_one() -> None:
         start.wait()
-        built = wiring.build(_settings(tmp_path))
-        peppers.append(built.verbs.accounts.key_digest("x"))
+        built = build.build(_settings(tmp_path))
+        peppers.append(built.services.accounts.key_digest("x"))
         built.close()
 
-    threads = [threading.Thread(target=build) for _ in range(8)]
+    threads = [threading.Thread(target=start_one) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -65,7 +65,7 @@ def test_processes_that_start_at_once_share_one_pepper(tmp_path: Path) -> None:
 def test_a_data_folder_that_cannot_be_used_is_a_bad_setting(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadSetting, match="SETWISE_DATA_DIR"):
-        wiring.build(_settings(tmp_path / "file"))
+        build.build(_settings(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("missing", ["oidc_client_id", "oidc_roles", "public_url"])
@@ -76,20 +76,20 @@ def test_an_identity_provider_needs_the_rest_of_its_settings(tmp_path: Path, mis
         "oidc_roles": "coders=reviewer",
         "public_url": "https://setwise.example",
     }
-    built = wiring.build(Settings(data_dir=tmp_path, **given))
+    built = build.build(Settings(data_dir=tmp_path, **given))
     assert built.edge.provider is not None
     assert built.edge.https
     built.close()
     with pytest.raises(BadSetting, match=f"SETWISE_{missing.upper()}: is needed"):
-        wiring.build(Settings(data_dir=tmp_path, **given | {missing: ""}))
+        build.build(Settings(data_dir=tmp_path, **given | {missing: ""}))
 
 
 def test_a_bad_address_of_the_database_is_a_bad_setting(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="SETWISE_DATABASE_URL"):
-        wiring.build(_settings(tmp_path, "sqlite://"))
+        build.build(_settings(tmp_path, "sqlite://"))
 
 
-async def _get(application: wiring.Application, path: str) -> httpx.Response:
+async def _get(application: build.Application, path: str) -> httpx.Response:
     transport = httpx.ASGITransport(app=serving(application))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         return await client.get(path)
@@ -104,7 +104,7 @@ def anyio_backend() -> str:
 async def test_readiness_tells_an_empty_database_from_an_absent_one(
     tmp_path: Path, empty_database_url: str
 ) -> None:
-    built = wiring.build(_settings(tmp_path / "data", empty_database_url))
+    built = build.build(_settings(tmp_path / "data", empty_database_url))
     problem = (await _get(built, "/readyz")).json()
     assert [fault["pointer"] for fault in problem["errors"]] == [
         "/checks/database",
@@ -123,7 +123,7 @@ async def test_readiness_tells_an_empty_database_from_an_absent_one(
 
 @pytest.mark.anyio
 async def test_a_database_that_does_not_answer_is_unready_not_broken(tmp_path: Path) -> None:
-    built = wiring.build(_settings(tmp_path, "postgresql+psycopg://nobody@127.0.0.1:1/x"))
+    built = build.build(_settings(tmp_path, "postgresql+psycopg://nobody@127.0.0.1:1/x"))
     response = await _get(built, "/readyz")
     assert response.status_code == 503
     assert "does not answer" in response.json()["errors"][0]["detail"]

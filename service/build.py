@@ -1,0 +1,485 @@
+"""Settings in, the finished service out: the one place that names concrete classes."""
+
+import hashlib
+import hmac
+import importlib.util
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from fastapi.concurrency import run_in_threadpool
+from sqlalchemy import Engine
+
+from setwise.service.api.cursors import Cursors
+from setwise.service.api.dependencies import Callers, Edge
+from setwise.service.api.gather import PredictionQueue
+from setwise.service.api.limits import KeyLimits
+from setwise.service.domain.accounts import KeyDigest, SessionRule
+from setwise.service.domain.audits import Lottery
+from setwise.service.domain.breaker import BreakerRule, Freshness
+from setwise.service.domain.errors import ModelUnavailable, ServiceError
+from setwise.service.domain.predictions import Prediction, ScoredSet
+from setwise.service.runtime.artifacts import FolderOrObjectStore
+from setwise.service.runtime.courier import Courier
+from setwise.service.runtime.files import FolderOrObjectFiles, SealedFiles
+from setwise.service.runtime.model import ModelRegistry
+from setwise.service.runtime.schedule import tasks
+from setwise.service.runtime.sender import HttpSender
+from setwise.service.runtime.shadow import ShadowScorer
+from setwise.service.runtime.worker import Worker
+from setwise.service.services.accounts import Accounts
+from setwise.service.services.all import Services
+from setwise.service.services.annotators import Annotators
+from setwise.service.services.audit_trail import AuditTrail
+from setwise.service.services.breaker import Breaker
+from setwise.service.services.certification import Certifications
+from setwise.service.services.files import Files
+from setwise.service.services.jobs import Jobs
+from setwise.service.services.models import Models
+from setwise.service.services.outcomes import Outcomes
+from setwise.service.services.policy import Policies
+from setwise.service.services.ports import (
+    ArtifactStore,
+    CalibratorLoader,
+    CalibratorStore,
+    FileStore,
+    ModelLoader,
+    Passwords,
+    PredictorSource,
+)
+from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
+from setwise.service.services.rates import ReportedRates
+from setwise.service.services.recalibration import Recalibration
+from setwise.service.services.reports import Reports
+from setwise.service.services.reviews import Reviews
+from setwise.service.services.webhooks import Webhooks
+from setwise.service.settings import PREFIX, BadSetting, Settings
+from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
+from setwise.service.sign_in.passwords import Argon2Passwords
+from setwise.service.sign_in.sessions import SessionCookies
+from setwise.service.stores import database as engines
+from setwise.service.stores import encryption, migrate
+from setwise.service.stores.ciphers import TextCipher, read_keys
+from setwise.service.stores.clock import Clock, database_clock, utc_now
+from setwise.service.stores.identity import NewId, new_id
+from setwise.service.stores.transaction import Transactions
+from setwise.service.telemetry import Metrics, Stages, start_tracing, watch
+from setwise.service.tracing import Tracing
+
+
+@dataclass(frozen=True)
+class Application:
+    """A whole service in one process, not yet started."""
+
+    settings: Settings
+    engine: Engine
+    services: Services
+    edge: Edge
+    registry: ModelRegistry
+    worker: Worker
+    courier: Courier
+    shadow: ShadowScorer
+
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
+        """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
+        await run_in_threadpool(self.registry.start)
+        self.shadow.start()
+        if self.settings.embedded_worker:
+            self.worker.start()
+            self.courier.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(self.edge.predict.close)
+            if self.settings.embedded_worker:
+                await run_in_threadpool(self.courier.stop)
+                await run_in_threadpool(self.worker.stop)
+            await run_in_threadpool(self.shadow.stop)
+            await run_in_threadpool(self.registry.stop)
+            if self.edge.spans is not None:
+                await run_in_threadpool(self.edge.spans.close)
+            self.close()
+
+    def unseal(self) -> None:
+        """See to it that this server can read what is stored, before it writes.
+
+        Raises
+        ------
+        BadSetting
+            If it lacks an encryption key.
+        """
+        fault = encryption.missing_keys(self.engine)
+        if fault is not None:
+            raise BadSetting(f"{PREFIX}ENCRYPTION_KEYS: {fault}")
+        encryption.note_key(self.engine, utc_now())
+
+    def close(self) -> None:
+        """Close every connection to the database."""
+        self.engine.dispose()
+
+
+def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
+    """Return the database and the store of artifacts; nothing is opened, and nothing is made.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address cannot be used.
+    """
+    try:
+        engine = engines.create(settings.database_url, cipher=find_cipher(settings))
+    except ValueError as error:
+        raise BadSetting(f"{PREFIX}DATABASE_URL: {error}") from error
+    store = FolderOrObjectStore(
+        settings.artifact_url,
+        cache=settings.data_dir / "artifact-cache",
+        new_id=new_id,
+        now=utc_now,
+    )
+    return engine, Transactions(engine), store
+
+
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ids: NewId = new_id,
+    predictors: PredictorSource | None = None,
+) -> Application:
+    """Put the service together. Nothing is opened yet, except the file that holds the pepper.
+
+    Parameters
+    ----------
+    clock, ids : callable
+        The time and where ids come from, in simulations; otherwise as they are.
+    predictors : PredictorSource or None
+        What scores in the place of registered models, likewise.
+
+    Raises
+    ------
+    BadSetting
+        If the database's address or the pepper's file cannot be used.
+    """
+    engine, begin, store = storage(settings)
+    pepper = find_pepper(settings)
+    registry = ModelRegistry(begin, store, poll_s=settings.model_poll_s)
+
+    def record(
+        model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
+    ) -> None:
+        finished.models.record(model_id, predictions, scores)
+
+    shadow = ShadowScorer(registry.shadow, record)
+    files: FolderOrObjectFiles | SealedFiles = FolderOrObjectFiles(settings.files_url)
+    cipher = find_cipher(settings)
+    if cipher is not None:
+        files = SealedFiles(files, cipher)
+    lease_clock = clock or database_clock(engine)
+    metrics, spans = Metrics(), start_tracing(settings)
+    finished = assemble(
+        settings,
+        begin,
+        stage=Stages(metrics, spans),
+        predictors=predictors or registry,
+        loader=registry,
+        calibrator_loader=registry,
+        shadow=shadow.offer,
+        store=store,
+        calibrators=store,
+        files=files,
+        pepper=pepper,
+        lease_clock=lease_clock,
+        clock=clock or utc_now,
+        ids=ids,
+    )
+    return Application(
+        settings=settings,
+        engine=engine,
+        services=finished,
+        edge=edge(
+            settings,
+            finished,
+            pepper=pepper,
+            checks={
+                "database": database_check(engine),
+                "encryption": encryption_check(engine),
+                "model": model_check(registry),
+            },
+            metrics=metrics,
+            spans=spans,
+        ),
+        registry=registry,
+        worker=Worker(finished.jobs, tasks(finished), poll_s=settings.job_poll_s),
+        courier=Courier(
+            finished.webhooks,
+            HttpSender(allow_private=settings.webhook_allow_private, now=utc_now),
+            utc_now,
+            poll_s=settings.job_poll_s,
+        ),
+        shadow=shadow,
+    )
+
+
+def assemble(
+    settings: Settings,
+    begin: Transactions,
+    *,
+    predictors: PredictorSource,
+    loader: ModelLoader,
+    calibrator_loader: CalibratorLoader,
+    shadow: Callable[[Sequence[Prediction]], None] = no_shadow,
+    store: ArtifactStore,
+    calibrators: CalibratorStore,
+    files: FileStore,
+    pepper: bytes,
+    lease_clock: Clock,
+    clock: Clock = utc_now,
+    ids: NewId = new_id,
+    passwords: Passwords | None = None,
+    stage: Stage = unwatched,
+) -> Services:
+    """Return every service over the given parts.
+
+    Parameters
+    ----------
+    lease_clock : callable
+        The clock that every server with this database shares; leases are measured with it.
+    passwords : Passwords or None
+        Argon2id with sound parameters unless given.
+    """
+    desk: dict[
+        str, Any
+    ] = {  # Any: the arguments that most services share, with the clock of leases
+        "begin": begin,
+        "now": lease_clock,
+        "new_id": ids,
+    }
+    office: dict[str, Any] = {"begin": begin, "now": clock, "new_id": ids}  # Any: as above
+    lottery = Lottery(derived(pepper, "audits"))
+    certifications = Certifications(lottery=lottery, lease_clock=lease_clock, **office)
+    rule = BreakerRule(
+        settings.breaker_run_length,
+        Freshness(settings.breaker_stale_documents, _days(settings.breaker_stale_days)),
+    )
+    breaker = Breaker(outlook=certifications.outlook, rule=rule, **office)
+    predictions = Predictions(
+        predictors=predictors,
+        lottery=lottery,
+        max_text_bytes=settings.max_text_bytes,
+        retain_auto=_days(settings.retain_auto_days),
+        retain_reviewed=_days(settings.retain_reviewed_days),
+        shadow=shadow,
+        stage=stage,
+        **office,
+    )
+    return Services(
+        predictions=predictions,
+        outcomes=Outcomes(**office),
+        reviews=Reviews(
+            predictors=predictors,
+            lottery=lottery,
+            lease=timedelta(seconds=settings.lease_s),
+            most_leases=settings.leases_per_reviewer,
+            undo_window=timedelta(seconds=settings.undo_s),
+            annotated=breaker.annotated,
+            **desk,
+        ),
+        jobs=Jobs(**desk, files=files, keep_files=timedelta(days=settings.job_files_days)),
+        files=Files(
+            store=files,
+            predict=predictions.predict,
+            max_upload_bytes=settings.max_upload_bytes,
+            longest_line=settings.max_body_bytes,
+            **desk,
+        ),
+        policy=Policies(**office),
+        certification=certifications,
+        breaker=breaker,
+        annotators=Annotators(**office),
+        recalibration=Recalibration(
+            loader=loader,
+            calibrator_loader=calibrator_loader,
+            calibrators=calibrators,
+            group_rates=ReportedRates(),
+            lease_clock=lease_clock,
+            **office,
+        ),
+        reports=Reports(begin, clock, lease_clock),
+        models=Models(loader=loader, store=store, lease_clock=lease_clock, **office),
+        accounts=Accounts(
+            passwords=passwords or Argon2Passwords(),
+            key_digest=KeyDigest(pepper),
+            session_digest=KeyDigest(derived(pepper, "sessions")),
+            new_secret=lambda: secrets.token_urlsafe(32),
+            session_rule=SessionRule(
+                idle=timedelta(seconds=settings.session_idle_s),
+                longest=timedelta(seconds=settings.session_longest_s),
+            ),
+            **office,
+        ),
+        audit_trail=AuditTrail(begin),
+        webhooks=Webhooks(
+            allow_private=settings.webhook_allow_private,
+            grace=timedelta(seconds=settings.webhook_secret_grace_s),
+            **desk,
+        ),
+    )
+
+
+def _days(count: float) -> timedelta | None:
+    return timedelta(days=count) if count else None
+
+
+def edge(
+    settings: Settings,
+    finished: Services,
+    *,
+    pepper: bytes,
+    checks: Mapping[str, Callable[[], str | None]],
+    ids: NewId = new_id,
+    metrics: Metrics | None = None,
+    spans: Tracing | None = None,
+) -> Edge:
+    """Return what the HTTP interface needs, over finished services."""
+    metrics = metrics or Metrics()
+    watch(metrics, finished)
+    return Edge(
+        services=finished,
+        predict=PredictionQueue(finished.predictions.predict),
+        callers=Callers(finished.accounts.authenticate, trusted_s=settings.key_cache_s),
+        sessions=SessionCookies(
+            finished.accounts.open_session,
+            secret=derived(pepper, "forms"),
+            public_url=settings.public_url,
+            longest_s=settings.session_longest_s,
+        ),
+        provider=_provider(settings),
+        limits=KeyLimits(settings.key_rate_per_minute),
+        https=settings.public_url.startswith("https:"),
+        open_metrics=settings.open_metrics,
+        cursors=Cursors(derived(pepper, "cursors")),
+        checks=checks,
+        new_id=ids,
+        max_body_bytes=settings.max_body_bytes,
+        max_upload_bytes=settings.max_upload_bytes,
+        metrics=metrics,
+        spans=spans,
+    )
+
+
+def _provider(settings: Settings) -> OpenIdConnect | None:
+    if not settings.oidc_issuer:
+        return None
+    needed = {
+        "OIDC_CLIENT_ID": settings.oidc_client_id,
+        "OIDC_ROLES": settings.oidc_roles,
+        "PUBLIC_URL": settings.public_url,
+    }
+    for name, given in needed.items():
+        if not given:
+            raise BadSetting(f"{PREFIX}{name}: is needed with {PREFIX}OIDC_ISSUER")
+    if any(importlib.util.find_spec(name) is None for name in ("httpx", "joserfc")):
+        raise BadSetting(f"{PREFIX}OIDC_ISSUER: install the extra setwise[oidc] first")
+    secret = settings.oidc_client_secret
+    return OpenIdConnect(
+        Provider(
+            settings.oidc_issuer,
+            settings.oidc_client_id,
+            secret.get_secret_value() if secret else None,
+            settings.oidc_role_claim,
+            read_roles(settings.oidc_roles),
+        )
+    )
+
+
+def database_check(engine: Engine) -> Callable[[], str | None]:
+    """Return what says why the database cannot be worked with; None if it can."""
+
+    def check() -> str | None:
+        try:
+            status = migrate.check(engine)
+        except ServiceError as error:
+            return error.detail
+        return None if status.ok else unmigrated(status)
+
+    return check
+
+
+def encryption_check(engine: Engine) -> Callable[[], str | None]:
+    """Return what names keys that are missing to read what is stored; None if none is."""
+
+    def check() -> str | None:
+        try:
+            if not migrate.check(engine).ok:
+                return None  # which another check tells
+            return encryption.missing_keys(engine)
+        except ServiceError as error:
+            return error.detail
+
+    return check
+
+
+def model_check(registry: ModelRegistry) -> Callable[[], str | None]:
+    """Return what says why no model serves; None if one does."""
+
+    def check() -> str | None:
+        try:
+            registry.active()
+        except ModelUnavailable as error:
+            return error.detail
+        return None
+
+    return check
+
+
+def unmigrated(status: migrate.Status) -> str:
+    """Say what to do about a database that the code cannot work with."""
+    have = f"at revision {status.current}" if status.current else "empty"
+    return f"The database is {have}, not at {status.head}: run setwise db upgrade."
+
+
+def find_pepper(settings: Settings) -> bytes:
+    """Return the secret behind stored keys and cursors, made on the first start."""
+    if settings.pepper is not None:
+        return settings.pepper.get_secret_value().encode()
+    path = settings.data_dir / "pepper"
+    try:
+        if not path.exists():
+            _write_once(path, secrets.token_hex(32))
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise BadSetting(
+            f"{PREFIX}DATA_DIR: the key file {path} cannot be used: {error.strerror}"
+        ) from error
+
+
+def _write_once(path: Path, content: str) -> None:
+    """Write a private file in one step; of two processes at once, the first wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}-{new_id()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(content)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def derived(pepper: bytes, purpose: str) -> bytes:
+    """Return a secret for one purpose, which tells nothing of the others."""
+    return hmac.digest(pepper, purpose.encode(), hashlib.sha256)
+
+
+def find_cipher(settings: Settings) -> TextCipher | None:
+    """Return what seals texts; None where they are stored as they are."""
+    keys = settings.encryption_keys
+    known = read_keys(keys.get_secret_value()) if keys else []
+    return TextCipher(known) if known else None
