@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench_service import trained_artifact
 from starlette.types import ASGIApp, Message
 
-from setwise.service import wiring
+from setwise.service import build
 from setwise.service.api.gather import PredictionQueue
 from setwise.service.app import serving
 from setwise.service.domain.callers import SYSTEM, Role
@@ -100,9 +100,9 @@ async def _traced(folder: Path, content_type: str) -> Trace:
     settings = Settings(
         data_dir=folder, database_url=f"sqlite:///{folder / 'trace.db'}", embedded_worker=False
     )
-    application = wiring.build(settings)
+    application = build.build(settings)
     migrate.upgrade(application.engine)
-    services = application.verbs
+    services = application.services
     services.models.activate(SYSTEM, services.models.add(SYSTEM, str(artifact)).id)
     _, key = services.accounts.create_key(SYSTEM, "trace", Role.CLIENT)
     change = PolicyChange(0.95, 0.1, True, ThresholdMode.FIXED, 0.9)
