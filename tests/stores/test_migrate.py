@@ -14,14 +14,13 @@ from alembic import op
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, inspect, select, text
+from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
-from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.stores import migrate
 from setwise.service.stores.database import create, sqlite_path
-from setwise.service.stores.tables import audit_events, metadata
+from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import START
 from tests.samples import add_predictions, model, prediction
@@ -189,27 +188,6 @@ def test_a_file_is_copied_before_it_is_taken_back(sqlite_url: str) -> None:
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("SELECT id FROM predictions").fetchall() == [(made.id,)]
     engine.dispose()
-
-
-def test_events_of_predictions_become_rows_again(engine: Engine) -> None:
-    old, *new = prediction(), prediction(), prediction()._replace(rule="own", threshold=None)
-    with Transactions(engine)() as transaction:
-        add_predictions(transaction, old)
-        transaction.commit()
-    migrate.downgrade(engine, "0017")
-    migrate.upgrade(engine)  # which leaves the old one's event a row of its own
-    with Transactions(engine)() as transaction:
-        add_predictions(transaction, *new)
-        before = transaction.audit_trail.page(after=None, limit=9).items
-        transaction.commit()
-    assert [event.subject for event in before] == [new[1].id, new[0].id, old.id]
-    migrate.downgrade(engine, "0017")
-    with engine.connect() as connection:
-        rows = connection.execute(select(audit_events).order_by(audit_events.c.id.desc()))
-        assert tuple(Event(**row) for row in rows.mappings()) == before
-    migrate.upgrade(engine)
-    with Transactions(engine)(read_only=True) as transaction:
-        assert transaction.audit_trail.page(after=None, limit=9).items == before
 
 
 def test_pooled_connections_keep_their_settings_after_a_migration(sqlite_url: str) -> None:
