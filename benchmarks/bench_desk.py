@@ -53,7 +53,7 @@ from setwise.models.training import TrainingOptions, train
 from setwise.service import build
 from setwise.service.domain.callers import SYSTEM
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from tests.browser.screenshots import demo
 
 MOST_S_A_DOCUMENT = 1.5

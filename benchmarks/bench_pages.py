@@ -36,9 +36,9 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import new_id
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
+from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging
 from tests import database
 

@@ -37,7 +37,7 @@ from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.services.predictions import MOST_DOCUMENTS
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from tests import database
 
 PATIENCE_S = 60.0

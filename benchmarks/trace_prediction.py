@@ -35,7 +35,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Submission
 from setwise.service.services.predictions import Outcome
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging
 
 OURS = str(Path(__file__).resolve().parents[1] / "setwise")

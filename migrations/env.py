@@ -1,6 +1,6 @@
 """What Alembic runs: the migrations, on the connection and in the transaction that it is given.
 
-`stores.migrate` gives it both, so that everything up to the target happens, or nothing does.
+`stores.upkeep.migrate` gives it both, so that everything up to the target happens, or nothing does.
 `docs/architecture.md` says how to write one.
 """
 

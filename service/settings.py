@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from setwise.service.sign_in.oidc import read_roles
-from setwise.service.stores.ciphers import read_keys
+from setwise.service.stores.column_types import read_keys
 
 PREFIX = "SETWISE_"
 

@@ -18,8 +18,7 @@ from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.webhooks import Webhooks
-from setwise.service.stores.clock import utc_now
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import new_id, utc_now
 from tests.fake_files import FakeFiles
 from tests.fakes import (
     LOTTERY,

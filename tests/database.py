@@ -24,9 +24,9 @@ import pytest
 from psycopg import sql
 from sqlalchemy import URL, Engine, make_url
 
-from setwise.service.stores import migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 from tests.ports import held_port
 from tests.sqlite import Database, template
 

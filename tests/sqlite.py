@@ -20,9 +20,10 @@ from setwise.service.domain.predictions import Prediction
 from setwise.service.domain.reports import Span
 from setwise.service.domain.reviews import Annotation, ReviewTask
 from setwise.service.domain.webhooks import Attempt, Delivery, Endpoint, Message, MessageType
-from setwise.service.stores import migrate, tables
+from setwise.service.stores import tables
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 
 _ALL: Any = {"after": None, "limit": 1_000_000}
 _names = count()

@@ -12,7 +12,7 @@ from setwise.service import build
 from setwise.service.app import serving
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.settings import BadSetting, Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 
 
 def _settings(folder: Path, database_url: str = "") -> Settings:

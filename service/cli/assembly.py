@@ -47,7 +47,7 @@ def application(*, migrated: bool = True) -> Iterator["Application"]:
         If a setting cannot work, or a key is missing under which the database is encrypted.
     """
     from setwise.service.build import build, unmigrated
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
     from setwise.service.telemetry import configure_logging
 
     settings = read_settings()

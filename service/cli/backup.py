@@ -64,8 +64,8 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a backup into an empty database."""
-    from setwise.service.stores import backup as content
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import backup as content
+    from setwise.service.stores.upkeep import migrate
 
     settings, engine = _opened()
     with closing(_Disposed(engine)), _archive(file) as archive:
@@ -99,8 +99,8 @@ def _opened() -> tuple["Settings", "Engine"]:
 def _write(
     file: Path, settings: "Settings", engine: "Engine", *, artifacts: bool, pepper: bool
 ) -> dict[str, Any]:  # Any: JSON
-    from setwise.service.stores import backup as content
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import backup as content
+    from setwise.service.stores.upkeep import migrate
 
     # Beside its place, so that what carries the name is complete; private, as documents are.
     try:
@@ -189,7 +189,7 @@ def _manifest(archive: ZipFile, file: Path) -> dict[str, Any]:  # Any: JSON
 
 
 def _refuse_other(manifest: dict[str, Any], engine: "Engine", file: Path) -> None:
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     if manifest["database"] != engine.dialect.name:
         raise CommandError(

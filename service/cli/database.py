@@ -25,7 +25,7 @@ Revision = Annotated[
 def upgrade(revision: Revision = "head") -> None:
     """Upgrade the tables, by default to this release."""
     from setwise.service.settings import Settings
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     app_user = Settings.read().database_app_user
     with _engine() as engine:
@@ -35,7 +35,7 @@ def upgrade(revision: Revision = "head") -> None:
 @commands.command()
 def downgrade(revision: Revision) -> None:
     """Downgrade the tables; data that only newer tables hold is lost."""
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     with _engine() as engine:
         say(f"at {migrate.downgrade(engine, revision).current or 'base'}")
@@ -44,7 +44,7 @@ def downgrade(revision: Revision) -> None:
 @commands.command()
 def current() -> None:
     """Print the revision of the database."""
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     with _engine() as engine:
         say(migrate.current(engine) or "base")
@@ -54,7 +54,7 @@ def current() -> None:
 def check() -> None:
     """Fail unless the database fits this release."""
     from setwise.service.build import unmigrated
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     with _engine() as engine:
         status = migrate.check(engine)
@@ -66,7 +66,7 @@ def check() -> None:
 @commands.command()
 def reencrypt() -> None:
     """Encrypt everything under the first encryption key."""
-    from setwise.service.stores import encryption
+    from setwise.service.stores.upkeep import encryption
 
     with application() as built, progress("reencrypt") as report:
         sealed = encryption.reseal(built.engine, report)

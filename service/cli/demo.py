@@ -181,7 +181,7 @@ def _prepared(
     built: "Application", clock: TravellingClock, model: Path, report: Report
 ) -> tuple[dict[str, str], dict[str, str], Examples]:
     """Fill the database; return keys by role, passwords by login, and example notes."""
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     migrate.upgrade(built.engine)
     _serve_model(built.services, model)

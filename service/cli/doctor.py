@@ -115,7 +115,7 @@ def _database(
     engine: "Engine", begin: "Transactions", store: "Loads", settings: "Settings"
 ) -> Iterator[Finding]:
     from setwise.service.domain.errors import StorageUnavailable
-    from setwise.service.stores import migrate
+    from setwise.service.stores.upkeep import migrate
 
     try:
         status = migrate.check(engine)
@@ -159,7 +159,7 @@ def _checked(name: str, check: Callable[[], Finding]) -> Finding:
 
 
 def _writable(engine: "Engine") -> Finding:
-    from setwise.service.stores.inspection import try_to_write
+    from setwise.service.stores.upkeep.inspection import try_to_write
 
     try_to_write(engine)
     return Finding("database", Verdict.OK, f"{engine.dialect.name} reads and writes")
@@ -268,8 +268,8 @@ def _pepper(begin: "Transactions", settings: "Settings") -> Finding:
 
 
 def _encryption(engine: "Engine") -> Finding:
-    from setwise.service.stores import encryption
     from setwise.service.stores.column_types import cipher_of
+    from setwise.service.stores.upkeep import encryption
 
     fault = encryption.missing_keys(engine)
     if fault is not None:
@@ -294,13 +294,13 @@ def _breaker(begin: "Transactions") -> Finding:
 
 
 def _jobs(engine: "Engine") -> Finding:
-    from setwise.service.stores.inspection import first_due
+    from setwise.service.stores.upkeep.inspection import first_due
 
     return _waiting("jobs", first_due(engine).jobs)
 
 
 def _deliveries(engine: "Engine") -> Finding:
-    from setwise.service.stores.inspection import first_due
+    from setwise.service.stores.upkeep.inspection import first_due
 
     return _waiting("deliveries", first_due(engine).deliveries)
 

@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.services.ports import FileStore, Sink
-from setwise.service.stores.ciphers import TextCipher
+from setwise.service.stores.column_types import TextCipher
 
 FRAME_BYTES = 1 << 16
 """Bytes that are encrypted together, and kept in memory."""

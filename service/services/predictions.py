@@ -32,8 +32,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.text import text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import PredictorSource
-from setwise.service.stores.clock import Clock
-from setwise.service.stores.identity import NewId
+from setwise.service.stores.clock import Clock, NewId
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
 

@@ -23,7 +23,7 @@ from setwise.service.settings import Settings
 from setwise.service.simulation.plan import Plan
 from setwise.service.simulation.streams import Labels, Stream
 from setwise.service.stores import database as engines
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

@@ -10,7 +10,7 @@ from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import StaleVersion, StorageUnavailable
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.rules import read_rules
-from setwise.service.stores.faults import as_sqlalchemy_raises
+from setwise.service.stores.database import as_sqlalchemy_raises
 from setwise.service.stores.tables import routing_policies
 
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)

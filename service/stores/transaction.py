@@ -20,11 +20,10 @@ from setwise.service.stores.jobs import JobStore
 from setwise.service.stores.models import ComparisonStore, ModelStore
 from setwise.service.stores.outcomes import OutcomeStore
 from setwise.service.stores.policy import PolicyStore
-from setwise.service.stores.predictions import PredictionStore
+from setwise.service.stores.predictions import PredictionStore, TextStore
 from setwise.service.stores.recalibration import CalibrationStore
 from setwise.service.stores.reports import BacklogStore, ReportStore
 from setwise.service.stores.reviews import ReviewStore
-from setwise.service.stores.texts import TextStore
 from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, OutboxStore
 
 

@@ -18,7 +18,7 @@ from setwise.service.domain.predictions import Document
 from setwise.service.domain.webhooks import EndpointChange
 from setwise.service.services.all import Services
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from tests.building import predict_one
 from tests.trained import LABELS, Artifacts, documents
 

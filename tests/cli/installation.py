@@ -8,7 +8,7 @@ from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.webhooks import EndpointChange
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
+from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging
 from tests.building import predict_one
 

@@ -13,8 +13,8 @@ from sqlalchemy import MetaData, func, insert, select
 from setwise.service.cli import main
 from setwise.service.cli.backup import FORMAT
 from setwise.service.stores import database as engines
-from setwise.service.stores import migrate
 from setwise.service.stores.tables import outbox_messages
+from setwise.service.stores.upkeep import migrate
 from tests.cli.installation import fill
 from tests.trained import Artifacts
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from setwise.service.cli import main
-from setwise.service.stores.migrate import head
+from setwise.service.stores.upkeep.migrate import head
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from setwise.service.cli import main
-from setwise.service.stores import migrate
 from setwise.service.stores.database import create
+from setwise.service.stores.upkeep import migrate
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.runtime.files import FRAME_BYTES, FolderOrObjectFiles, SealedFiles
 from setwise.service.services.ports import FileStore
-from setwise.service.stores.ciphers import TextCipher
+from setwise.service.stores.column_types import TextCipher
 from tests.fake_files import FakeFiles
 
 CIPHER = TextCipher([bytes(range(32))])

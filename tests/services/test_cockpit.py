@@ -20,7 +20,7 @@ from setwise.service.services.mistakes import mistakes
 from setwise.service.services.over_time import Pace, Queue, over_time, queue
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import START, FakeClock

@@ -14,7 +14,7 @@ from setwise.service.services.forecast import (
     share,
 )
 from setwise.service.services.policy import Policies
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import START, FakeClock

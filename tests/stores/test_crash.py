@@ -12,9 +12,8 @@ from sqlalchemy import text
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.services.predictions import Predictions
-from setwise.service.stores.clock import utc_now
+from setwise.service.stores.clock import new_id, utc_now
 from setwise.service.stores.database import create
-from setwise.service.stores.identity import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.building import jobs, predict_one
 from tests.fakes import LOTTERY, FakePredictors
@@ -29,7 +28,7 @@ WRITER = textwrap.dedent(
     sys.path.insert(0, sys.argv[2])
     from setwise.service.stores.clock import utc_now
     from setwise.service.stores.database import create
-    from setwise.service.stores.identity import new_id
+    from setwise.service.stores.clock import new_id
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.predictions import Document, IdempotencyKey
     from setwise.service.services.predictions import Predictions

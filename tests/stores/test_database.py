@@ -13,10 +13,10 @@ from sqlalchemy import Engine, event, make_url, text
 
 from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.predictions import Document, PredictionFilter
-from setwise.service.stores import migrate
 from setwise.service.stores.database import MOST_CONNECTIONS, create, sqlite_path
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 from tests.database import PostgresServer, find_binaries, run_server
 from tests.samples import add_predictions, prediction
 

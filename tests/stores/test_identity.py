@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from setwise.service.domain.identity import is_id
-from setwise.service.stores.clock import utc_now
-from setwise.service.stores.identity import new_id
+from setwise.service.stores.clock import new_id, utc_now
 
 
 def test_ids_grow_within_one_millisecond() -> None:

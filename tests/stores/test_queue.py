@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-from setwise.service.stores import migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 from tests.services.queue_machine import QueueMachine
 
 

@@ -17,8 +17,8 @@ import pytest
 from setwise.service import build
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.settings import Settings
-from setwise.service.stores import migrate
 from setwise.service.stores.database import sqlite_path
+from setwise.service.stores.upkeep import migrate
 from tests.database import LocalPostgres, server_or_skip
 from tests.system.conftest import PATIENCE_S, Installation, Server
 from tests.trained import Artifacts

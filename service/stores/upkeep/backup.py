@@ -18,8 +18,8 @@ from psycopg import sql
 from sqlalchemy import Engine, MetaData, inspect
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import migrate
 from setwise.service.stores.database import sqlite_path
+from setwise.service.stores.upkeep import migrate
 
 _FILE = "database/sqlite.db"
 _TABLE = "database/{}.copy"

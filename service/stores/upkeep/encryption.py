@@ -21,8 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from setwise.service.stores.ciphers import key_of
-from setwise.service.stores.column_types import Sealed, SealedJson, cipher_of, unseal
+from setwise.service.stores.column_types import Sealed, SealedJson, cipher_of, key_of, unseal
 from setwise.service.stores.database import READ_ONLY
 from setwise.service.stores.tables import encryption_keys, metadata
 

@@ -11,10 +11,10 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.predictions import Document
-from setwise.service.stores import grants, migrate
 from setwise.service.stores.database import create
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import grants, migrate
 from tests.fakes import START
 from tests.samples import ANN, add_predictions, job, key, prediction, task
 

@@ -18,10 +18,10 @@ from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import migrate
 from setwise.service.stores.database import create, sqlite_path
 from setwise.service.stores.tables import metadata
 from setwise.service.stores.transaction import Transactions
+from setwise.service.stores.upkeep import migrate
 from tests.fakes import START
 from tests.samples import add_predictions, model, prediction
 

@@ -20,13 +20,13 @@ from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, text
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import grants
 from setwise.service.stores.database import READ_ONLY, sqlite_path
+from setwise.service.stores.upkeep import grants
 
 
 def _folder() -> Path:
     """Return the migrations: beside the code in a checkout, among the data of a wheel."""
-    beside = Path(__file__).resolve().parents[2] / "migrations"
+    beside = Path(__file__).resolve().parents[3] / "migrations"
     if (beside / "env.py").is_file():
         return beside
     return Path(sysconfig.get_path("data")) / "share" / "setwise" / "migrations"

@@ -1,0 +1,1 @@
+"""What operators do with a database: migrate, back up, grant, re-encrypt, inspect."""
