@@ -35,14 +35,14 @@ def table_names(engine: Engine) -> set[str]:
 def structure(engine: Engine) -> list[tuple[object, ...]]:
     """Return what the database itself says of its tables, indexes and constraints."""
     if engine.dialect.name == "sqlite":
-        # Words alone: white space differs between a script and a table object, and SQLite quotes
-        # the names of tables that were built anew.
+        # Words alone: a script writes checks of a column at the end of its table, and SQLite quotes
+        # the names of tables that were rebuilt.
         query = """SELECT type, tbl_name, name, sql FROM sqlite_master
                    WHERE tbl_name <> 'alembic_version' AND type <> 'trigger'"""
         with engine.connect() as connection:
             rows = connection.execute(text(query)).all()
         return sorted(
-            (kind, table, name, sorted((sql or "").replace(",", " , ").replace('"', "").split()))
+            (kind, table, name, sorted((sql or "").replace(",", " ").replace('"', "").split()))
             for kind, table, name, sql in rows
         )
     queries = (
