@@ -36,7 +36,7 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import SYSTEM, Role
 from setwise.service.domain.policy import PolicyChange, ThresholdMode
 from setwise.service.settings import Settings
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.tables import annotations, outcomes, predictions, review_tasks
 from setwise.service.stores.upkeep import migrate
 from setwise.service.telemetry import configure_logging

@@ -25,8 +25,6 @@ from setwise.service.api import (
     jobs,
     outcomes,
     predictions,
-    problems,
-    reference,
     reports,
     reviews,
     webhook_messages,
@@ -44,10 +42,11 @@ from setwise.service.api import (
 from setwise.service.api import (
     recalibration as calibrations,
 )
-from setwise.service.api.bodies import BodyLimit
-from setwise.service.api.dependencies import Edge
-from setwise.service.api.headers import SecurityHeaders
-from setwise.service.api.openapi import describe
+from setwise.service.api.http import problems, reference
+from setwise.service.api.http.bodies import BodyLimit
+from setwise.service.api.http.dependencies import Edge
+from setwise.service.api.http.headers import SecurityHeaders
+from setwise.service.api.http.openapi import describe
 from setwise.service.pages.start import pages
 from setwise.service.settings import shown
 from setwise.service.telemetry import RequestTelemetry, configure_logging

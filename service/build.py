@@ -15,10 +15,10 @@ from typing import Any
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy import Engine
 
-from setwise.service.api.cursors import Cursors
-from setwise.service.api.dependencies import Callers, Edge
 from setwise.service.api.gather import PredictionQueue
-from setwise.service.api.limits import KeyLimits
+from setwise.service.api.http.cursors import Cursors
+from setwise.service.api.http.dependencies import Callers, Edge
+from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.audits import Lottery
 from setwise.service.domain.breaker import BreakerRule, Freshness
@@ -34,6 +34,7 @@ from setwise.service.runtime.shadow import ShadowScorer
 from setwise.service.runtime.worker import Worker
 from setwise.service.services.accounts import Accounts
 from setwise.service.services.all import Services
+from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.annotators import Annotators
 from setwise.service.services.audit_trail import AuditTrail
 from setwise.service.services.breaker import Breaker
@@ -53,7 +54,6 @@ from setwise.service.services.ports import (
     PredictorSource,
 )
 from setwise.service.services.predictions import Predictions, Stage, no_shadow, unwatched
-from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.reviews import Reviews
@@ -63,8 +63,8 @@ from setwise.service.sign_in.oidc import OpenIdConnect, Provider, read_roles
 from setwise.service.sign_in.passwords import Argon2Passwords
 from setwise.service.sign_in.sessions import SessionCookies
 from setwise.service.stores import database as engines
-from setwise.service.stores.clock import Clock, NewId, database_clock, new_id, utc_now
 from setwise.service.stores.column_types import TextCipher, read_keys
+from setwise.service.stores.database import Clock, NewId, database_clock, new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from setwise.service.stores.upkeep import encryption, migrate
 from setwise.service.telemetry import Metrics, Stages, start_tracing, watch

@@ -8,17 +8,17 @@ from setwise.service.domain.accounts import KeyDigest, SessionRule
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.predictions import Document, Prediction, Submission
 from setwise.service.services.accounts import Accounts
+from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.breaker import Breaker
 from setwise.service.services.certification import Certifications
 from setwise.service.services.files import Files
 from setwise.service.services.jobs import Jobs
 from setwise.service.services.models import Models
 from setwise.service.services.predictions import Predictions, all_predicted
-from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recalibration import Recalibration
 from setwise.service.services.reports import Reports
 from setwise.service.services.webhooks import Webhooks
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.stores.database import new_id, utc_now
 from tests.fake_files import FakeFiles
 from tests.fakes import (
     LOTTERY,

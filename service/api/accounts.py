@@ -6,9 +6,9 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Response
 from pydantic import AwareDatetime, ConfigDict, Field, SecretStr
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, RequestBody
 from setwise.service.domain import accounts
 from setwise.service.domain.callers import Permission, Role

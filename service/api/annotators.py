@@ -6,9 +6,15 @@ from typing import Annotated, Literal, Self
 from fastapi import APIRouter, Header, Response
 from pydantic import ConfigDict, Field
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer, version_in
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    RequestId,
+    ServicesOf,
+    answer,
+    version_in,
+)
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody
 from setwise.service.domain.annotators import GroupChange, Rates
 from setwise.service.domain.errors import (
@@ -18,8 +24,8 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     StaleVersion,
 )
+from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.annotators import AnnotatorReport
-from setwise.service.services.noise import GroupReport
 
 router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=StrictRoute)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, ConfigDict, Field, JsonValue
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, answer
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, answer
 from setwise.service.api.schemas import AnswerBody, Example, Paged
 from setwise.service.domain import audit_trail as domain
 from setwise.service.domain.audit_trail import EventFilter

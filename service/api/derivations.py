@@ -5,11 +5,11 @@ from typing import Literal, Self
 from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, ServicesOf, answer
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Policy
-from setwise.service.domain import derivation
+from setwise.service.domain import policy as derivation
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.errors import PredictionNotFound
 from setwise.service.domain.predictions import Decision, Reason

@@ -7,12 +7,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import AwareDatetime, ConfigDict, Field
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
+from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
-from setwise.service.api.openapi import documented
-from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
-from setwise.service.api.problems import HttpFault
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.api.schemas import RequestBody
 from setwise.service.domain.errors import (

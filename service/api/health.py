@@ -6,10 +6,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from setwise.service.api.dependencies import EdgeOf, answer, caller_of
-from setwise.service.api.openapi import documented
-from setwise.service.api.problem_kinds import NOT_READY
-from setwise.service.api.problems import problem_response
+from setwise.service.api.http.dependencies import EdgeOf, answer, caller_of
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.problem_kinds import NOT_READY
+from setwise.service.api.http.problems import problem_response
 from setwise.service.domain.callers import Permission
 from setwise.service.domain.errors import FieldFault, Forbidden, StorageUnavailable, Unauthenticated
 

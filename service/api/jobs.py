@@ -6,9 +6,9 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability
 from setwise.service.domain import jobs as domain
 from setwise.service.domain.errors import JobFinished, JobNotFound, JobUnfinished

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, JsonValue
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, EdgeOf, RequestId, ServicesOf, answer
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.problem_kinds import UNSUPPORTED_MEDIA_TYPE
+from setwise.service.api.http.problems import HttpFault
 from setwise.service.api.jobs import Job
-from setwise.service.api.openapi import documented
-from setwise.service.api.problem_kinds import UNSUPPORTED_MEDIA_TYPE
-from setwise.service.api.problems import HttpFault
 from setwise.service.api.schemas import AnswerBody, Example, Paged, Probability, RequestBody
 from setwise.service.domain import models
 from setwise.service.domain.errors import (

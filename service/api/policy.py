@@ -4,9 +4,15 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, RequestId, ServicesOf, answer, version_in
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import (
+    CallerOf,
+    RequestId,
+    ServicesOf,
+    answer,
+    version_in,
+)
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import Policy, PolicyRequest
 from setwise.service.domain.errors import StaleVersion
 

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from setwise.service.api.bodies import StrictRoute, digest_of
-from setwise.service.api.dependencies import (
+from setwise.service.api.http.bodies import StrictRoute, digest_of
+from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     ServicesOf,
@@ -16,8 +16,8 @@ from setwise.service.api.dependencies import (
     edge_of,
     request_id_of,
 )
-from setwise.service.api.openapi import documented
-from setwise.service.api.problems import Problem, problem_of
+from setwise.service.api.http.openapi import documented
+from setwise.service.api.http.problems import Problem, problem_of
 from setwise.service.api.schemas import (
     AnswerBody,
     DocumentIn,

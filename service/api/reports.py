@@ -6,14 +6,14 @@ from typing import Annotated, Self
 from fastapi import APIRouter, Query, Response
 from pydantic import ConfigDict, Field
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import CallerOf, ServicesOf, answer
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import CallerOf, ServicesOf, answer
 from setwise.service.api.schemas import AnswerBody, Example, Probability, RequestBody, Rule
 from setwise.service.api.schemas import Query as Parameters
 from setwise.service.domain.predictions import Reason
-from setwise.service.services import forecast
-from setwise.service.services import reliability as reliability_reports
-from setwise.service.services.forecast import MOST_DOCUMENTS
+from setwise.service.services.analysis import forecast
+from setwise.service.services.analysis import reliability as reliability_reports
+from setwise.service.services.analysis.forecast import MOST_DOCUMENTS
 from setwise.service.services.reports import Cockpit, Counts
 
 router = APIRouter(prefix="/v1", tags=["reports"], route_class=StrictRoute)

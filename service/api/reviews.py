@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import (
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
@@ -13,7 +13,7 @@ from setwise.service.api.dependencies import (
     answer,
     version_in,
 )
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import (
     Completion,
     CompletionRequest,

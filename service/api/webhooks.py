@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from fastapi import APIRouter, Header, Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
-from setwise.service.api.bodies import StrictRoute
-from setwise.service.api.dependencies import (
+from setwise.service.api.http.bodies import StrictRoute
+from setwise.service.api.http.dependencies import (
     CallerOf,
     EdgeOf,
     RequestId,
@@ -15,7 +15,7 @@ from setwise.service.api.dependencies import (
     answer,
     version_in,
 )
-from setwise.service.api.openapi import documented
+from setwise.service.api.http.openapi import documented
 from setwise.service.api.schemas import AnswerBody, Example, Paged, RequestBody
 from setwise.service.api.webhook_messages import MESSAGE
 from setwise.service.domain import webhooks as domain

@@ -166,7 +166,7 @@ def _writable(engine: "Engine") -> Finding:
 
 
 def _clock(engine: "Engine", begin: "Transactions") -> Finding:
-    from setwise.service.stores.clock import database_clock, utc_now
+    from setwise.service.stores.database import database_clock, utc_now
 
     before = utc_now()
     theirs = database_clock(engine)()
@@ -221,7 +221,7 @@ def _model(begin: "Transactions", store: "Loads") -> Finding:
 
 
 def _keys(begin: "Transactions") -> Finding:
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
 
     now = utc_now()
     with begin(read_only=True) as transaction:
@@ -306,7 +306,7 @@ def _deliveries(engine: "Engine") -> Finding:
 
 
 def _waiting(name: str, due: datetime | None) -> Finding:
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
 
     late = timedelta(0) if due is None else utc_now() - due
     if late > LATEST_START:

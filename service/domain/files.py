@@ -13,10 +13,10 @@ from typing import Any, BinaryIO, Self, cast
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Document, Prediction
 from setwise.service.domain.reviews import Annotation
+from setwise.service.domain.text import is_id
 
 # Files of documents
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from setwise.service.domain.errors import FieldFault, InvalidRequest
-from setwise.service.domain.identity import is_id
+from setwise.service.domain.text import is_id
 
 Item = TypeVar("Item")
 

@@ -1,8 +1,281 @@
 """Waiting work, and spans of the past."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import NamedTuple
+
+from setwise.service.domain.outcomes import Outcome
+from setwise.service.domain.predictions import Decision, Reason
+from setwise.service.domain.reviews import Annotation, ReviewKind
+from setwise.service.domain.rules import Rule, first_broken
+
+CONFIDENT = frozenset({Reason.ABOVE_THRESHOLD, Reason.AUDIT})
+"""Reasons of documents that are sent unless an audit holds them."""
+
+UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
+"""Reasons that no threshold overrules."""
+
+
+def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
+    """Return what people say of a prediction in the end; None while that is not known.
+
+    A lead's word counts, then what settled the document: should several have, one who disagreed
+    with the model is enough. An audit that waits for a lead counts as the auditor said, whatever
+    that is: to leave out those that agree, or those that do not, would favour one side.
+    """
+    given = list(annotations)
+    leads = [one for one in given if one.kind is ReviewKind.ADJUDICATION]
+    said = leads or [one for one in given if _counts(one)]
+    return min(said, key=lambda one: (one.agreed, one.id), default=None)
+
+
+def _counts(one: Annotation) -> bool:
+    return one.settles or one.kind is ReviewKind.AUDIT
+
+
+def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
+    """Return the outcome that counts."""
+    return max(outcomes, key=lambda one: one.number, default=None)
+
+
+class Cell(NamedTuple):
+    """Predictions of one day, or of about the same confidence, that are alike in all else.
+
+    Attributes
+    ----------
+    day : date or None
+    step : int or None
+        Of confidence, see `step_of`. One of both is None.
+    inclusion_probability : float or None
+        With which a person was to read them, known before they were scored; None from before
+        there were audits.
+    said, told : bool or None
+        Whether the sets are right, by `deciding` and by the last outcome; None unknown.
+    documents : int
+        How many they are.
+    confidence : float
+        Sum over them.
+    split : float or None
+        The greatest of the thresholds asked for that they reach, if any: some lie within a step.
+    """
+
+    day: date | None
+    step: int | None
+    decision: Decision
+    reason: Reason
+    inclusion_probability: float | None
+    said: bool | None
+    told: bool | None
+    documents: int
+    confidence: float
+    split: float | None = None
+
+    @property
+    def least(self) -> float:
+        """The least confidence that they may have."""
+        return max((self.step or 0) / STEPS, self.split or 0.0)
+
+    @property
+    def sendable(self) -> bool:
+        """No rule holds them back, and the model knew something in them."""
+        return self.reason not in UNSENDABLE
+
+
+STEPS = 200
+"""Steps of confidence in a `Cell`."""
+
+
+def step_of(confidence: float) -> int:
+    """Return the step that a confidence belongs to: the last one that begins at or below it.
+
+    A confidence of ``step / STEPS`` begins that very step, although its product with `STEPS` may
+    be less than it for a float.
+
+    >>> 0.57 * STEPS < 114, step_of(0.57), step_of(0.5699999), step_of(1.0)
+    (True, 114, 113, 200)
+    """
+    nearest = math.floor(confidence * STEPS + 0.5)
+    return nearest - (confidence < nearest / STEPS)
+
+
+class Counted(NamedTuple):
+    """The same predictions, counted by days and by steps of confidence."""
+
+    by_day: list[Cell]
+    by_step: list[Cell]
+
+
+class CheckedSet(NamedTuple):
+    """A predicted set that somebody has checked, with what is right instead.
+
+    Attributes
+    ----------
+    inclusion_probability, said, told
+        As in `Cell`.
+    labels, truth : tuple of str
+        What was predicted, and what is right by the last outcome, else by a person.
+    """
+
+    prediction_id: str
+    client_id: str
+    metadata: dict[str, object]
+    confidence: float
+    reason: Reason
+    inclusion_probability: float | None
+    said: bool | None
+    told: bool | None
+    labels: tuple[str, ...]
+    truth: tuple[str, ...]
+    documents: int = 1
+
+    @property
+    def right(self) -> bool:
+        """Whether the set was right."""
+        return verdict(self) is True
+
+
+class ReviewDay(NamedTuple):
+    """What reviewers did on one day, and what they got to do.
+
+    Attributes
+    ----------
+    seconds : float
+        Sum over the completed ones, long silences cut off.
+    """
+
+    day: date
+    arrived: int
+    completed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One predicted document, without its content.
+
+    Attributes
+    ----------
+    sent : bool
+        It left without a person.
+    inclusion_probability, said, told
+        As in `Cell`.
+    labels, metadata
+        Empty unless they were asked for.
+    """
+
+    confidence: float
+    sent: bool
+    reason: Reason
+    created_at: datetime
+    inclusion_probability: float | None = None
+    said: bool | None = None
+    told: bool | None = None
+    labels: Sequence[str] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    documents: int = 1
+
+    @property
+    def least(self) -> float:
+        """The confidence."""
+        return self.confidence
+
+    def passes(self, rules: Sequence[Rule]) -> bool:
+        """Tell whether rules would let the document go, however sure the model is."""
+        return (
+            self.reason is not Reason.OUT_OF_DOMAIN
+            and first_broken(rules, self.labels, self.metadata) is None
+        )
+
+
+Known = Cell | CheckedSet | Evidence
+"""One prediction, or several that are alike, and whether they were right."""
+
+
+def verdict(one: Known) -> bool | None:
+    """Tell whether the set was right: by the last outcome, else by people; None unknown."""
+    return one.said if one.told is None else one.told
+
+
+class Standing(NamedTuple):
+    """How many predictions each checked one stands for, by how it came to be checked.
+
+    Attributes
+    ----------
+    weights : mapping
+        By kind of check.
+    drawn : bool
+        Audits drew the confident ones among the checked. Otherwise these are the ones of which
+        other programs reported the truth, whichever they were.
+    unseen : int
+        Confident documents, if nobody has checked any.
+    """
+
+    weights: Mapping[float | None, float]
+    drawn: bool
+    unseen: int
+
+    def of(self, one: Known) -> float:
+        """Return the weight of one checked prediction; 0 where it tells of no other."""
+        # As `_kind` and `_checked` say, in one go: this is asked of thousands for one page.
+        if one.reason not in CONFIDENT:
+            known = one.said is not None or one.told is not None
+            return self.weights.get(None, 0.0) if known else 0.0
+        if (one.said if self.drawn else one.told) is None:
+            return 0.0
+        return self.weights.get(one.inclusion_probability or 0.0, 0.0)
+
+    def hides(self, one: Known) -> bool:
+        """Tell whether nothing is known of such predictions."""
+        return self.unseen > 0 and confident(one)
+
+
+def standing(found: Sequence[Known]) -> Standing:
+    """Weigh checked predictions so that together they stand for all of ``found``.
+
+    Those that people read whatever comes, and confident ones of each inclusion probability, are
+    kinds of their own: among them whoever was checked is taken for a random sample, which audits
+    are by their draw. Confident ones of kinds without audits are spread over those that have some.
+
+    References
+    ----------
+    .. [1] C. Särndal, B. Swensson and J. Wretman, "Model Assisted Survey Sampling", Springer 1992,
+       section 15.6: weighting within response homogeneity groups.
+    """
+    drawn = any(confident(one) and one.said is not None for one in found)
+    everyone: Counter[float | None] = Counter()
+    checked: Counter[float | None] = Counter()
+    for one in found:
+        everyone[_kind(one)] += one.documents
+        if _checked(one, drawn=drawn):
+            checked[_kind(one)] += one.documents
+    sure = sum(n for kind, n in everyone.items() if kind is not None)
+    seen = sum(n for kind, n in everyone.items() if kind is not None and checked[kind])
+    spread = sure / seen if seen else 0.0
+    weights = {
+        kind: everyone[kind] / n * (1.0 if kind is None else spread) for kind, n in checked.items()
+    }
+    return Standing(weights, drawn, 0 if seen else sure)
+
+
+def confident(one: Known) -> bool:
+    """Tell whether the prediction was sent unless an audit held it."""
+    return one.reason in CONFIDENT
+
+
+def _kind(one: Known) -> float | None:
+    """Return the inclusion probability of confident documents; None where people read all."""
+    return (one.inclusion_probability or 0.0) if confident(one) else None
+
+
+def _checked(one: Known, *, drawn: bool) -> bool:
+    # What other programs report of sent documents need not be a random choice of them, so it
+    # counts by itself only while there is no audit.
+    if not confident(one):
+        return verdict(one) is not None
+    return one.said is not None if drawn else one.told is not None
 
 
 @dataclass(frozen=True)

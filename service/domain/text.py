@@ -1,7 +1,9 @@
 """Which text and which JSON the service can keep, and where in a request it cannot."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 
 from setwise.service.domain.errors import FieldFault
 
@@ -89,3 +91,41 @@ def escaped(name: str) -> str:
     'a~1b~0c'
     """
     return name.replace("~", "~0").replace("/", "~1")
+
+
+_CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def is_id(text: str) -> bool:
+    """Tell whether ``text`` has the one form in which the service writes ids.
+
+    Whatever has another form names nothing, and need not be looked up.
+
+    >>> is_id("019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"), is_id("019AA4C1"), is_id("")
+    (True, False, False)
+    """
+    return _CANONICAL.fullmatch(text) is not None
+
+
+def first_id_at(instant: datetime) -> str:
+    """Return the least id of those made at ``instant`` or later (RFC 9562, section 5.7).
+
+    >>> from datetime import UTC
+    >>> first_id_at(datetime(2026, 1, 2, tzinfo=UTC))
+    '019b7c01-0400-7000-8000-000000000000'
+    """
+    return _first_id(int(instant.timestamp() * 1_000))
+
+
+def id_earlier(than: str, by: timedelta) -> str:
+    """Return the least id of those made ``by`` before another one, or later.
+
+    >>> id_earlier("019b7c01-0400-7c33-9d54-3b8f0c2f1a77", timedelta(seconds=1))
+    '019b7c01-0018-7000-8000-000000000000'
+    """
+    return _first_id(int(than[:8] + than[9:13], base=16) - by // timedelta(milliseconds=1))
+
+
+def _first_id(milliseconds: int) -> str:
+    digits = f"{milliseconds:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"

@@ -32,7 +32,7 @@ from setwise.service.pages.rendering import SECURITY_HEADERS, page
 from setwise.service.pages.routes import Page
 from setwise.service.pages.visitors import Visitors
 from setwise.service.services.all import Services
-from setwise.service.services.over_time import Pace
+from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.reports import USUAL_DAYS, Cockpit, WhatIf
 from setwise.service.sign_in.sessions import Visit
 

@@ -16,7 +16,7 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
-from setwise.service.api.headers import PAGE_POLICY
+from setwise.service.api.http.headers import PAGE_POLICY
 from setwise.service.domain import errors
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.pages.figures import numerals

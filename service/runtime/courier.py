@@ -16,7 +16,7 @@ from setwise.service.domain.errors import StorageUnavailable
 from setwise.service.domain.webhooks import Answer, Delivery, DeliveryState, Parcel
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.services.webhooks import Webhooks
-from setwise.service.stores.clock import Clock
+from setwise.service.stores.database import Clock
 
 MOST_AT_ONCE = 16
 """Attempts under way in one process; each is a thread."""

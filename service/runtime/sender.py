@@ -29,7 +29,7 @@ from setwise.service.domain.webhooks import (
     payload,
     url_fault,
 )
-from setwise.service.stores.clock import Clock
+from setwise.service.stores.database import Clock
 
 PATIENCE_S = 15.0
 """How long one attempt may take after the look-up, even if the answer arrives slowly."""

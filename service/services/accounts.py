@@ -40,8 +40,7 @@ from setwise.service.domain.errors import (
     Unauthenticated,
     WrongPassword,
 )
-from setwise.service.domain.identity import is_id
-from setwise.service.domain.text import text_faults
+from setwise.service.domain.text import is_id, text_faults
 from setwise.service.services.ports import Passwords
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction

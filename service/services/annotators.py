@@ -19,7 +19,12 @@ from setwise.service.domain.errors import (
     InvalidRequest,
     StaleVersion,
 )
-from setwise.service.services.noise import GroupReport, finding_shown, report_noise, share_shown
+from setwise.service.services.analysis.noise import (
+    GroupReport,
+    finding_shown,
+    report_noise,
+    share_shown,
+)
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 

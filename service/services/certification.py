@@ -14,7 +14,7 @@ from setwise.service.domain.jobs import Job, JobFilter
 from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.clock import Clock
+from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CERTIFICATION = "certification"

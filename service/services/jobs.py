@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.errors import JobNotFound, JobUnfinished, LeaseLost, ResultNotFound
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.jobs import Job, JobFilter, RetryRule, job_folder, result_folder
 from setwise.service.domain.paging import Page, check_page
+from setwise.service.domain.text import is_id
 from setwise.service.services.ports import FileStore
 from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction

@@ -20,7 +20,7 @@ from setwise.service.domain.paging import Page, check_page
 from setwise.service.domain.predictions import Prediction, PredictionFilter, ScoredSet
 from setwise.service.services.ports import ArtifactStore, ModelLoader, Predictor, Progress
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.clock import Clock
+from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 COMPARE = "compare"

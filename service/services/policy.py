@@ -7,9 +7,9 @@ from setwise.service.domain.callers import Caller, Permission
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion
 from setwise.service.domain.policy import PolicyChange, RoutingPolicy, ThresholdMode
+from setwise.service.domain.reports import Evidence
 from setwise.service.domain.rules import Rule, read_rules
-from setwise.service.domain.verdicts import Evidence
-from setwise.service.services.forecast import (
+from setwise.service.services.analysis.forecast import (
     LEAST_CHECKED,
     PREVIEWED,
     Forecast,

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.audits import AuditRole, Lottery
 from setwise.service.domain.callers import SYSTEM, Caller, Permission
-from setwise.service.domain.derivation import Derivation
 from setwise.service.domain.errors import (
     DocumentTooLarge,
     FieldFault,
@@ -19,7 +18,7 @@ from setwise.service.domain.errors import (
     StorageUnavailable,
 )
 from setwise.service.domain.paging import Page, check_page
-from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.policy import Derivation, RoutingPolicy
 from setwise.service.domain.predictions import (
     Decision,
     Document,
@@ -32,7 +31,7 @@ from setwise.service.domain.reviews import ReviewKind, ReviewState, ReviewTask
 from setwise.service.domain.text import text_faults
 from setwise.service.domain.webhooks import Message, auto_sent
 from setwise.service.services.ports import PredictorSource
-from setwise.service.stores.clock import Clock, NewId
+from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
 

@@ -35,11 +35,11 @@ from setwise.service.domain.recalibration import (
     shortage,
 )
 from setwise.service.domain.reviews import Annotation
+from setwise.service.services.analysis.rates import ReportedRates
 from setwise.service.services.policy import certified
 from setwise.service.services.ports import CalibratorLoader, CalibratorStore, ModelLoader
-from setwise.service.services.rates import ReportedRates
 from setwise.service.services.recording import Recorded
-from setwise.service.stores.clock import Clock
+from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CALIBRATION = "calibration"
@@ -137,7 +137,7 @@ class Recalibration(Recorded):
         NotEnoughReviews, RatesUnknown
             If there is too little to learn from.
         """
-        from setwise.service.services.lessons import learn  # noqa: PLC0415 -- scipy loads slowly
+        from setwise.service.services.analysis.lessons import learn  # noqa: PLC0415 -- scipy loads slowly
 
         report(0.0, "reading the reviews")
         with self.begin(read_only=True, snapshot=True) as transaction:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from setwise.service.domain.audit_trail import Event
 from setwise.service.domain.callers import Caller
-from setwise.service.stores.clock import Clock, NewId
+from setwise.service.stores.database import Clock, NewId
 from setwise.service.stores.transaction import Transaction, Transactions
 
 

@@ -9,11 +9,9 @@ from setwise.service.domain.certification import Certification
 from setwise.service.domain.errors import FieldFault, InvalidRequest
 from setwise.service.domain.policy import RoutingPolicy, ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Backlog
+from setwise.service.domain.reports import STEPS, Backlog, Cell, confident, standing
 from setwise.service.domain.reviews import ReviewState
-from setwise.service.domain.verdicts import STEPS, Cell, confident, standing
-from setwise.service.services.certification import SCHEDULE
-from setwise.service.services.forecast import (
+from setwise.service.services.analysis.forecast import (
     LEAST_CHECKED,
     MOST_DOCUMENTS,
     Forecast,
@@ -24,16 +22,17 @@ from setwise.service.services.forecast import (
     over,
     share,
 )
-from setwise.service.services.mistakes import Mistakes, mistakes
-from setwise.service.services.over_time import Pace, Queue, Row, over_time, queue
-from setwise.service.services.reliability import (
+from setwise.service.services.analysis.mistakes import Mistakes, mistakes
+from setwise.service.services.analysis.over_time import Pace, Queue, Row, over_time, queue
+from setwise.service.services.analysis.reliability import (
     MOST_CHECKED,
     Curve,
     Reliability,
     draw_curve,
     measure,
 )
-from setwise.service.stores.clock import Clock
+from setwise.service.services.certification import SCHEDULE
+from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction, Transactions
 
 MOST_DAYS = 400

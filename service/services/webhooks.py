@@ -20,8 +20,8 @@ from setwise.service.domain.errors import (
     StaleVersion,
     WebhookNotFound,
 )
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page, check_page
+from setwise.service.domain.text import is_id
 from setwise.service.domain.webhooks import (
     GONE,
     Answer,

@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from setwise.service.domain.accounts import ApiKey, Attempts, Person, Session
 from setwise.service.domain.callers import Permission, Role
 from setwise.service.domain.errors import LoginTaken
-from setwise.service.domain.identity import is_id
+from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import api_keys, people, sessions, sign_in_attempts
 
 _KNOWN_PERMISSIONS = frozenset(Permission)

@@ -16,8 +16,8 @@ from setwise.service.domain.audit_trail import (
     Origin,
     prediction_created,
 )
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
+from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import audit_events, predictions
 
 _EVENT = audit_events.c

@@ -21,10 +21,10 @@ from sqlalchemy import (
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.breaker import Reset, Trip, TripCause, Unvouched, WatchedAudit
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.policy import ThresholdMode
 from setwise.service.domain.predictions import Decision, Reason
 from setwise.service.domain.reviews import ReviewKind
+from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import (
     AUDITED,
     annotations,

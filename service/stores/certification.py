@@ -6,9 +6,9 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, func, insert
 
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import AuditedPrediction, Certification, Scorer
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Reason
+from setwise.service.domain.text import is_id
 from setwise.service.stores.recalibration import made_by
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import AUDITED, annotations, certifications, predictions

@@ -8,9 +8,8 @@ from sqlalchemy import Column, Connection, RowMapping, Select, Table, select
 from setwise.service.domain.audit_trail import Event, EventFilter
 from setwise.service.domain.outcomes import Outcome
 from setwise.service.domain.predictions import Decision, Prediction, Reason
-from setwise.service.domain.reports import Span
+from setwise.service.domain.reports import Evidence, Span
 from setwise.service.domain.reviews import Annotation
-from setwise.service.domain.verdicts import Evidence
 from setwise.service.stores.audit_trail import read_events
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.reports import flag, said_of, told_of

@@ -8,9 +8,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import JobUnfinished
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.jobs import Job, JobFilter, JobState
 from setwise.service.domain.paging import Page
+from setwise.service.domain.text import is_id
 from setwise.service.stores.tables import QUEUED, REQUESTED, RUNNING, UNFINISHED, jobs
 
 

@@ -8,10 +8,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.errors import DuplicateModel, ShadowTaken
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.models import Comparison, ModelVersion, Shadow, Tally
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Decision, Prediction, Reason
+from setwise.service.domain.text import is_id
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     SHADOWING,

@@ -17,7 +17,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from setwise.service.domain.audits import AuditRole, Selection
-from setwise.service.domain.identity import first_id_at, is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import (
     Candidate,
@@ -31,6 +30,7 @@ from setwise.service.domain.predictions import (
     Submission,
 )
 from setwise.service.domain.reviews import ReviewState
+from setwise.service.domain.text import first_id_at, is_id
 from setwise.service.domain.webhooks import DeliveryState
 from setwise.service.stores.tables import (
     annotations,

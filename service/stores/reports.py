@@ -35,9 +35,16 @@ from sqlalchemy import (
 from setwise.service.domain.audits import AuditRole
 from setwise.service.domain.certification import Scorer
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.reports import Backlog, Line
+from setwise.service.domain.reports import (
+    STEPS,
+    Backlog,
+    Cell,
+    CheckedSet,
+    Counted,
+    Line,
+    ReviewDay,
+)
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.verdicts import STEPS, Cell, CheckedSet, Counted, ReviewDay
 from setwise.service.stores.tables import (
     AUDITED,
     DEAD,
@@ -142,7 +149,7 @@ class ReportStore:
         splits that are reached, and the days since the first.
         """
         column = predictions.c
-        # What `setwise.service.domain.verdicts.step_of` says.
+        # What `setwise.service.domain.reports.step_of` says.
         nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
         step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
         reached: ColumnElement[int] = literal_column("0")

@@ -21,7 +21,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from setwise.service.domain.errors import StaleVersion
-from setwise.service.domain.identity import is_id
 from setwise.service.domain.paging import Page
 from setwise.service.domain.predictions import Prediction, Reason
 from setwise.service.domain.reviews import (
@@ -34,6 +33,7 @@ from setwise.service.domain.reviews import (
     Skip,
     rival_answers,
 )
+from setwise.service.domain.text import is_id
 from setwise.service.stores.predictions import to_prediction
 from setwise.service.stores.tables import (
     DECIDED,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from setwise.service.api.bodies import BodyLimit
+from setwise.service.api.http.bodies import BodyLimit
 from tests.edge import Service, assert_problem
 
 JSON = {"Content-Type": "application/json"}

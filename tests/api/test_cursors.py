@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.api.cursors import Cursors
+from setwise.service.api.http.cursors import Cursors
 from setwise.service.domain.errors import InvalidRequest
 
 CURSORS = Cursors(b"secret")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.api.dependencies import Callers
+from setwise.service.api.http.dependencies import Callers
 from setwise.service.app import create_app
 from setwise.service.domain.callers import SYSTEM, Caller, Role
 from setwise.service.domain.errors import Unauthenticated

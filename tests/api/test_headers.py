@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from setwise.service.api.headers import SecurityHeaders
+from setwise.service.api.http.headers import SecurityHeaders
 from setwise.service.app import create_app
 from tests.edge import Service
 

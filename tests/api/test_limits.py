@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.service.api.limits import KeyLimits
+from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.errors import TooManyRequests
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from setwise.service.api.problem_kinds import ALL_KINDS
+from setwise.service.api.http.problem_kinds import ALL_KINDS
 from setwise.service.app import create_app
 
 DOCUMENT: dict[str, Any] = create_app().openapi()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from setwise.service.api.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
+from setwise.service.api.http.problem_kinds import ALL_KINDS, PROBLEMS, ProblemKind
 from setwise.service.domain.errors import StorageUnavailable
 from tests.edge import Service, assert_problem
 

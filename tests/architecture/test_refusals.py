@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from setwise.service.api.problem_kinds import PROBLEMS
+from setwise.service.api.http.problem_kinds import PROBLEMS
 from setwise.service.domain.errors import ServiceError
 
 

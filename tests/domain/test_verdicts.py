@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.verdicts import STEPS, Cell, confident, standing, step_of, verdict
+from setwise.service.domain.reports import STEPS, Cell, confident, standing, step_of, verdict
 
 DAY = date(2026, 1, 2)
 

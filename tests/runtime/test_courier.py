@@ -31,8 +31,7 @@ from setwise.service.domain.webhooks import (
 from setwise.service.runtime.courier import Courier
 from setwise.service.runtime.sender import HttpSender
 from setwise.service.services.webhooks import Webhooks
-from setwise.service.stores.clock import new_id, utc_now
-from setwise.service.stores.database import create
+from setwise.service.stores.database import create, new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.building import webhooks
 from tests.ports import held_port

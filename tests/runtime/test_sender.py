@@ -21,7 +21,7 @@ from setwise.service.domain.webhooks import (
     signing_secret,
 )
 from setwise.service.runtime.sender import HttpSender, signed_headers
-from setwise.service.stores.clock import utc_now
+from setwise.service.stores.database import utc_now
 from tests.ports import held_port
 from tests.receiver import Receiver
 from tests.samples import delivery, endpoint, message

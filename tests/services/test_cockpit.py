@@ -14,13 +14,13 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
+from setwise.service.domain.reports import CheckedSet, ReviewDay, standing
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.verdicts import CheckedSet, ReviewDay, standing
-from setwise.service.services.mistakes import mistakes
-from setwise.service.services.over_time import Pace, Queue, over_time, queue
+from setwise.service.services.analysis.mistakes import mistakes
+from setwise.service.services.analysis.over_time import Pace, Queue, over_time, queue
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import START, FakeClock

@@ -16,13 +16,13 @@ from setwise.service.domain.predictions import (
     PredictionFilter,
     Reason,
 )
+from setwise.service.domain.reports import deciding, last_told
 from setwise.service.domain.reviews import ReviewKind
-from setwise.service.domain.verdicts import deciding, last_told
-from setwise.service.services.forecast import Share
-from setwise.service.services.over_time import Pace
+from setwise.service.services.analysis.forecast import Share
+from setwise.service.services.analysis.over_time import Pace
 from setwise.service.services.policy import Policies
 from setwise.service.services.reports import Cockpit, WhatIf
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import START, FakeClock

@@ -16,7 +16,7 @@ from setwise.service.services.outcomes import Outcomes
 from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.building import predict_one
 from tests.fakes import LOTTERY, FakeClock, FakeIds, FakePredictors

@@ -7,14 +7,14 @@ import pytest
 
 from setwise.service.domain.errors import Forbidden, InvalidRequest
 from setwise.service.domain.predictions import Decision, Document, Reason
-from setwise.service.domain.verdicts import Evidence, verdict
-from setwise.service.services.forecast import (
+from setwise.service.domain.reports import Evidence, verdict
+from setwise.service.services.analysis.forecast import (
     forecasts,
     lowest_threshold,
     share,
 )
 from setwise.service.services.policy import Policies
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import START, FakeClock

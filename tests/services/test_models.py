@@ -18,7 +18,7 @@ from setwise.service.domain.jobs import Job
 from setwise.service.domain.models import ModelVersion, Tally
 from setwise.service.domain.predictions import Decision, Document, Prediction, Reason, ScoredSet
 from setwise.service.services.policy import Policies
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.fakes import FakeClock, FakeLoader, FakePredictor, scored_set

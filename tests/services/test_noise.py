@@ -12,7 +12,7 @@ from setwise.service.domain.audits import AuditPlan
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.policy import FIRST_POLICY_VERSION
 from setwise.service.domain.reviews import ReviewKind, ReviewTask
-from setwise.service.services.noise import GroupReport, NoiseReport, report_noise
+from setwise.service.services.analysis.noise import GroupReport, NoiseReport, report_noise
 from setwise.service.stores.transaction import Transaction
 from tests.fakes import START
 from tests.samples import ANN, BEN, CAT, LEAD, add_predictions, annotation, change, prediction, task

@@ -8,7 +8,7 @@ from setwise.service.domain.errors import Forbidden, InvalidRequest, PredictionN
 from setwise.service.domain.predictions import Decision, Prediction, Reason
 from setwise.service.domain.webhooks import Message, MessageType
 from setwise.service.services.outcomes import Outcomes
-from setwise.service.stores.clock import new_id
+from setwise.service.stores.database import new_id
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import FakeClock
 from tests.samples import ADMIN, ANN, CLIENT, LEAD, OTHER_CLIENT, add_predictions, prediction

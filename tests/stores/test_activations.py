@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from setwise.service.domain.certification import Scorer
-from setwise.service.domain.identity import first_id_at
 from setwise.service.domain.predictions import Prediction
+from setwise.service.domain.text import first_id_at
 from setwise.service.stores.recalibration import CLOCKS_DIFFER_BY
 from setwise.service.stores.transaction import Transaction, Transactions
 from tests.fakes import START, scored_set

@@ -23,7 +23,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.building import predict_one
@@ -123,9 +123,9 @@ PROCESS = textwrap.dedent(
     """
     import sys
     sys.path.insert(0, sys.argv[2])
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
     from setwise.service.stores.database import create
-    from setwise.service.stores.clock import new_id
+    from setwise.service.stores.database import new_id
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.callers import Caller, Role
     from setwise.service.domain.predictions import Document

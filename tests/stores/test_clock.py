@@ -7,9 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from setwise.service.domain.errors import StorageUnavailable
-from setwise.service.stores import clock
-from setwise.service.stores.clock import ServerClock, database_clock, utc_now
-from setwise.service.stores.database import create
+from setwise.service.stores import database as clock
+from setwise.service.stores.database import ServerClock, create, database_clock, utc_now
 
 
 def test_time_is_aware_and_in_utc(engine: Engine) -> None:

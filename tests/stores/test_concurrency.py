@@ -28,7 +28,7 @@ from setwise.service.services.policy import Policies
 from setwise.service.services.predictions import Predictions
 from setwise.service.services.reviews import Reviews
 from setwise.service.stores import tables
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from tests import building
 from tests.building import jobs, predict_one

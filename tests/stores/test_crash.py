@@ -12,8 +12,7 @@ from sqlalchemy import text
 from setwise.service.domain.predictions import Document, IdempotencyKey
 from setwise.service.domain.recalibration import Activate, Options
 from setwise.service.services.predictions import Predictions
-from setwise.service.stores.clock import new_id, utc_now
-from setwise.service.stores.database import create
+from setwise.service.stores.database import create, new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from tests.building import jobs, predict_one
 from tests.fakes import LOTTERY, FakePredictors
@@ -26,9 +25,9 @@ WRITER = textwrap.dedent(
     """
     import sys
     sys.path.insert(0, sys.argv[2])
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
     from setwise.service.stores.database import create
-    from setwise.service.stores.clock import new_id
+    from setwise.service.stores.database import new_id
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.predictions import Document, IdempotencyKey
     from setwise.service.services.predictions import Predictions
@@ -89,7 +88,7 @@ WORKER = textwrap.dedent(
     import sys, time
     sys.path.insert(0, sys.argv[2])
     from datetime import timedelta
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
     from setwise.service.stores.database import create
     from setwise.service.stores.transaction import Transactions
     from tests.building import jobs
@@ -129,7 +128,7 @@ RECALIBRATION = textwrap.dedent(
     sys.path.insert(0, sys.argv[2])
     from dataclasses import replace
     from datetime import timedelta
-    from setwise.service.stores.clock import utc_now
+    from setwise.service.stores.database import utc_now
     from setwise.service.stores.database import create
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.recalibration import Activate

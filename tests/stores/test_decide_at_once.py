@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from setwise.service.domain.errors import LeaseLost, ReviewAlreadyDecided
 from setwise.service.domain.reviews import ReviewState
 from setwise.service.services.reviews import Reviews
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.stores.database import new_id, utc_now
 from setwise.service.stores.transaction import Transactions
 from tests.fakes import LOTTERY, FakePredictors
 from tests.stores.test_concurrency import THREADS, at_once, begin, count, fill, reviewers

@@ -4,8 +4,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
-from setwise.service.domain.identity import is_id
-from setwise.service.stores.clock import new_id, utc_now
+from setwise.service.domain.text import is_id
+from setwise.service.stores.database import new_id, utc_now
 
 
 def test_ids_grow_within_one_millisecond() -> None:

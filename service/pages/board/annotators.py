@@ -13,8 +13,8 @@ from setwise.service.pages.board import parts as ui
 from setwise.service.pages.board.engine import Action, BoardPage, Call
 from setwise.service.pages.figures import numerals
 from setwise.service.pages.forms import Input, Share, Version
+from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.annotators import AnnotatorReport
-from setwise.service.services.noise import GroupReport
 
 GROUPS = "/board/groups"
 

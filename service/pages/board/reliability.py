@@ -7,7 +7,7 @@ from setwise.service.pages.figures.chart import Axis, Frame, chart, percent_tick
 from setwise.service.pages.figures.marks import Band, Diagonal, Line, Mark
 from setwise.service.pages.figures.numerals import chance, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind, Value
-from setwise.service.services.reliability import Curve
+from setwise.service.services.analysis.reliability import Curve
 
 NAME = "reliability"
 _WHEN = ("before", "after")

@@ -9,8 +9,8 @@ from setwise.service.pages.figures.marks import Intervals, Line, Mark, Rows, Rul
 from setwise.service.pages.figures.numerals import on_axis, percent, plain, plural
 from setwise.service.pages.figures.table import Column, Figure, Kind
 from setwise.service.pages.figures.work import HALF, SHARE, TEXT, drawn
-from setwise.service.services.mistakes import GroupErrors
-from setwise.service.services.noise import GroupReport
+from setwise.service.services.analysis.mistakes import GroupErrors
+from setwise.service.services.analysis.noise import GroupReport
 from setwise.service.services.reports import Cockpit
 
 _ROW = 24

@@ -36,8 +36,8 @@ from setwise.service.pages.figures.numerals import (
     span,
 )
 from setwise.service.pages.figures.table import Column, Figure, Kind, Value
-from setwise.service.services.over_time import Pace, Row
-from setwise.service.services.reliability import LEAST_CHECKED
+from setwise.service.services.analysis.over_time import Pace, Row
+from setwise.service.services.analysis.reliability import LEAST_CHECKED
 from setwise.service.services.reports import Cockpit
 
 SHARE, TEXT = Kind.SHARE, Kind.TEXT

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Header, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel
 
-from setwise.service.api.dependencies import answer
-from setwise.service.api.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS
-from setwise.service.api.problems import MEDIA_TYPE, HttpFault
+from setwise.service.api.http.dependencies import answer
+from setwise.service.api.http.problem_kinds import ALL_KINDS, UNKNOWN_ADDRESS
+from setwise.service.api.http.problems import MEDIA_TYPE, HttpFault
 
 router = APIRouter(include_in_schema=False)
 

@@ -16,10 +16,10 @@ from fastapi.security.utils import get_authorization_scheme_param
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from setwise.service.api.cursors import Cursors
 from setwise.service.api.gather import PredictionQueue
-from setwise.service.api.headers import RATE_HEADERS
-from setwise.service.api.limits import KeyLimits
+from setwise.service.api.http.cursors import Cursors
+from setwise.service.api.http.headers import RATE_HEADERS
+from setwise.service.api.http.limits import KeyLimits
 from setwise.service.domain.callers import Caller
 from setwise.service.domain.errors import FieldFault, InvalidRequest, StaleVersion, Unauthenticated
 from setwise.service.services.all import Services

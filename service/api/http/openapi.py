@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from setwise.service.api import schemas
-from setwise.service.api.problem_kinds import (
+from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
     INTERNAL_ERROR,
@@ -20,7 +20,7 @@ from setwise.service.api.problem_kinds import (
     UNSUPPORTED_MEDIA_TYPE,
     ProblemKind,
 )
-from setwise.service.api.problems import MEDIA_TYPE, Problem
+from setwise.service.api.http.problems import MEDIA_TYPE, Problem
 from setwise.service.domain.errors import (
     Forbidden,
     ForgedRequest,

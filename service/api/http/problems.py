@@ -12,7 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from setwise.service.api.problem_kinds import BY_HTTP_STATUS, INTERNAL_ERROR, PROBLEMS, ProblemKind
+from setwise.service.api.http.problem_kinds import (
+    BY_HTTP_STATUS,
+    INTERNAL_ERROR,
+    PROBLEMS,
+    ProblemKind,
+)
 from setwise.service.domain import errors
 from setwise.service.domain.errors import FieldFault, InvalidRequest, ServiceError
 

@@ -14,13 +14,13 @@ from pydantic_core import from_json
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from setwise.service.api.problem_kinds import (
+from setwise.service.api.http.problem_kinds import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
     MALFORMED_JSON,
     UNSUPPORTED_MEDIA_TYPE,
 )
-from setwise.service.api.problems import HttpFault, problem_response
+from setwise.service.api.http.problems import HttpFault, problem_response
 
 
 class _StrictRequest(Request):

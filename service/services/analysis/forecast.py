@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from setwise.service.domain.policy import RoutingPolicy
+from setwise.service.domain.reports import Cell, Evidence, Known, Standing, standing, verdict
 from setwise.service.domain.rules import Rule
-from setwise.service.domain.verdicts import Cell, Evidence, Known, Standing, standing, verdict
 
 MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000

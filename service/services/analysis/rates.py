@@ -28,7 +28,7 @@ class ReportedRates:
         RatesUnknown
             If no group has usable rates; the detail says how to get some.
         """
-        from setwise.service.services.noise import report_noise  # noqa: PLC0415 -- scipy loads slowly
+        from setwise.service.services.analysis.noise import report_noise  # noqa: PLC0415 -- scipy loads slowly
 
         found = report_noise(transaction)
         known = {

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import product
 from typing import TypeVar
 
-from setwise.service.domain.verdicts import CheckedSet, Standing
-from setwise.service.services.forecast import Share, Weighed, shares
+from setwise.service.domain.reports import CheckedSet, Standing
+from setwise.service.services.analysis.forecast import Share, Weighed, shares
 
 MOST_SHOWN = 10
 """Rows in a table of errors."""

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from setwise.service.domain.predictions import Decision, Reason
-from setwise.service.domain.verdicts import Cell, ReviewDay, Standing, confident
-from setwise.service.services.forecast import Share, shares
+from setwise.service.domain.reports import Cell, ReviewDay, Standing, confident
+from setwise.service.services.analysis.forecast import Share, shares
 
 
 class Pace(StrEnum):

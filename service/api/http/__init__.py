@@ -1,0 +1,1 @@
+"""What every route shares: bodies, problems, limits, headers, cursors, OpenAPI."""

@@ -1,0 +1,1 @@
+"""Computations over what a transaction has read: forecasts, noise, accuracy over time."""
