@@ -135,7 +135,7 @@ def test_what_was_settled_meanwhile_is_not_asked_for_again(
     faults.expect("status of 409")
     task_id = shown(desk)
     go_away(desk)
-    change(site, task_id, ReviewTask.settled)
+    change(site, task_id, ReviewTask.finished)
     desk.get_by_role("button", name="Reclaim it").click()
     expect(desk.locator("#notices")).to_contain_text("has already been completed")
     expect(desk.get_by_role("button", name="Reclaim it")).to_have_count(0)
