@@ -393,7 +393,6 @@ def test_a_calibrator_that_is_activated_corrects_what_the_model_says(world: Worl
     assert now.labels == own.labels
     odds = own.confidence / (1 - own.confidence)
     assert now.confidence == pytest.approx(1 / (1 + math.e / odds))
-    assert f'"confidence":{now.confidence}'.encode() in bytes(now.written.first)
 
 
 def test_without_a_calibrator_the_model_speaks_for_itself_again(world: World) -> None:

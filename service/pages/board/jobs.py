@@ -15,7 +15,7 @@ PAGE = 50
 RECURRING = {
     "certify_if_due": "Certify when due",
     "expire_leases": "Return expired leases",
-    "settle_decisions": "Settle decisions",
+    "settle_decisions": "Submit decisions",
     "sweep_files": "Remove old files",
     "purge_texts": "Erase old texts",
     "watch_audits": "Watch the audits",
