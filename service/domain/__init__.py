@@ -1,1 +1,1 @@
-"""What the service is about, in plain Python."""
+"""Values and rules of the service; the standard library only."""

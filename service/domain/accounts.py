@@ -23,7 +23,7 @@ SHORTEST_PASSWORD = 12
 LONGEST_PASSWORD = 1_000
 
 FEWEST_CHARACTERS = 5
-"""Different characters in a password."""
+"""Fewest different characters in a password."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Person:
 
     @property
     def disabled(self) -> bool:
-        """The person cannot sign in."""
+        """Whether the person is disabled and cannot sign in."""
         return self.disabled_at is not None
 
     def calling(self, address: str | None = None) -> Caller:
@@ -61,13 +61,13 @@ class Person:
         return Caller(self.id, self.name, self.role, address)
 
     def administers(self) -> bool:
-        """Tell whether the person can administer the service."""
+        """Return whether the person can administer the service."""
         return self.role is Role.ADMIN and not self.disabled
 
     def changed(
         self, *, name: str | None, role: Role | None, disabled: bool | None, now: datetime
     ) -> "Person":
-        """Return the person with other values; None keeps a value."""
+        """Return the person with new values; None keeps the old one."""
         disabled_at = self.disabled_at
         if disabled is not None and disabled != self.disabled:
             disabled_at = now if disabled else None
@@ -79,7 +79,7 @@ class Person:
         )
 
     def erased(self, now: datetime) -> "Person":
-        """Return the person without login, name and password, disabled."""
+        """Return the person disabled, without login, name and password."""
         return replace(
             self,
             login=f"erased-{self.id}",
@@ -91,7 +91,7 @@ class Person:
 
 
 def person_changes(old: Person, new: Person) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the action and detail of each audit event that a change causes."""
+    """Yield the action and detail of each audit event of a change."""
     if (old.name, old.role) != (new.name, new.role):
         yield "person.changed", {"name": new.name, "role": new.role.value, "was": old.role.value}
     if old.disabled != new.disabled:
@@ -145,7 +145,9 @@ def role_faults(role: Role, pointer: str) -> Iterator[FieldFault]:
 
 
 def readable_password(typed: str) -> str:
-    """Return a password in Unicode normal form, as keyboards compose characters differently.
+    """Return a password in Unicode normal form.
+
+    Keyboards compose the same character in different ways.
 
     >>> readable_password("re\u0301sume\u0301") == "résumé"
     True
@@ -167,7 +169,7 @@ def password_faults(password: str, pointer: str, *, login: str = "") -> Iterator
 
 @dataclass(frozen=True)
 class Session:
-    """A browser in which a person signed in; only that browser knows the token.
+    """A signed-in browser session; only that browser knows the token.
 
     Attributes
     ----------
@@ -176,7 +178,7 @@ class Session:
     seen_at : datetime
         Last use, accurate to `SEEN_EVERY`.
     expires_at : datetime
-        When it ends even if it is in use.
+        When it ends, even if it is in use.
     address : str or None
         Network address at the sign-in.
     """
@@ -191,7 +193,7 @@ class Session:
 
 
 SEEN_EVERY = timedelta(minutes=1)
-"""Uses closer together are not stored, so that reading a page rarely writes."""
+"""Uses closer together are not stored: page views rarely need a write."""
 
 
 @dataclass(frozen=True)
@@ -210,20 +212,20 @@ class SessionRule:
     Attributes
     ----------
     idle : timedelta
-        A session ends when it is unused for this long.
+        A session ends after this long without use.
     longest : timedelta
-        A session ends this long after its start in any case.
+        A session ends this long after its start, even if it is in use.
     """
 
     idle: timedelta = timedelta(hours=2)
     longest: timedelta = timedelta(hours=12)
 
     def live(self, session: Session, now: datetime) -> bool:
-        """Tell whether a session is still valid."""
+        """Return whether a session is still valid."""
         return now < session.expires_at and now < session.seen_at + self.idle
 
     def last_seen_by(self, now: datetime) -> datetime:
-        """Return the last use from which a session has ended by now."""
+        """Return the latest last use of a session that has timed out."""
         return now - self.idle
 
 
@@ -290,7 +292,7 @@ SIGN_IN_BACKOFF = Backoff(free=5)
 """For one login name from one network."""
 
 NETWORK_BACKOFF = Backoff(free=50)
-"""For all login names from one network, which a whole office may share."""
+"""For all login names from one network; an office may share it."""
 
 
 def network_of(address: str | None) -> str:
@@ -343,15 +345,15 @@ class ApiKey:
 
     @property
     def revoked(self) -> bool:
-        """The key has been revoked."""
+        """Whether the key has been revoked."""
         return self.revoked_at is not None
 
     def expired(self, now: datetime) -> bool:
-        """Tell whether the key has expired."""
+        """Return whether the key has expired."""
         return self.expires_at is not None and self.expires_at <= now
 
     def administers(self) -> bool:
-        """Tell whether the key administers the service and never expires."""
+        """Return whether the key administers the service and never expires."""
         return (
             not self.revoked
             and self.expires_at is None
@@ -366,7 +368,7 @@ class ApiKey:
 def scope_faults(
     role: Role, scopes: frozenset[Permission] | None, pointer: str
 ) -> Iterator[FieldFault]:
-    """Yield faults of the scopes that a key of ``role`` cannot have."""
+    """Yield the faults of the scopes of a key with ``role``."""
     if scopes is None:
         return
     for scope in sorted(scopes - PERMISSIONS[role]):
@@ -380,7 +382,10 @@ MOST_PER_MINUTE = 1_000_000
 """Largest number of requests a minute of a key."""
 
 PREFIX_LENGTH = 14
-"""Characters of a secret stored in the clear: the role and a few random ones."""
+"""Characters of a secret stored in clear text.
+
+They hold the role and a few random characters.
+"""
 
 
 def secret_for(role: Role, random_part: str) -> str:
@@ -394,7 +399,7 @@ def secret_for(role: Role, random_part: str) -> str:
 
 @dataclass(frozen=True)
 class KeyDigest:
-    """Keyed hash of secrets, so that a stolen table opens nothing.
+    """Keyed hash of secrets, so a stolen table is useless.
 
     Secrets are random, so a fast hash is enough; passwords need a slow one.
 

@@ -1,8 +1,8 @@
-"""Those who answer, the groups that they belong to, and what is known of their mistakes.
+"""Annotators, their groups, and their error rates.
 
-A noise rate is how often an answer is wrong about a prediction: alpha where the prediction is
-right, beta where it is wrong (`guarantees.noise` has the definitions). Rates are a group's:
-one annotator alone has too few gold labels to tell.
+A noise rate is how often an answer about a prediction is wrong: alpha where the prediction is
+right, beta where it is wrong (`guarantees.noise` has the definitions). Rates belong to groups,
+because a single annotator has too few gold labels for an estimate.
 """
 
 import re
@@ -15,14 +15,14 @@ from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import text_faults
 
 DEFAULT_GROUP = "default"
-"""Where everybody belongs until somebody says otherwise; it is there from the beginning."""
+"""Group of annotators who were never assigned one; it always exists."""
 
 LONGEST_GROUP_NAME = 100
 _GROUP_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,49}")
 
 
 class Rates(NamedTuple):
-    """Noise rates that the owner vouches for.
+    """Noise rates that an administrator sets.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Rates(NamedTuple):
     beta: float
 
     def faults(self, pointer: str) -> Iterator[FieldFault]:
-        """Yield what keeps answers with these rates from telling anything.
+        """Yield why answers with these rates carry no information.
 
         >>> [fault.detail for fault in Rates(0.7, 0.4).faults("/noise")]
         ['and beta add up to 1.1; below 1 they must stay, or the answers say nothing']
@@ -57,16 +57,16 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Annotators who err alike.
+    """Annotators with the same error rates.
 
     Attributes
     ----------
     id : str
         A short name, such as ``coders``; annotations carry it.
     fixed : Rates or None
-        What the owner says of them; None where gold labels are to tell.
+        Rates that an administrator set; None to estimate them from gold labels.
     version : int
-        Grows with each change; 0 before it was ever stored.
+        Grows with each change; 0 until it is stored.
     """
 
     id: str
@@ -79,13 +79,13 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupChange:
-    """A group as an administrator wants it."""
+    """A group's settings that an administrator asks for."""
 
     name: str
     fixed: Rates | None = None
 
     def faults(self, group_id: str) -> Iterator[FieldFault]:
-        """Yield what keeps it from being stored."""
+        """Yield the faults of the change."""
         if not _GROUP_ID.fullmatch(group_id):
             yield FieldFault(
                 "/path/group_id",
@@ -98,14 +98,14 @@ class GroupChange:
 
 @dataclass(frozen=True)
 class Annotator:
-    """Somebody, or some program, that answers.
+    """A person or program that answers.
 
     Attributes
     ----------
     id : str
-        Of the person or key.
+        Id of the person or key.
     version : int
-        Grows with each change; 0 for somebody whom nobody has put anywhere.
+        Grows with each change; 0 for an annotator who was never assigned to a group.
     """
 
     id: str
@@ -114,12 +114,12 @@ class Annotator:
 
 
 class Answers(NamedTuple):
-    """How much somebody has answered.
+    """How much an annotator has answered.
 
     Attributes
     ----------
     blind : int
-        Answers that were given without seeing another one.
+        Answers given without seeing another one.
     seconds : float
         Mean time of an answer.
     """
@@ -131,17 +131,17 @@ class Answers(NamedTuple):
 
 
 class GoldAnswer(NamedTuple):
-    """A blind answer to a document of which a lead has established the label set.
+    """A blind answer to a document whose label set a lead decided.
 
     Attributes
     ----------
     agreed : bool
-        The answer is the prediction.
+        Whether the answer equals the prediction.
     right : bool
-        So is what the lead decided.
+        Whether the lead's decision equals the prediction.
     weight : float
-        Inverse of the probability with which a lead came to read it: every contradiction is
-        read, of the rest as many as the policy says.
+        Inverse probability that a lead read it: leads read every contradiction and, of the rest,
+        the share that the policy sets.
     """
 
     annotator: str
@@ -153,7 +153,7 @@ class GoldAnswer(NamedTuple):
 
 
 class BlindAnswer(NamedTuple):
-    """An answer by somebody who saw no other one."""
+    """An answer by an annotator who saw no other one."""
 
     annotator: str
     group: str
@@ -162,7 +162,10 @@ class BlindAnswer(NamedTuple):
 
 
 class AnswerPair(NamedTuple):
-    """What two people of one group said of one document, the second without seeing the first."""
+    """Two answers to one document by annotators of one group.
+
+    The second annotator did not see the first answer.
+    """
 
     group: str
     first_agreed: bool

@@ -1,4 +1,4 @@
-"""The audit trail: who did what to which thing, when and from where; append-only."""
+"""The audit trail: who changed what, when and from where; append-only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Event:
     Attributes
     ----------
     action : str
-        Dotted and in the past tense, such as ``review.completed``.
+        Dotted, in the past tense, such as ``review.completed``.
     detail : mapping
         Numbers, versions and names; never a document's text or metadata.
     address : str or None
@@ -54,7 +54,7 @@ PREDICTION_CREATED = "prediction.created"
 
 
 class Origin(NamedTuple):
-    """Where the request for a prediction came from, besides the client's id."""
+    """Where the request for a prediction came from, except the client's id."""
 
     actor_name: str
     request_id: str | None
@@ -70,7 +70,7 @@ def prediction_created(
     rule: str | None,
     **detail: object,
 ) -> Event:
-    """Return the event of a prediction, which has the prediction's id."""
+    """Return the event of a prediction; its id is the prediction's."""
     return Event(
         id=id,
         at=at,

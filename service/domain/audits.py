@@ -1,7 +1,7 @@
-"""Which documents a person checks although nothing calls for it, drawn before they are scored.
+"""Audits: which documents a person checks, drawn before they are scored.
 
-A draw is a keyed hash of the document's own name. So it can be repeated for any document later,
-says nothing of the score, and nobody without the key can tell which documents will be checked.
+A draw is a keyed hash of the document's name. It can be repeated for any document later, it does
+not depend on the score, and it cannot be predicted without the key.
 """
 
 import hmac
@@ -16,10 +16,11 @@ from setwise.service.domain.errors import FieldFault
 
 
 class AuditRole(StrEnum):
-    """What a check is for; what serves one purpose never serves the other.
+    """Purpose of an audit; no audit serves both purposes.
 
     Certification audits prove the threshold: each is a simple random draw from all documents, at
-    any threshold. Training audits show the calibrator documents that nobody would have read.
+    any threshold. Training audits teach the calibrator with documents that no person would
+    otherwise read.
     """
 
     NONE = "none"
@@ -28,7 +29,7 @@ class AuditRole(StrEnum):
 
 
 class AuditMode(StrEnum):
-    """What becomes of a confident document that is checked: it waits, or is sent meanwhile."""
+    """Whether an audited confident document waits for the audit or is sent."""
 
     HOLD = "hold"
     SEND = "send"
@@ -44,7 +45,7 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Lottery:
-    """Draws for documents; `key` is known to the server alone."""
+    """Draws for documents; only the server knows `key`."""
 
     key: bytes
 
@@ -54,7 +55,7 @@ class Lottery:
         >>> Lottery(b"key")("billing", "note-17") == Lottery(b"key")("billing", "note-17")
         True
         """
-        # Names hold no NUL, so that no two documents share a message.
+        # Names contain no NUL, so no two documents share a message.
         drawn = hmac.digest(self.key, f"{client_id}\0{name}".encode(), "sha256")
         audit, overlap, reread = _THREE_NUMBERS.unpack(drawn)
         # A float has 53 bits; all 64 would round up to 1.
@@ -69,15 +70,15 @@ _THREE_NUMBERS = struct.Struct(">3Q8x")
 
 
 class Selection(NamedTuple):
-    """How a document came to be read, or not.
+    """The draw that decided whether a person reads a document.
 
     Attributes
     ----------
     role : AuditRole
     draw : float or None
-        What decided on the role; None for predictions from before audits existed.
+        The number that decided the role; None for predictions from before audits existed.
     inclusion_probability : float or None
-        Probability, before the draw, that a person would read the document; None likewise.
+        Probability, before the draw, that a person would read the document; None if ``draw`` is.
     """
 
     role: AuditRole = AuditRole.NONE
@@ -91,22 +92,23 @@ NOT_DRAWN = Selection()
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """How often what is checked.
+    """How often documents are audited, reviewed twice or read again.
 
     Attributes
     ----------
     certification_rate : float
-        Share of all documents, in [0, 1], whose label set is established to prove the threshold.
+        Share of all documents, in [0, 1], audited to prove the threshold.
     training_rate : float
-        Share of the documents that would be sent, in [0, 1], read to teach the calibrator. The two
-        rates together are at most 1.
+        Share of the documents that would be sent, in [0, 1], audited to teach the calibrator. The
+        two rates add up to at most 1.
     mode : AuditMode
-        Whether a document that is checked waits for it.
+        Whether an audited document waits for its audit.
     overlap_rate : float
-        Share of ordinary reviews, in [0, 1], that a second person does without seeing the first.
+        Share of ordinary reviews, in [0, 1], that a second person repeats without seeing the
+        first answer.
     gold_reread_rate : float
-        Share of audits, in [0, 1], that a lead reads again although the auditor agreed with the
-        model. Disagreements are always read again.
+        Share of audits, in [0, 1], that a lead reads again even though the auditor agreed with
+        the model. A lead reads every disagreement.
     """
 
     certification_rate: float = 0.0
@@ -116,7 +118,7 @@ class AuditPlan:
     gold_reread_rate: float = 0.0
 
     def faults(self) -> Iterator[FieldFault]:
-        """Yield what is wrong, by its place in a policy."""
+        """Yield the faults, with pointers into the policy."""
         rates = (
             ("/audit/certification_rate", self.certification_rate),
             ("/audit/training_rate", self.training_rate),
@@ -138,7 +140,7 @@ class AuditPlan:
 
     @cached_property
     def rate(self) -> float:
-        """Share of the documents that would be sent which are checked."""
+        """Audited share of the documents that would be sent."""
         return self.certification_rate + self.training_rate
 
     def role(self, draw: float) -> AuditRole:
@@ -149,11 +151,11 @@ class AuditPlan:
         return AuditRole.NONE
 
     def overlaps(self, draws: Draws) -> bool:
-        """Tell whether a second person reviews the document as well."""
+        """Return whether a second person also reviews the document."""
         return draws.overlap < self.overlap_rate
 
     def rereads(self, draws: Draws) -> bool:
-        """Tell whether a lead reads an audit again even if it agrees with the model."""
+        """Return whether a lead reads the audit again in any case."""
         return draws.reread < self.gold_reread_rate
 
 

@@ -1,8 +1,8 @@
 """The breaker: automatic sending stops when audits contradict the target.
 
-It watches audits of label sets that were sent, or that only the audit held back. Once tripped it
-stays so until a person resets it. The policy in force records the trip, so every process follows at
-once and each decision can be derived again from the policy version that made it.
+It watches audits of label sets that were sent, or that only the audit held back. Once tripped, it
+stays tripped until a person resets it. The policy in force records the trip, so every process
+follows at once and each decision can be derived again from the policy version that made it.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class TripCause(StrEnum):
 
 
 class Position(StrEnum):
-    """Whether the breaker has tripped, watches, or is idle because nothing is sent."""
+    """State of the breaker; it is idle while the policy sends nothing."""
 
     TRIPPED = "tripped"
     WATCHING = "watching"
@@ -33,7 +33,7 @@ class Position(StrEnum):
 
 
 class WatchedAudit(NamedTuple):
-    """The audit of a label set that was sent, or that only the audit held back.
+    """An audit of a label set that would otherwise be sent.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class WatchedAudit(NamedTuple):
 
     @property
     def not_wrong(self) -> bool:
-        """Whether the set is right, as far as is known.
+        """Whether the set is not known to be wrong.
 
         An audit that finds a fault takes longer, because a lead decides on it. In the order in
         which audits end, faults would come in clusters, and the detector's bound would not hold.
@@ -63,14 +63,14 @@ class WatchedAudit(NamedTuple):
 
 
 def ends_audit(annotation: Annotation) -> bool:
-    """Return whether an annotation ends the audit: no one reads the document again."""
+    """Return whether an annotation is the last one of an audit."""
     return annotation.kind is ReviewKind.ADJUDICATION or (
         annotation.kind is ReviewKind.AUDIT and annotation.settles
     )
 
 
 def would_be_sent(prediction: Prediction) -> bool:
-    """Return whether a set was sent, or only an audit held it back."""
+    """Return whether a set was sent or held back only by an audit."""
     return prediction.decision is Decision.AUTO or prediction.reason is Reason.AUDIT
 
 
@@ -81,7 +81,7 @@ class Trip:
     Attributes
     ----------
     scorer : Scorer
-        Whose label sets were watched.
+        The model and calibrator that were watched.
     policy_version : str
         The version in force until the trip.
     evidence : mapping
@@ -109,7 +109,7 @@ class Reset:
     Attributes
     ----------
     certificate_id : str or None
-        The certificate that proves the threshold; None if the owner vouches for it.
+        The certificate that proves the threshold; None if the person sets it without proof.
     """
 
     id: str
@@ -120,7 +120,7 @@ class Reset:
 
 
 class Unvouched(NamedTuple):
-    """What was sent since the last audit ended and the present policy came into force.
+    """Documents sent without a later audit under the current policy.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class Watch:
     last_finished_at : datetime or None
         When the last audit ended or the breaker was reset.
     unvouched : Unvouched
-        What was sent since.
+        Documents sent since.
     """
 
     policy: RoutingPolicy
@@ -222,7 +222,7 @@ class Watch:
         return next(reached, None)
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many audits found the set right or wrong, and how many are unfinished."""
+        """Return the numbers of audits: all, right, wrong and unfinished."""
         said = [audit.right for audit in self.audits]
         return {
             "audits": len(said),
@@ -242,12 +242,12 @@ class Watch:
             "alarm_at": self.audits[place].prediction_id,
             "first": self.audits[0].prediction_id,
             "last": self.audits[-1].prediction_id,
-            # Right, wrong and unfinished, by prediction: all that the detector reads.
+            # Right, wrong or unfinished, by prediction: all that the detector reads.
             "outcomes": "".join(symbols[audit.right] for audit in self.audits),
         }
 
     def staleness_evidence(self, freshness: Freshness) -> Mapping[str, object]:
-        """Return the evidence for a trip for lack of finished audits."""
+        """Return the evidence for a trip because audits are missing."""
         return {
             "last_finished_at": _instant(self.last_finished_at),
             "sent_since": self.unvouched.documents,
@@ -265,7 +265,7 @@ def _instant(at: datetime | None) -> str | None:
 
 @dataclass(frozen=True)
 class BreakerState:
-    """What leads see of the breaker.
+    """The breaker as leads see it.
 
     Attributes
     ----------

@@ -9,7 +9,7 @@ from setwise.service.domain.errors import Forbidden
 class Role(StrEnum):
     """Role of a key or a person."""
 
-    __hash__ = str.__hash__  # the one of enumerations hashes the name, in Python
+    __hash__ = str.__hash__  # Enum.__hash__ hashes the name, in Python
 
     CLIENT = "client"
     REVIEWER = "reviewer"
@@ -62,14 +62,14 @@ PERMISSIONS: dict[Role, frozenset[Permission]] = {
 
 @dataclass(frozen=True)
 class Caller:
-    """The authenticated holder of a key, a person who signed in, or the service itself.
+    """A key's holder, a signed-in person, or the service itself.
 
     Attributes
     ----------
     address : str or None
         Network address of the request, for the audit trail.
     scopes : frozenset of Permission or None
-        The only permissions of its role that a key has; None for all of them.
+        The permissions of its role that a key is limited to; None for all of them.
     per_minute : int or None
         Requests a minute that a key may send, 0 for any number; None for the usual limit.
     """
@@ -82,7 +82,7 @@ class Caller:
     per_minute: int | None = None
 
     def require(self, permission: Permission) -> None:
-        """Raise `Forbidden` unless the caller has a permission."""
+        """Raise `Forbidden` unless the caller has the permission."""
         if not self.may(permission):
             if permission in PERMISSIONS[self.role]:
                 raise Forbidden(f"This key lacks the scope {permission}.")
@@ -90,7 +90,7 @@ class Caller:
             raise Forbidden(f"The role {self.role} may not do this; it takes one of: {allowed}.")
 
     def may(self, permission: Permission) -> bool:
-        """Tell whether the caller has a permission."""
+        """Return whether the caller has the permission."""
         return permission in PERMISSIONS[self.role] and (
             self.scopes is None or permission in self.scopes
         )

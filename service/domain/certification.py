@@ -1,4 +1,4 @@
-"""Certificates: which threshold the audits prove, on what evidence, or why none."""
+"""Certificates: the threshold that audits prove, with evidence, or why none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from setwise.service.domain.reviews import Annotation, ReviewKind
 
 
 class Scorer(NamedTuple):
-    """What made a confidence; a certificate holds for one, and says nothing of another."""
+    """The model and calibrator of a confidence; a certificate covers one."""
 
     model_version: str
     calibrator_version: str
@@ -18,22 +18,22 @@ class Scorer(NamedTuple):
 
 @dataclass(frozen=True)
 class Certification:
-    """One attempt to prove a threshold, kept whether it succeeded or not.
+    """An attempt to prove a threshold; failed attempts are kept too.
 
     Attributes
     ----------
     policy_version : str
-        Whose target and risk were asked for.
+        The policy that set the target and the risk.
     attempt : int
         Place, from 1, among the attempts for this scorer; the risk is shared among them.
     threshold : float or None
-        What is proved, in [0, 1]; None for a refusal.
+        The proved threshold, in [0, 1]; None if none was proved.
     reason : str or None
-        Why nothing is proved; None for a certificate.
+        Why no threshold was proved; None for a certificate.
     further_audits : int or None
-        How many more would probably prove a threshold; None where no number would.
+        How many more audits would probably prove a threshold; None if no number would.
     evidence : mapping
-        Counts, p-values along the sequence, exclusions: enough to check it again.
+        Counts, p-values along the sequence, exclusions: enough to check the attempt again.
     """
 
     id: str
@@ -50,9 +50,9 @@ class Certification:
     created_at: datetime
 
     def at_least(self, floor: float | None) -> float | None:
-        """Return the lowest proved threshold that respects a floor of confidence, if any does.
+        """Return the lowest proved threshold at or above ``floor``, if any.
 
-        What lies above a floor need not be as good as what lies above the threshold.
+        Label sets above a floor may be less accurate than those above the threshold.
         """
         proved = self.evidence.get("proved", ())
         if floor is None or self.threshold is None or not isinstance(proved, list):
@@ -61,12 +61,12 @@ class Certification:
 
     @property
     def n_audits(self) -> int:
-        """Audits that the attempt stands on."""
+        """Number of audits that the attempt is based on."""
         found = self.evidence.get("n_audits")
         return found if isinstance(found, int) else 0
 
     def covers(self, target_accuracy: float, risk: float) -> bool:
-        """Tell whether it proves as much as is asked for."""
+        """Return whether it proves this target accuracy at this risk."""
         return (
             self.threshold is not None
             and self.target_accuracy >= target_accuracy
@@ -75,7 +75,7 @@ class Certification:
 
 
 class AuditedPrediction(NamedTuple):
-    """A prediction drawn to certify, with what people said of it so far."""
+    """A prediction drawn to certify, with its annotations so far."""
 
     id: str
     client_id: str
@@ -88,15 +88,15 @@ class AuditedPrediction(NamedTuple):
 
     @property
     def audit(self) -> Annotation | None:
-        """The blind answer, once it is there."""
+        """The blind answer, or None until there is one."""
         return next((one for one in self.annotations if one.kind is ReviewKind.AUDIT), None)
 
     @property
     def wrong(self) -> bool | None:
-        """Whether the prediction is wrong; None while that is not read to the end.
+        """Whether the prediction is wrong; None until the audit is complete.
 
         A contradiction that no lead has decided yet counts as wrong: leaving it out would favour
-        the model. So would counting an agreement before the lead who is to read it again has.
+        the model. So would counting an agreement that a lead has yet to read again.
         """
         for one in self.annotations:
             if one.kind is ReviewKind.ADJUDICATION:
@@ -122,20 +122,20 @@ def gather(
     lottery: Lottery,
     reread_rate: float,
 ) -> Gathered:
-    """Choose the audits that are a simple random sample of the documents.
+    """Return the audits that are a simple random sample of the documents.
 
-    Where the certification rate has changed, all are thinned to its lowest value: a document then
+    If the certification rate has changed, the audits are thinned to its lowest value: a document
     counts if it would have been drawn under every policy.
 
     Parameters
     ----------
     found : sequence of AuditedPrediction
-        In the order in which they were made.
+        In order of creation.
     rates : mapping from str to float
         Certification rate of each policy version.
     reread_rate : float
-        Share of audits that leads read whatever the auditor said. These tell how many errors
-        auditors miss, as they were not chosen by what the auditor said.
+        Share of audits that leads read regardless of the auditor's answer. These show how many
+        errors auditors miss, because that answer did not select them.
     """
     least = min((rates[one.policy_version] for one in found), default=0.0)
     excluded = {"not yet read": 0, "drawn at a higher rate": 0, "same document again": 0}

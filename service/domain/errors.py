@@ -1,16 +1,16 @@
-"""Every refusal of the service, one class each. No class here knows of HTTP."""
+"""The errors that the service raises; none of them mentions HTTP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 class ServiceError(Exception):
-    """A request that cannot be met, with a sentence for the person who asked.
+    """A request that fails, with a message for the caller.
 
     Parameters
     ----------
     detail : str
-        What was wrong, where, and what would be right.
+        What is wrong, where, and how to correct it.
     """
 
     def __init__(self, detail: str) -> None:
@@ -20,14 +20,14 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class FieldFault:
-    """One fault in a request body: a JSON pointer (RFC 6901) and what is wrong there."""
+    """A fault in a request, at a JSON pointer (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class InvalidRequest(ServiceError):
-    """The body is well-formed JSON but says something that cannot be done."""
+    """The request is well-formed but asks for something invalid."""
 
     def __init__(self, detail: str, faults: Sequence[FieldFault] = ()) -> None:
         super().__init__(detail)
@@ -35,24 +35,24 @@ class InvalidRequest(ServiceError):
 
 
 class Unauthenticated(ServiceError):
-    """No key, an unknown key or a revoked key; or no session, or one that has ended."""
+    """The key is missing, unknown or revoked, or no session is valid."""
 
 
 class KeyExpired(Unauthenticated):
-    """The key's time is over."""
+    """The key has expired."""
 
 
 class WrongPassword(Unauthenticated):
-    """The login name or the password is wrong; which of them is not told."""
+    """The login name or password is wrong; the error never says which."""
 
 
 class TooManyRequests(ServiceError):
-    """The caller has asked too often and may ask again later.
+    """The caller sent too many requests and can retry later.
 
     Parameters
     ----------
     retry_after_s : float
-        Seconds until then.
+        Seconds until the caller can retry.
     """
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
@@ -61,11 +61,11 @@ class TooManyRequests(ServiceError):
 
 
 class ProviderUnavailable(ServiceError):
-    """The identity provider does not answer, or not as it should."""
+    """The identity provider does not respond, or its response is invalid."""
 
 
 class ForgedRequest(ServiceError):
-    """A browser sent the request without its user's doing: it comes from another site."""
+    """The request does not come from a page of the service (CSRF)."""
 
 
 class Forbidden(ServiceError):
@@ -73,7 +73,7 @@ class Forbidden(ServiceError):
 
 
 class NotFound(ServiceError):
-    """Nothing of that kind has this id, or the caller may not know that it exists."""
+    """Nothing has this id, or the caller may not see it."""
 
 
 class PredictionNotFound(NotFound):
@@ -93,7 +93,7 @@ class KeyNotFound(NotFound):
 
 
 class PersonNotFound(NotFound):
-    """Nobody has this id or login name."""
+    """No person has this id or login name."""
 
 
 class WebhookNotFound(NotFound):
@@ -105,7 +105,7 @@ class DeliveryNotFound(NotFound):
 
 
 class JobNotFound(NotFound):
-    """No job has this id, or somebody else asked for it."""
+    """No job has this id, or another caller requested it."""
 
 
 class CertificationNotFound(NotFound):
@@ -113,7 +113,7 @@ class CertificationNotFound(NotFound):
 
 
 class AnnotatorNotFound(NotFound):
-    """Nobody who may review, or has reviewed, has this id."""
+    """No current or past annotator has this id."""
 
 
 class GroupNotFound(NotFound):
@@ -125,67 +125,67 @@ class CalibrationNotFound(NotFound):
 
 
 class ResultNotFound(NotFound):
-    """The job has made no file, or it was removed after its time."""
+    """The job made no file, or the file has been deleted."""
 
 
 class ShadowNotFound(NotFound):
-    """The model does not shadow the one that serves."""
+    """The model is not the shadow of the active model."""
 
 
 class Conflict(ServiceError):
-    """The state of the thing does not allow the change."""
+    """The current state does not allow the change."""
 
 
 class LeaseLost(Conflict):
-    """The caller does not hold the lease on this review task or job."""
+    """The caller does not hold the lease on the task or job."""
 
 
 class ReviewAlreadyDecided(Conflict):
-    """The review task is completed; its labels stand."""
+    """The review task is completed; its labels are final."""
 
 
 class TooManyLeases(Conflict):
-    """The reviewer holds as many unfinished tasks as one person may."""
+    """The reviewer holds the maximum number of unfinished tasks."""
 
 
 class ModelDamaged(Conflict):
-    """The registered model cannot be loaded; the present one goes on serving."""
+    """The registered model cannot be loaded; the active one keeps serving."""
 
 
 class NothingToRollBack(Conflict):
-    """Nothing else has served before."""
+    """No other model or calibrator has served before."""
 
 
 class NotEnoughReviews(Conflict):
-    """What was reviewed so far cannot teach a calibrator anything."""
+    """There are too few reviews to learn a calibrator."""
 
 
 class RatesUnknown(Conflict):
-    """Nobody knows how often reviewers err, so it cannot be corrected for."""
+    """The error rates of reviewers are unknown and cannot be corrected for."""
 
 
 class CalibrationOfAnotherModel(Conflict):
-    """The calibrator belongs to a model that does not serve."""
+    """The calibrator belongs to a model that is not active."""
 
 
 class CalibrationDamaged(Conflict):
-    """The calibrator cannot be loaded; the present one goes on serving."""
+    """The calibrator cannot be loaded; the active one keeps serving."""
 
 
 class ShadowTaken(Conflict):
-    """Another model shadows the one that serves, or the model serves itself."""
+    """Another model is already the shadow, or this model is active."""
 
 
 class DuplicateModel(Conflict):
-    """An artifact with the same content is registered already."""
+    """An artifact with the same content is already registered."""
 
 
 class DeliveryCancelled(Conflict):
-    """The delivery's webhook was deleted, so there is nowhere to send to."""
+    """The delivery's webhook was deleted."""
 
 
 class JobFinished(Conflict):
-    """The job has ended, so it can no longer be cancelled or tried again."""
+    """The job has ended, so it cannot be cancelled or retried."""
 
 
 class JobUnfinished(Conflict):
@@ -193,31 +193,31 @@ class JobUnfinished(Conflict):
 
 
 class LastAdmin(Conflict):
-    """The change would leave nobody who can administer the service."""
+    """The change would leave the service without an administrator."""
 
 
 class LoginTaken(Conflict):
-    """Somebody else has this login name."""
+    """Another person has this login name."""
 
 
 class BreakerNotTripped(Conflict):
-    """Sending is not stopped, so there is nothing to start again."""
+    """The breaker has not tripped, so there is nothing to reset."""
 
 
 class CertificateNeeded(Conflict):
-    """The breaker stays open until something from after its trip proves a threshold."""
+    """Resetting the breaker needs a certificate from after the trip."""
 
 
 class IdempotencyMismatch(ServiceError):
-    """The idempotency key was used before with another request body."""
+    """The idempotency key was used with a different request body."""
 
 
 class StaleVersion(ServiceError):
-    """The thing has changed since the caller read it."""
+    """The resource has changed since the caller read it."""
 
 
 class VersionRequired(ServiceError):
-    """The call must name the version that it means to change."""
+    """The request must name the version that it changes."""
 
 
 class DocumentTooLarge(ServiceError):
@@ -233,4 +233,4 @@ class ModelUnavailable(ServiceError):
 
 
 class StorageUnavailable(ServiceError):
-    """The database does not answer; the same request may be sent again later."""
+    """The database does not respond; the request can be retried later."""

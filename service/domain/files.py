@@ -1,4 +1,4 @@
-"""Files of documents to score, and of rows to export as JSON Lines or CSV."""
+"""Files of documents to score, and exports as JSON Lines or CSV."""
 
 import csv
 import gzip
@@ -22,7 +22,7 @@ from setwise.service.domain.text import is_id
 
 FIELDS = {"id", "text", "features", "metadata"}
 UNREAD = {"labels", "annotator"}
-"""Fields of labelled files, which may be scored as they are; their values are not read."""
+"""Fields of labelled files that are accepted but not read."""
 
 LARGEST_FEATURE = 3.4e38
 """Models compute in single precision: a larger value would become infinite."""
@@ -91,7 +91,7 @@ def _form_faults(content: dict[str, object]) -> Iterator[FieldFault]:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of an uploaded file; without content if it is too long."""
+    """A line of an uploaded file, without content if too long."""
 
     number: int
     content: bytes | None
@@ -108,9 +108,10 @@ class Line:
 
 
 def read_blocks(raw: BinaryIO, *, after: int, size: int, longest: int) -> Iterator[list[Line]]:
-    """Yield the lines of a plain or gzipped file, ``size`` at a time.
+    """Yield the lines of a file, ``size`` at a time.
 
-    Lines are numbered from 1. Blank lines and those up to number ``after`` are left out.
+    The file may be gzipped. Lines are numbered from 1. Blank lines and lines up to number
+    ``after`` are skipped.
     """
     block: list[Line] = []
     for line in _lines(raw, longest):
@@ -145,7 +146,7 @@ def _lines(raw: BinaryIO, longest: int) -> Iterator[Line]:
 Row = Mapping[str, object]
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""A spreadsheet runs a cell that starts with one of these as a formula (OWASP)."""
+"""Spreadsheets run cells that start with these as formulas (OWASP)."""
 
 
 class Format(StrEnum):
@@ -171,7 +172,9 @@ def header(written: Format, columns: Sequence[str]) -> bytes:
 
 
 def lines(written: Format, rows: Iterable[Row]) -> bytes:
-    r"""Return rows, a line each; CSV cells other than text and numbers are JSON.
+    r"""Return rows as JSON Lines or CSV, one line each.
+
+    CSV cells other than text and numbers are JSON.
 
     >>> lines(Format.CSV, [{"id": "=1+1", "labels": ["a"], "n": -1, "at": None}])
     b'\'=1+1,"[""a""]",-1,\r\n'
@@ -233,7 +236,7 @@ def prediction_row(prediction: Prediction) -> dict[str, object]:
 
 
 def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
-    """Return an annotation beside the prediction."""
+    """Return an annotation with its prediction as a row."""
     return {
         "id": annotation.id,
         **_predicted(of),
@@ -256,7 +259,7 @@ def annotation_row(annotation: Annotation, of: Prediction) -> dict[str, object]:
 
 
 def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
-    """Return an outcome beside the prediction."""
+    """Return an outcome with its prediction as a row."""
     return {
         "id": outcome.id,
         **_predicted(of),
@@ -270,12 +273,12 @@ def outcome_row(outcome: Outcome, of: Prediction) -> dict[str, object]:
 
 
 def event_row(event: Event) -> dict[str, object]:
-    """Return an event of the audit trail."""
+    """Return an event of the audit trail as a row."""
     return {**vars(event), "at": instant(event.at), "detail": dict(event.detail)}
 
 
 def content_row(of: Prediction) -> dict[str, object]:
-    """Return what is kept of the document."""
+    """Return the document's content that is still stored."""
     document = of.document
     return {
         "text": document.text,
@@ -335,7 +338,7 @@ class ExportRequest:
     Attributes
     ----------
     content : bool
-        With the documents themselves, as far as they are kept.
+        Whether to include the documents' content that is still stored.
     after : str or None
         Id of the last row that the caller has; the export continues after it.
     """
@@ -362,7 +365,7 @@ class ExportRequest:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the members of a row."""
+        """Names of the columns of a row."""
         return COLUMNS[self.what] + (CONTENT if self.content else ())
 
     def as_json(self) -> dict[str, object]:

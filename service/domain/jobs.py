@@ -9,7 +9,7 @@ from setwise.service.domain.errors import JobFinished, JobUnfinished
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """State of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -28,7 +28,7 @@ class RetryRule:
     longest_delay: timedelta = timedelta(hours=6)
 
     def delay_after(self, attempt: int) -> timedelta | None:
-        """Return the delay after failed attempt ``attempt`` (from 1); None to give up.
+        """Return the delay after attempt ``attempt`` (from 1); None to give up.
 
         >>> RetryRule().delay_after(2)
         datetime.timedelta(seconds=20)
@@ -101,7 +101,7 @@ class Job:
     def continued(
         self, now: datetime, lease: timedelta, *, progress: float | None, message: str | None
     ) -> "Job":
-        """Return the job with its lease renewed; None keeps the stored progress or message."""
+        """Return the job with a renewed lease; None keeps the stored value."""
         return replace(
             self,
             lease_expires_at=now + lease,
@@ -138,7 +138,7 @@ class Job:
         )
 
     def cancelled(self, now: datetime) -> "Job":
-        """Return the job ended before its time; its worker's next write is refused.
+        """Return the job cancelled; its worker's next write is refused.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class Job:
         return replace(self, state=JobState.CANCELLED, finished_at=now, lease_expires_at=None)
 
     def retried(self, now: datetime) -> "Job":
-        """Return a failed or cancelled job queued again; it resumes at its checkpoint.
+        """Return a failed or cancelled job queued again, from its checkpoint.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class Job:
         )
 
     def returned(self, now: datetime) -> "Job":
-        """Return the job queued by a stopping worker; the attempt does not count."""
+        """Return the job requeued by a stopping worker, without counting the attempt."""
         return replace(
             self,
             state=JobState.QUEUED,
@@ -180,7 +180,7 @@ class Job:
     def repeated(self, now: datetime, interval: timedelta) -> "Job":
         """Return a recurring job queued for its next run, ``interval`` from ``now``.
 
-        A recurring job keeps one row; ``started_at`` says when it last ran.
+        A recurring job keeps one row; ``started_at`` is when it last ran.
         """
         return replace(
             self,
@@ -200,12 +200,12 @@ def job_folder(job_id: str) -> str:
 
 
 def upload_folder(job_id: str) -> str:
-    """Return the folder that holds what came with the request for a job."""
+    """Return the folder of the files uploaded with a job."""
     return f"{job_folder(job_id)}/upload"
 
 
 def result_folder(job_id: str) -> str:
-    """Return the folder that holds what a job made."""
+    """Return the folder of the files that a job made."""
     return f"{job_folder(job_id)}/result"
 
 

@@ -21,7 +21,7 @@ class ModelVersion:
     summary : mapping
         Method, number of labels and validation metrics, from the artifact's manifest.
     active : bool
-        The model serves.
+        Whether the model serves.
     """
 
     id: str
@@ -34,7 +34,7 @@ class ModelVersion:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A candidate's answer beside the stored prediction.
+    """A candidate's answer compared with the stored prediction.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Comparison:
     labels, confidence, decision, reason
         The candidate's answer, routed by the policy that routed the prediction.
     same_labels, same_decision : bool
-        Whether the stored prediction says the same.
+        Whether the stored prediction is the same.
     """
 
     id: str
@@ -67,7 +67,7 @@ def compared(
     comparison_id: str,
     now: datetime,
 ) -> Comparison:
-    """Compare a candidate's score with a prediction that ``policy`` decided."""
+    """Return a candidate's score compared with a prediction that ``policy`` decided."""
     decision, reason = policy.decide(scored, prediction.document.metadata)
     # A document that an audit holds back would have been sent.
     sent = Decision.AUTO if prediction.reason is Reason.AUDIT else prediction.decision

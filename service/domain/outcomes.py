@@ -23,7 +23,7 @@ class Outcome:
     number : int
         Number among the outcomes of the prediction, from 1; the highest counts.
     labels : tuple of str
-        Sorted. The model need not know them.
+        Sorted; the model may not know them.
     source : str
         Who reports it, such as ``billing`` or ``second reading``.
     agreed : bool
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
-    """Yield each fault of a report.
+    """Yield the faults of a reported outcome.
 
     >>> [fault.detail for fault in outcome_faults(["a", "a"], "billing")]
     ["'a' is given twice"]
@@ -64,10 +64,10 @@ def outcome_faults(labels: Sequence[str], source: str) -> Iterator[FieldFault]:
 def sent_labels(
     prediction: Prediction, annotations: Iterable[Annotation], outcomes: Iterable[Outcome]
 ) -> tuple[str, ...] | None:
-    """Return the label set that was sent last; None if none was sent.
+    """Return the label set that was sent last, or None.
 
-    An automatically sent set comes first. Annotations that settle the document replace it, and so
-    do outcomes once a set was sent, in the order of their creation.
+    An automatically sent set comes first. In order of creation, annotations that settle the
+    document replace it, and so do outcomes once a set was sent.
     """
     sent = prediction.scored.labels if prediction.decision is Decision.AUTO else None
     later: list[Annotation | Outcome] = [*annotations, *outcomes]

@@ -11,18 +11,21 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """One page of a list, and the id after which the next one starts (None at the end)."""
+    """One page of a list.
+
+    ``next_after`` is the id after which the next page starts, None at the end.
+    """
 
     items: tuple[Item, ...]
     next_after: str | None
 
 
 LONGEST_PAGE = 200
-"""Items in one page; a page is read and sent as a whole."""
+"""Most items in a page; a page is read and sent whole."""
 
 
 def check_page(after: str | None, limit: int) -> None:
-    """Raise `InvalidRequest` for a page that no list has.
+    """Raise `InvalidRequest` if the limit or the id is invalid.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From a confidence to a decision."""
+"""The routing policy: from a confidence to a decision."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ class ThresholdMode(StrEnum):
 
 
 class Route(NamedTuple):
-    """Where a document goes, why, and whether it is checked.
+    """Where a document goes, why, and whether it is audited.
 
     Attributes
     ----------
     threshold : float or None
-        Least confidence that would have been sent; None where nothing would.
+        Least confidence that would have been sent; None if nothing would.
     rule : str or None
         Name of the rule that held the document back.
     """
@@ -52,7 +52,7 @@ class Route(NamedTuple):
 
 
 _Verdict = tuple[Decision, Reason, str | None]
-"""Where a document would go without any audit, why, and the rule that holds it back."""
+"""The decision without any audit, its reason, and the rule behind it."""
 
 _SENT: _Verdict = Decision.AUTO, Reason.ABOVE_THRESHOLD, None
 _UNSURE: _Verdict = Decision.REVIEW, Reason.BELOW_THRESHOLD, None
@@ -65,7 +65,7 @@ _CHECKED: _Verdict = Decision.AUTO, Reason.AUDIT, None
 
 @dataclass(frozen=True)
 class RoutingPolicy:
-    """The rule that every prediction is routed by; a change makes a new version.
+    """The policy that routes every prediction; a change makes a new version.
 
     Attributes
     ----------
@@ -76,23 +76,23 @@ class RoutingPolicy:
     risk : float
         Probability, in (0, 1), that a certificate may be wrong.
     auto_send : bool
-        Whether anything may be sent without a person.
+        Whether label sets may be sent without a person.
     threshold_mode : ThresholdMode
-        A certified threshold stands on evidence; a fixed one on the owner's word.
+        Audits prove a certified threshold; an administrator sets a fixed one.
     threshold : float or None
-        Least confidence that is sent, in [0, 1]; None while there is none, which sends nothing.
+        Least confidence that is sent, in [0, 1]; with None, nothing is sent.
     confidence_floor : float or None
-        Nothing below it is sent, whatever the threshold, in [0, 1].
+        Lower limit of the least confidence, in [0, 1], at any threshold; None for no limit.
     audits : AuditPlan
-        Which documents are checked besides.
+        Which documents are audited.
     rules : tuple of Rule
-        What is never sent, however sure the model is.
+        Rules that hold documents back, however confident the model is.
     certificate_id : str or None
-        What proves a certified threshold.
+        The certificate that proves a certified threshold.
     certified_for : Scorer or None
-        Whose confidences a certified threshold holds for; those of others it sends nothing of.
+        The scorer that a certified threshold holds for; nothing of other scorers is sent.
     trip_id : str or None
-        The trip of the breaker that keeps what is confident from being sent; None while none does.
+        The trip of the breaker that stops automatic sending; None if the breaker has not tripped.
     """
 
     version: str
@@ -117,18 +117,21 @@ class RoutingPolicy:
 
     @property
     def rests_on_audits(self) -> bool:
-        """Whether what it sends is to be borne out by audits, and not by the owner's word alone."""
+        """Whether audits must confirm what the policy sends."""
         return self._certified or self.audits.certification_rate > 0.0
 
     @cached_property
     def least_confidence(self) -> float | None:
-        """The least confidence that is sent; None while nothing is."""
+        """The least confidence that is sent; None if nothing is."""
         if self.threshold is None or self.confidence_floor is None:
             return self.threshold
         return max(self.threshold, self.confidence_floor)
 
     def least_of(self, scorer: Scorer) -> float | None:
-        """Return the least confidence of a scorer's that is sent; None if nothing of it is."""
+        """Return the least confidence that is sent for a scorer.
+
+        None if nothing is.
+        """
         refused = self._certified and self.certified_for != scorer
         return None if refused else self.least_confidence
 
@@ -152,7 +155,7 @@ class RoutingPolicy:
         return Route(decision, reason, Selection(role, draws.audit, probability), least, rule)
 
     def decide(self, scored: ScoredSet, metadata: Metadata = NOTHING) -> tuple[Decision, Reason]:
-        """Say where a document would go without any audit, and why."""
+        """Return the decision without any audit, and its reason."""
         decision, reason, _ = self._verdict(scored, self.least_of(_scorer(scored)), metadata)
         return decision, reason
 
@@ -172,8 +175,8 @@ class RoutingPolicy:
         role = self.audits.role(draw)
         if role is AuditRole.NONE or verdict is _SENT:
             return role
-        # A person reads it anyway. What is to prove a threshold is read as if it were confident,
-        # so that it counts at every threshold; what no threshold can send proves nothing.
+        # A person reads it anyway. A certification audit is read like that of a confident document,
+        # so that it counts at every threshold. What no threshold can send proves nothing.
         _, reason, _ = verdict
         if role is AuditRole.TRAINING or reason is Reason.OUT_OF_DOMAIN or reason is Reason.RULE:
             return AuditRole.NONE
@@ -192,7 +195,7 @@ FIRST_POLICY_VERSION = "00000000-0000-7000-8000-000000000000"
 
 
 def first_policy(created_at: datetime) -> RoutingPolicy:
-    """Return the policy before anybody has set one: no threshold, so nothing is sent."""
+    """Return the first policy, which has no threshold and sends nothing."""
     return RoutingPolicy(
         version=FIRST_POLICY_VERSION,
         target_accuracy=DEFAULT_TARGET_ACCURACY,
@@ -207,7 +210,7 @@ def first_policy(created_at: datetime) -> RoutingPolicy:
 
 @dataclass(frozen=True)
 class PolicyChange:
-    """The whole policy as an administrator wants it; rules as they were declared."""
+    """The whole policy that an administrator asks for; rules as declared."""
 
     target_accuracy: float
     risk: float
@@ -219,7 +222,7 @@ class PolicyChange:
     rules: Sequence[object] = ()
 
     def faults(self) -> Iterator[FieldFault]:
-        """Yield what keeps the change from taking effect."""
+        """Yield the faults of the change."""
         for pointer, value in (("/target_accuracy", self.target_accuracy), ("/risk", self.risk)):
             if not 0.0 < value < 1.0:
                 yield FieldFault(pointer, f"is {value}; it must lie between 0 and 1, both excluded")
@@ -247,7 +250,7 @@ class PolicyChange:
             yield FieldFault(pointer, f"is {self.threshold}; it must lie between 0 and 1")
 
     def as_policy(self, version: str, created_at: datetime, created_by: str) -> RoutingPolicy:
-        """Return the new version that the change asks for."""
+        """Return the new version of the policy."""
         return RoutingPolicy(
             version=version,
             target_accuracy=self.target_accuracy,
@@ -264,18 +267,18 @@ class PolicyChange:
 
 
 class Result(NamedTuple):
-    """What a decision comes to.
+    """A decision, its reason and its audit.
 
     Attributes
     ----------
     threshold : float or None
-        Least confidence that would have been sent; None where nothing would.
+        Least confidence that would have been sent; None if nothing would.
     rule : str or None
         Name of the rule that held the document back.
     audit_role : AuditRole
-        What the document was drawn for.
+        The audit that the document was drawn for.
     inclusion_probability : float or None
-        Probability, before the draw, that a person would read it; None where no draw is stored.
+        Probability, before the draw, that a person would read it; None if no draw is stored.
     """
 
     decision: Decision
@@ -287,7 +290,7 @@ class Result(NamedTuple):
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
-        """Return what was decided."""
+        """Return the stored decision on a prediction."""
         selection = prediction.selection
         return cls(
             prediction.decision,
@@ -302,8 +305,8 @@ class Result(NamedTuple):
     def derived(
         cls, policy: RoutingPolicy, scored: ScoredSet, draw: float | None, document: Document
     ) -> Self:
-        """Decide by a policy on a score and the number that was drawn for the document."""
-        # Predictions from before there were audits have no draw, nor their policies audits.
+        """Return a policy's decision on a score and the document's draw."""
+        # Predictions from before audits existed have no draw, and their policies have no audits.
         draws = Draws(audit=1.0 if draw is None else draw, overlap=1.0, reread=1.0)
         decision, reason, selection, threshold, rule = policy.route(
             scored, draws, document.metadata
@@ -320,19 +323,19 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Derivation:
-    """A decision as it is stored, and as it follows from what it rests on.
+    """A stored decision, and the same decision derived again.
 
     Attributes
     ----------
     prediction : Prediction
-        With the score, and the draw among its selection.
+        It holds the score and, in its selection, the draw.
     policy : RoutingPolicy
         The version that decided.
     derived : Result
-        What follows.
+        The decision derived again.
     draw_again : float or None
-        The number that the lottery gives the document now; None where its name is forgotten, or
-        nothing was drawn. Another one than the stored one means another key.
+        The number that the lottery draws for the document now; None if the document's name was
+        deleted or nothing was drawn. If it differs from the stored draw, the key has changed.
     """
 
     prediction: Prediction
@@ -342,9 +345,9 @@ class Derivation:
 
     @classmethod
     def of(cls, prediction: Prediction, policy: RoutingPolicy, lottery: Lottery) -> Self:
-        """Derive the decision on a prediction again, by the version of the policy that it names."""
+        """Derive a decision again, by the policy version that made it."""
         document, draw = prediction.document, prediction.selection.draw
-        # Without its content a document may have lost its name as well.
+        # A document without its content may have lost its name as well.
         named = document.id is not None or _content_kept(document)
         again = lottery(prediction.client_id, prediction.name).audit
         return cls(
@@ -356,12 +359,12 @@ class Derivation:
 
     @property
     def stored(self) -> Result:
-        """What was decided."""
+        """The stored decision."""
         return Result.of(self.prediction)
 
     @property
     def equal(self) -> bool | None:
-        """Whether the same follows again; None where a rule read metadata that is forgotten."""
+        """Whether both decisions agree; None if a rule read deleted metadata."""
         if self.derived == self.stored:
             return True
         forgotten = not _content_kept(self.prediction.document)
@@ -370,5 +373,5 @@ class Derivation:
 
 
 def _content_kept(document: Document) -> bool:
-    """Tell whether the document is still what it was; metadata is forgotten with the text."""
+    """Return whether the content is stored; metadata is deleted with it."""
     return document.text is not None or document.features is not None

@@ -1,4 +1,4 @@
-"""What a model says of a document, and what the service decided to do with it."""
+"""Documents, scored label sets, and the decisions about them."""
 
 import json
 import math
@@ -15,21 +15,21 @@ from setwise.service.domain.errors import FieldFault
 from setwise.service.domain.text import escaped, json_faults, text_faults, unstorable
 
 LONGEST_DOCUMENT_ID = 200
-"""Characters; an index holds the id."""
+"""Characters; the id is indexed."""
 
 MOST_METADATA_BYTES = 64 * 1024
-"""Metadata as JSON; it travels with every listing and review task."""
+"""Bytes of metadata as JSON; every listing and review task carries it."""
 
 
 class Decision(StrEnum):
-    """Whether a label set leaves by itself or waits for a person."""
+    """Whether a label set is sent automatically or waits for a person."""
 
     AUTO = "auto"
     REVIEW = "review"
 
 
 class Reason(StrEnum):
-    """Why a decision fell as it did."""
+    """Reason for a decision."""
 
     ABOVE_THRESHOLD = "above_threshold"
     BELOW_THRESHOLD = "below_threshold"
@@ -55,9 +55,10 @@ class Document(NamedTuple):
     def faults(
         self, pointer: str = "/document", *, metadata_pointer: str | None = None
     ) -> list[FieldFault]:
-        """Return what keeps the document from being scored or stored.
+        """Return why the document cannot be scored or stored.
 
-        ``pointer`` is its place in a request; metadata may have a place of its own.
+        ``pointer`` is its place in a request; ``metadata_pointer`` is the place of the metadata if
+        that is elsewhere.
 
         >>> [fault.detail for fault in Document(text="fever", features={"bp": 1.0}).faults()]
         ['has both text and features; send one of them']
@@ -109,7 +110,7 @@ class Candidate(NamedTuple):
     confidence : float
         Calibrated probability that the whole set is right, in [0, 1].
     score : float
-        The model's own probability of the set before calibration, in [0, 1].
+        The model's probability of the set before calibration, in [0, 1].
     """
 
     labels: tuple[str, ...]
@@ -125,7 +126,10 @@ class Marginal(NamedTuple):
 
 
 class TermWeight(NamedTuple):
-    """A term of a document and what it adds to a label's log-odds; negative speaks against it."""
+    """A term of a document and its contribution to a label's log-odds.
+
+    A negative weight counts against the label.
+    """
 
     term: str
     weight: float
@@ -141,12 +145,12 @@ class ScoredSet(NamedTuple):
     marginals : sequence of Marginal
         Likeliest first; labels with a negligible probability are left out.
     out_of_domain : bool
-        Nothing in the document is known to the model.
+        The model knows nothing in the document.
     model_version, calibrator_version : str
-        Content digests of what made the answer.
+        Content digests of the model and the calibrator.
     replaced : tuple of float or None
-        The confidences that the model itself would have given, in the order of the candidates,
-        where a calibrator learnt from reviews spoke in its place.
+        The model's own confidences, in the order of the candidates, if a calibrator learnt from
+        reviews replaced them.
     """
 
     candidates: Sequence[Candidate]
@@ -158,31 +162,31 @@ class ScoredSet(NamedTuple):
 
     @property
     def own_confidences(self) -> tuple[float, ...]:
-        """What the model itself says of each candidate."""
+        """The model's own confidence in each candidate."""
         if self.replaced is not None:
             return self.replaced
         return tuple(candidate.confidence for candidate in self.candidates)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label set that the model prefers."""
+        """The predicted label set."""
         return self.candidates[0].labels
 
     @property
     def confidence(self) -> float:
-        """The calibrated probability that ``labels`` is right as a whole."""
+        """The calibrated probability that the whole set ``labels`` is right."""
         return self.candidates[0].confidence
 
 
 class Prediction(NamedTuple):
-    """A scored document with the decision taken on it; never changed once stored.
+    """A scored document with its decision; immutable once stored.
 
     Attributes
     ----------
     threshold : float or None
-        Least confidence that would have been sent; None where nothing would.
+        Least confidence that would have been sent; None if nothing would.
     selection : Selection
-        Whether the document was drawn for a check, and with what probability.
+        Whether the document was drawn for an audit, and with what probability.
     rule : str or None
         Name of the rule that held the document back.
     """
@@ -201,7 +205,7 @@ class Prediction(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the client calls the document; the prediction's own id where it has no name."""
+        """The client's id of the document or, without one, the prediction's."""
         return self.document.id or self.id
 
 
@@ -218,7 +222,7 @@ class PredictionFilter:
 
 @dataclass(frozen=True)
 class IdempotencyKey:
-    """A client's own name for a request, with a digest of its body."""
+    """A client's name for a request, with a digest of its body."""
 
     key: str
     request_digest: str
@@ -229,7 +233,7 @@ class IdempotencyKey:
 
 
 class Submission(NamedTuple):
-    """One document that somebody wants predicted."""
+    """One document that a caller submits for prediction."""
 
     caller: Caller
     document: Document

@@ -17,14 +17,14 @@ from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 LEAST_ROWS = 200
-"""Reviewed predictions needed for a fit; with fewer, no report could judge it."""
+"""Reviewed predictions needed for a fit; fewer cannot support its report."""
 
 LEAST_OF_EACH = 10
 """Right predictions, and wrong ones, needed for a fit."""
 
 
 class Noise(StrEnum):
-    """Which error rates of reviewers a fit corrects for: none, known or estimated ones."""
+    """Which error rates of reviewers a fit corrects for."""
 
     NONE = "none"
     KNOWN = "known"
@@ -39,14 +39,18 @@ class Activate(StrEnum):
 
 
 class Rates(NamedTuple):
-    """How often a reviewer contradicts a right prediction, and agrees with a wrong one."""
+    """Error rates of a reviewer.
+
+    ``alpha`` is how often the reviewer contradicts a right prediction, ``beta`` how often the
+    reviewer agrees with a wrong one.
+    """
 
     alpha: float
     beta: float
 
 
 RatesOf = Callable[[Annotation, float], Rates | str]
-"""Returns the error rates of an answer at a confidence, or why they are unknown."""
+"""Returns an answer's error rates at a confidence, or why they are unknown."""
 
 EXACT = Rates(0.0, 0.0)
 """Rates of adjudications and outcomes, which count as the truth."""
@@ -107,7 +111,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibrator learnt from reviews for one model, which itself does not change.
+    """A calibrator learnt from reviews; its model does not change.
 
     Attributes
     ----------
@@ -120,9 +124,9 @@ class Calibration:
     location : str
         Its path, relative to the artifact store.
     report : mapping
-        The rows that it was learnt from, and how it compares, as JSON.
+        The rows that it was learnt from, and the comparison with the earlier one, as JSON.
     active : bool
-        It serves whenever its model does.
+        Whether it serves when its model does.
     """
 
     id: str
@@ -152,7 +156,7 @@ class ReviewedPrediction(NamedTuple):
     outcome: Outcome | None
 
     def said_at(self) -> datetime:
-        """Return when the first answer came."""
+        """Return the time of the first answer."""
         given = [one.created_at for one in self.annotations]
         return min([*given, self.outcome.created_at] if self.outcome else given)
 
@@ -205,8 +209,8 @@ EXCLUSIONS = (
 def answer_of(reviewed: ReviewedPrediction, noise: Noise) -> Answer | str:
     """Return the best answer to a prediction, or why there is none.
 
-    An outcome wins over everything. For audits the lead's answer comes next, then the auditor's if
-    it agrees with the model. Ordinary reviews go to a lead only if two people differ. With noise
+    An outcome takes precedence. For audits the lead's answer comes next, then the auditor's if it
+    agrees with the model. Ordinary reviews go to a lead only if two people differ. With noise
     correction their first reviewer's own answer counts: leads see answers selected by content,
     which would bias the rates.
     """
@@ -242,7 +246,7 @@ class Row(NamedTuple):
     inclusion_probability : float
         Probability that a document like this becomes a row, in (0, 1].
     said_at : datetime
-        When the first answer came.
+        Time of the first answer.
     seen_before : bool
         The calibrator that serves may have learnt from this row.
     """
@@ -325,7 +329,7 @@ def _chance(made: Prediction, plan: AuditPlan) -> float:
 
 
 def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
-    """Say whether anything is sent automatically while a calibrator serves."""
+    """Return a sentence on whether a calibrator's label sets are sent."""
     if policy.trip_id is not None:
         return "The breaker has tripped, so nothing is sent by itself with any calibrator."
     if not policy.auto_send:
@@ -341,7 +345,7 @@ def sending_notice(policy: RoutingPolicy, scorer: Scorer) -> str:
 
 
 def shortage(lessons: Lessons) -> str | None:
-    """Say what a fit lacks and what to do; None if it lacks nothing."""
+    """Return what a fit lacks and what to do, or None."""
     rows = lessons.rows
     left_out = "; ".join(
         f"{count} left out: {why}" for why, count in lessons.excluded.items() if count
@@ -371,7 +375,7 @@ def shortage(lessons: Lessons) -> str | None:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything that a recalibration reads before it learns."""
+    """The input of a recalibration."""
 
     model: ModelVersion
     active: Calibration | None
@@ -419,7 +423,10 @@ def calibrator_version(model: ModelVersion, calibration: Calibration | None) -> 
 
 
 def learnt_until(calibration: Calibration | None) -> datetime | None:
-    """Return the newest answer a calibrator was learnt from; None for a model's own."""
+    """Return the time of the newest answer behind a calibrator.
+
+    None stands for a model's own calibrator.
+    """
     if calibration is None:
         return None
     rows = calibration.report.get("rows")

@@ -1,4 +1,4 @@
-"""Waiting work, and spans of the past."""
+"""Evidence about predictions, and counts of waiting work."""
 
 import math
 from collections import Counter
@@ -20,11 +20,11 @@ UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
 
 
 def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
-    """Return what people say of a prediction in the end; None while that is not known.
+    """Return the annotation that decides about a prediction, or None.
 
-    A lead's word counts, then what settled the document: should several have, one who disagreed
-    with the model is enough. An audit that waits for a lead counts as the auditor said, whatever
-    that is: to leave out those that agree, or those that do not, would favour one side.
+    A lead's annotation takes precedence over those that settled the document; among several, one
+    that disagrees with the model takes precedence. An audit that waits for a lead counts with the
+    auditor's answer: leaving out only agreements, or only disagreements, would favour one side.
     """
     given = list(annotations)
     leads = [one for one in given if one.kind is ReviewKind.ADJUDICATION]
@@ -37,29 +37,29 @@ def _counts(one: Annotation) -> bool:
 
 
 def last_told(outcomes: Iterable[Outcome]) -> Outcome | None:
-    """Return the outcome that counts."""
+    """Return the last outcome, which is the one that counts."""
     return max(outcomes, key=lambda one: one.number, default=None)
 
 
 class Cell(NamedTuple):
-    """Predictions of one day, or of about the same confidence, that are alike in all else.
+    """Predictions of one day or confidence step, alike in all else.
 
     Attributes
     ----------
     day : date or None
     step : int or None
-        Of confidence, see `step_of`. One of both is None.
+        Step of the confidence, see `step_of`. Either ``day`` or ``step`` is None.
     inclusion_probability : float or None
-        With which a person was to read them, known before they were scored; None from before
-        there were audits.
+        Probability, before scoring, that a person would read them; None for predictions from
+        before audits existed.
     said, told : bool or None
-        Whether the sets are right, by `deciding` and by the last outcome; None unknown.
+        Whether the sets are right, by `deciding` and by the last outcome; None if unknown.
     documents : int
-        How many they are.
+        Number of predictions.
     confidence : float
-        Sum over them.
+        Sum of their confidences.
     split : float or None
-        The greatest of the thresholds asked for that they reach, if any: some lie within a step.
+        The greatest requested threshold that they reach, if any; some lie within a step.
     """
 
     day: date | None
@@ -80,7 +80,7 @@ class Cell(NamedTuple):
 
     @property
     def sendable(self) -> bool:
-        """No rule holds them back, and the model knew something in them."""
+        """Whether no rule holds them back and the model knew something in them."""
         return self.reason not in UNSENDABLE
 
 
@@ -89,10 +89,10 @@ STEPS = 200
 
 
 def step_of(confidence: float) -> int:
-    """Return the step that a confidence belongs to: the last one that begins at or below it.
+    """Return the last step that begins at or below a confidence.
 
-    A confidence of ``step / STEPS`` begins that very step, although its product with `STEPS` may
-    be less than it for a float.
+    A confidence of ``step / STEPS`` begins that step, although its product with `STEPS` may be
+    less than ``step`` in floating point.
 
     >>> 0.57 * STEPS < 114, step_of(0.57), step_of(0.5699999), step_of(1.0)
     (True, 114, 113, 200)
@@ -109,14 +109,14 @@ class Counted(NamedTuple):
 
 
 class CheckedSet(NamedTuple):
-    """A predicted set that somebody has checked, with what is right instead.
+    """A predicted set that was checked, and the right set.
 
     Attributes
     ----------
     inclusion_probability, said, told
         As in `Cell`.
     labels, truth : tuple of str
-        What was predicted, and what is right by the last outcome, else by a person.
+        The predicted set, and the right one by the last outcome or, without one, by a person.
     """
 
     prediction_id: str
@@ -138,12 +138,12 @@ class CheckedSet(NamedTuple):
 
 
 class ReviewDay(NamedTuple):
-    """What reviewers did on one day, and what they got to do.
+    """Review tasks that arrived and that were completed on one day.
 
     Attributes
     ----------
     seconds : float
-        Sum over the completed ones, long silences cut off.
+        Total time spent on the completed ones; long pauses are cut off.
     """
 
     day: date
@@ -159,11 +159,11 @@ class Evidence:
     Attributes
     ----------
     sent : bool
-        It left without a person.
+        Whether it was sent without a person.
     inclusion_probability, said, told
         As in `Cell`.
     labels, metadata
-        Empty unless they were asked for.
+        Empty unless requested.
     """
 
     confidence: float
@@ -183,7 +183,7 @@ class Evidence:
         return self.confidence
 
     def passes(self, rules: Sequence[Rule]) -> bool:
-        """Tell whether rules would let the document go, however sure the model is."""
+        """Return whether the rules would let the document be sent."""
         return (
             self.reason is not Reason.OUT_OF_DOMAIN
             and first_broken(rules, self.labels, self.metadata) is None
@@ -191,26 +191,29 @@ class Evidence:
 
 
 Known = Cell | CheckedSet | Evidence
-"""One prediction, or several that are alike, and whether they were right."""
+"""One prediction or several alike, and whether they were right."""
 
 
 def verdict(one: Known) -> bool | None:
-    """Tell whether the set was right: by the last outcome, else by people; None unknown."""
+    """Return whether the set was right; None if unknown.
+
+    The last outcome takes precedence over people's answers.
+    """
     return one.said if one.told is None else one.told
 
 
 class Standing(NamedTuple):
-    """How many predictions each checked one stands for, by how it came to be checked.
+    """How many predictions each checked one stands for.
 
     Attributes
     ----------
     weights : mapping
-        By kind of check.
+        Weight of a checked prediction by its kind; see `standing`.
     drawn : bool
-        Audits drew the confident ones among the checked. Otherwise these are the ones of which
-        other programs reported the truth, whichever they were.
+        Whether audits drew the confident ones among the checked. If not, other programs reported
+        the truth of these, not necessarily at random.
     unseen : int
-        Confident documents, if nobody has checked any.
+        Number of confident documents if none was checked, else 0.
     """
 
     weights: Mapping[float | None, float]
@@ -218,8 +221,8 @@ class Standing(NamedTuple):
     unseen: int
 
     def of(self, one: Known) -> float:
-        """Return the weight of one checked prediction; 0 where it tells of no other."""
-        # As `_kind` and `_checked` say, in one go: this is asked of thousands for one page.
+        """Return the weight of one prediction; 0 if it does not count."""
+        # Inlines `_kind` and `_checked`, because one page calls this for thousands of predictions.
         if one.reason not in CONFIDENT:
             known = one.said is not None or one.told is not None
             return self.weights.get(None, 0.0) if known else 0.0
@@ -228,16 +231,16 @@ class Standing(NamedTuple):
         return self.weights.get(one.inclusion_probability or 0.0, 0.0)
 
     def hides(self, one: Known) -> bool:
-        """Tell whether nothing is known of such predictions."""
+        """Return whether nothing is known about such predictions."""
         return self.unseen > 0 and confident(one)
 
 
 def standing(found: Sequence[Known]) -> Standing:
-    """Weigh checked predictions so that together they stand for all of ``found``.
+    """Return weights by which checked predictions represent all of ``found``.
 
-    Those that people read whatever comes, and confident ones of each inclusion probability, are
-    kinds of their own: among them whoever was checked is taken for a random sample, which audits
-    are by their draw. Confident ones of kinds without audits are spread over those that have some.
+    Predictions that people always read are one kind; confident ones form a kind for each inclusion
+    probability. The checked ones of a kind are treated as a random sample of it, as audits are.
+    Confident ones of kinds without checks are spread over the kinds that have some.
 
     References
     ----------
@@ -261,7 +264,7 @@ def standing(found: Sequence[Known]) -> Standing:
 
 
 def confident(one: Known) -> bool:
-    """Tell whether the prediction was sent unless an audit held it."""
+    """Return whether the prediction was sent unless an audit held it."""
     return one.reason in CONFIDENT
 
 
@@ -271,8 +274,8 @@ def _kind(one: Known) -> float | None:
 
 
 def _checked(one: Known, *, drawn: bool) -> bool:
-    # What other programs report of sent documents need not be a random choice of them, so it
-    # counts by itself only while there is no audit.
+    # Outcomes need not be a random sample of the sent documents, so they count only while there is
+    # no audit.
     if not confident(one):
         return verdict(one) is not None
     return one.said is not None if drawn else one.told is not None
@@ -280,7 +283,7 @@ def _checked(one: Known, *, drawn: bool) -> bool:
 
 @dataclass(frozen=True)
 class Line:
-    """Number of waiting things, and since when the oldest waits."""
+    """Number of waiting items, and since when the oldest waits."""
 
     count: int
     since: datetime | None

@@ -1,4 +1,4 @@
-"""Review tasks: their states, who may change them, and the answers that complete them."""
+"""Review tasks, who may change them, and the answers that complete them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ LONGEST_COMMENT = 4000
 
 
 class ReviewState(StrEnum):
-    """Where a task is in its life."""
+    """State of a review task."""
 
     WAITING = "waiting"
     LEASED = "leased"
@@ -47,7 +47,7 @@ class ReviewKind(StrEnum):
 
     @property
     def blind(self) -> bool:
-        """Whether the reviewer must not see the answers of the model or of other people."""
+        """Whether the reviewer must not see any earlier answer."""
         return self in {ReviewKind.AUDIT, ReviewKind.OVERLAP}
 
 
@@ -71,14 +71,14 @@ class Skip:
 
 @dataclass(frozen=True)
 class HeldDecision:
-    """A decision that its maker can still undo.
+    """A decision that the reviewer can still undo.
 
     Attributes
     ----------
     labels : tuple of str
         In the vocabulary's order.
     by : str
-        The name of its maker, for the audit trail.
+        Name of the reviewer, for the audit trail.
     settles_at : datetime
         When the decision becomes final.
     """
@@ -97,7 +97,7 @@ class ReviewTask:
     Attributes
     ----------
     version : int
-        Grows with every change of state, so that a reviewer whose lease was lost changes nothing.
+        Grows with every change of state, so that a reviewer who lost the lease changes nothing.
     decision : HeldDecision or None
         What the holder of a leased task decided and can still undo. The task stays with them even
         if the lease expires.
@@ -118,12 +118,15 @@ class ReviewTask:
 
     @property
     def escalated(self) -> bool:
-        """Whether only a lead may claim the task: an adjudication, or skipped too often."""
+        """Whether only a lead may claim the task.
+
+        Leads take adjudications and tasks that were skipped too often.
+        """
         return self.kind is ReviewKind.ADJUDICATION or self.passed_on
 
     @property
     def passed_on(self) -> bool:
-        """Whether enough people have skipped the task for it to wait for a lead."""
+        """Whether so many people skipped the task that a lead must decide."""
         return len({skip.reviewer for skip in self.skips}) >= SKIPS_BEFORE_ESCALATION
 
     def claimable_by(self, reviewer: str, now: datetime, *, escalated: bool) -> bool:
@@ -155,16 +158,16 @@ class ReviewTask:
         return replace(self, lease=replace(lease, expires_at=now + duration))
 
     def released(self, holder: str) -> "ReviewTask":
-        """Return the task, back in the queue."""
+        """Return the task to the queue."""
         self._require_holder(holder)
         return self._returned(self.skips)
 
     def expired(self) -> "ReviewTask":
-        """Return the task, back in the queue because its lease expired."""
+        """Return the task to the queue because its lease expired."""
         return self._returned(self.skips)
 
     def skipped(self, holder: str, reason: str, now: datetime) -> "ReviewTask":
-        """Return the task, waiting for another reviewer or, after two skips, a lead."""
+        """Return the task for another reviewer or, after two skips, a lead."""
         self._require_holder(holder)
         return self._returned((*self.skips, Skip(holder, reason, now)))
 
@@ -188,7 +191,7 @@ class ReviewTask:
         )
 
     def decided_before(self, holder: str, labels: Sequence[str], comment: str | None) -> bool:
-        """Return whether ``holder`` has made this decision already."""
+        """Return whether ``holder`` has already made this decision."""
         decision = self.decision
         return (
             decision is not None
@@ -213,7 +216,7 @@ class ReviewTask:
         )
 
     def finished(self) -> "ReviewTask":
-        """Return the task, completed; `completed` also checks who asks."""
+        """Return the task completed; `completed` also checks the holder."""
         return replace(
             self,
             state=ReviewState.COMPLETED,
@@ -336,8 +339,8 @@ def rival_answers(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the distinct answers that a lead decides between, sorted.
 
-    The order does not show whose answer it is. An audit contradicts the model, an overlap the
-    first reviewer.
+    The order does not reveal who gave which answer. An audit contradicts the model, an overlap
+    the first reviewer.
     """
     audited = any(annotation.kind is ReviewKind.AUDIT for annotation in annotations)
     given = [one.labels for one in annotations if one.kind is not ReviewKind.ADJUDICATION]
@@ -444,7 +447,7 @@ def _label_faults(labels: Sequence[str], known: dict[str, int]) -> Iterator[Fiel
 
 @dataclass(frozen=True)
 class Oddity:
-    """What is unusual about a label set; it is a warning and forbids nothing.
+    """What is unusual about a label set; only a warning.
 
     Attributes
     ----------
@@ -460,7 +463,7 @@ class Oddity:
 
 @dataclass(frozen=True)
 class LabelMatches:
-    """A slice of the labels that match a query, and the number of all matches."""
+    """A slice of the matching labels, and the number of all matches."""
 
     labels: tuple[str, ...]
     total: int
@@ -472,7 +475,7 @@ def matching_labels(
     """Return the labels that contain the words of ``query``, ignoring case.
 
     A label that equals the query comes first, then labels that begin with it, that contain it, and
-    that contain all its words. Among equals the vocabulary's order is kept.
+    that contain all its words. Ties keep the vocabulary's order.
     """
     wanted = query.strip().casefold()
     words = wanted.split()

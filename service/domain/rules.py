@@ -1,7 +1,7 @@
-"""Rules around the confidence: what is never sent without a person, however sure a model is.
+"""Rules that hold documents back for a person, regardless of the confidence.
 
-A rule is declared as a small object with a ``kind``; the policy holds them in order, and the first
-one that a document breaks is the one that is named.
+A rule is declared as a small object with a ``kind``. The policy keeps its rules in order, and a
+decision names the first one that the document breaks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,16 +22,16 @@ Declared = Mapping[str, object]
 
 
 class Rule(Protocol):
-    """Says of a label set and a document's metadata whether a person must look."""
+    """A condition on labels and metadata that holds a document back."""
 
     kind: ClassVar[str]
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the rule."""
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:
-        """Tell whether the document must not be sent."""
+        """Return whether the document must not be sent."""
 
     def declared(self) -> dict[str, object]:
         """Return the rule as it was written."""
@@ -50,30 +50,30 @@ class _Named:
 
 @dataclass(frozen=True)
 class LabelRule(_Named):
-    """Never send a set that holds a label."""
+    """Never send a set that contains the label."""
 
     label: str
     kind: ClassVar[str] = "label"
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
-        """Tell whether the label is there."""
+        """Return whether the set contains the label."""
         return self.label in labels
 
 
 @dataclass(frozen=True)
 class MetadataRule(_Named):
-    """Never send a document whose metadata has one of some values in a field."""
+    """Never send a document whose metadata field has a listed value."""
 
     field: str
     values: tuple[object, ...]
     kind: ClassVar[str] = "metadata"
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
-        """Tell whether the field is there and has one of the values."""
+        """Return whether the field exists and has one of the values."""
         if self.field not in metadata:
             return False
         found = metadata[self.field]
-        # JSON's true is no number, though Python's is.
+        # In JSON, true is not a number; in Python it is.
         return any(
             found == value and isinstance(found, bool) == isinstance(value, bool)
             for value in self.values
@@ -82,40 +82,40 @@ class MetadataRule(_Named):
 
 @dataclass(frozen=True)
 class ExactlyOneRule(_Named):
-    """A set must hold exactly one of some labels."""
+    """A set must contain exactly one of the labels."""
 
     labels: tuple[str, ...]
     kind: ClassVar[str] = "exactly_one"
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
-        """Tell whether none or several are there."""
+        """Return whether the set contains none or several of them."""
         return sum(label in labels for label in self.labels) != 1
 
 
 @dataclass(frozen=True)
 class AtMostRule(_Named):
-    """A set may hold at most ``n`` labels, or at most ``n`` of some."""
+    """A set may contain at most ``n`` of the labels (None: any)."""
 
     n: int
     labels: tuple[str, ...] | None = None
     kind: ClassVar[str] = "at_most"
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
-        """Tell whether more are there."""
+        """Return whether the set contains more than ``n``."""
         counted = labels if self.labels is None else labels & set(self.labels)
         return len(counted) > self.n
 
 
 @dataclass(frozen=True)
 class RequiresRule(_Named):
-    """Where a label is, others must be too."""
+    """A set that contains the label must contain the others too."""
 
     label: str
     labels: tuple[str, ...]
     kind: ClassVar[str] = "requires"
 
     def holds_back(self, labels: frozenset[str], metadata: Metadata) -> bool:  # noqa: ARG002
-        """Tell whether the label is there without the others."""
+        """Return whether the set contains the label without all the others."""
         return self.label in labels and not labels >= set(self.labels)
 
 
@@ -124,7 +124,7 @@ KINDS = ("label", "metadata", "exactly_one", "at_most", "requires")
 
 @dataclass
 class _Reader:
-    """Reads one declared rule, and notes what is wrong with it."""
+    """Reads one declared rule and collects its faults."""
 
     declared: Declared
     pointer: str
@@ -211,7 +211,7 @@ class _Reader:
 
 
 def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[FieldFault, ...]]:
-    """Return the rules that were declared, and all that is wrong with them.
+    """Return the declared rules and their faults.
 
     >>> rules, faults = read_rules([{"kind": "label", "label": "J18.9"}, {"kind": "at_most"}])
     >>> rules[0].name, [fault.pointer for fault in faults]
@@ -236,9 +236,10 @@ def read_rules(declared: Sequence[object]) -> tuple[tuple[Rule, ...], tuple[Fiel
 def constraints_broken(
     rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata
 ) -> tuple[Rule, ...]:
-    """Return the rules on which labels go together that a set breaks, whoever chose it.
+    """Return the rules about combinations of labels that a set breaks.
 
-    The others only ask for a person to look, who is there already.
+    These apply to sets that people choose, too. The other rules only ask for a person, and a
+    person is already there.
     """
     found = frozenset(labels)
     return tuple(
@@ -250,7 +251,7 @@ def constraints_broken(
 
 
 def first_broken(rules: Sequence[Rule], labels: Sequence[str], metadata: Metadata) -> Rule | None:
-    """Return the first rule that holds a document back, None when none does."""
+    """Return the first rule that holds a document back, or None."""
     if not rules:
         return None
     found = frozenset(labels)

@@ -1,4 +1,4 @@
-"""Which text and which JSON the service can keep, and where in a request it cannot."""
+"""Text and JSON that the service can store, and ids."""
 
 import math
 import re
@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from setwise.service.domain.errors import FieldFault
 
 DEEPEST_NESTING = 20
-"""Levels of objects and arrays in metadata; deeper ones exhaust the stack of some reader."""
+"""Levels of objects and arrays in metadata; some parsers overflow on deeper ones."""
 
 
 def unstorable(text: str) -> str | None:
-    r"""Say why ``text`` cannot be kept, or None when it can.
+    r"""Return why ``text`` cannot be stored, or None if it can.
 
     >>> unstorable("fever, no cough") is None
     True
@@ -37,14 +37,14 @@ def unstorable(text: str) -> str | None:
 def text_faults(
     text: str, pointer: str, *, longest: int, blank_allowed: bool = False
 ) -> list[FieldFault]:
-    """Return what is wrong with a text that the service is to keep.
+    """Return what is wrong with a text that will be stored.
 
     Parameters
     ----------
     text : str
         As the caller sent it.
     pointer : str
-        Where in the request body it stands.
+        Its place in the request body.
     longest : int
         Most characters it may have.
     """
@@ -62,7 +62,10 @@ def text_faults(
 
 
 def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[FieldFault]:
-    """Yield what in a JSON value cannot be kept: bad text, NaN, infinity, endless nesting."""
+    """Yield the parts of a JSON value that cannot be stored.
+
+    These are bad text, NaN, infinity, and values nested too deeply.
+    """
     if isinstance(value, str):
         why = unstorable(value)
         if why:
@@ -85,7 +88,7 @@ def json_faults(value: object, pointer: str, *, depth: int = 0) -> Iterator[Fiel
 
 
 def escaped(name: str) -> str:
-    """Return ``name`` as one step of a JSON pointer (RFC 6901, section 3).
+    """Return ``name`` escaped for a JSON pointer (RFC 6901, section 3).
 
     >>> escaped("a/b~c")
     'a~1b~0c'
@@ -97,9 +100,9 @@ _CANONICAL = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_id(text: str) -> bool:
-    """Tell whether ``text`` has the one form in which the service writes ids.
+    """Return whether ``text`` has the canonical form of an id.
 
-    Whatever has another form names nothing, and need not be looked up.
+    The service writes ids only in this form, so any other text can be rejected without a look-up.
 
     >>> is_id("019aa4c1-8f5e-7c33-9d54-3b8f0c2f1a77"), is_id("019AA4C1"), is_id("")
     (True, False, False)
@@ -108,7 +111,7 @@ def is_id(text: str) -> bool:
 
 
 def first_id_at(instant: datetime) -> str:
-    """Return the least id of those made at ``instant`` or later (RFC 9562, section 5.7).
+    """Return the least id from ``instant`` on (RFC 9562, section 5.7).
 
     >>> from datetime import UTC
     >>> first_id_at(datetime(2026, 1, 2, tzinfo=UTC))
@@ -118,7 +121,7 @@ def first_id_at(instant: datetime) -> str:
 
 
 def id_earlier(than: str, by: timedelta) -> str:
-    """Return the least id of those made ``by`` before another one, or later.
+    """Return the least id from ``by`` before another id on.
 
     >>> id_earlier("019b7c01-0400-7c33-9d54-3b8f0c2f1a77", timedelta(seconds=1))
     '019b7c01-0018-7000-8000-000000000000'

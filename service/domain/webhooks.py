@@ -1,4 +1,4 @@
-"""Messages to other programs, the endpoints that receive them, and deliveries with retries.
+"""Messages to other programs, their endpoints, and deliveries with retries.
 
 A message is stored in the transaction of the change that it reports. Each endpoint that wants it
 gets one delivery, which is retried until the endpoint accepts it or the schedule ends. Messages
@@ -28,7 +28,7 @@ LONGEST_EXCERPT = 1_000
 """Characters of an endpoint's response that the log keeps."""
 
 MOST_SECRETS = 5
-"""Secrets that sign at the same time; more would make the signature header long."""
+"""Secrets that sign at once; more would make the header long."""
 
 ACCEPTED = range(200, 300)
 GONE = 410
@@ -45,7 +45,7 @@ class MessageType(StrEnum):
 
 
 SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEBHOOK_TEST)
-"""A test goes to the tested endpoint only, whatever its events are."""
+"""A test message goes to the tested endpoint only, regardless of its events."""
 
 
 class Message(NamedTuple):
@@ -277,7 +277,10 @@ class Endpoint:
         return replace(self, disabled_because="it answered 410 Gone", version=self.version + 1)
 
     def rotated(self, secret: str, now: datetime, grace: timedelta) -> "Endpoint":
-        """Return the endpoint with a new secret; the old one signs too for ``grace``."""
+        """Return the endpoint with a new secret.
+
+        The old secret also signs, for ``grace``.
+        """
         kept = [
             replace(old, expires_at=old.expires_at or now + grace)
             for old in self.secrets
@@ -310,7 +313,7 @@ class EndpointChange:
 
 
 def url_fault(url: str, *, allow_private: bool) -> str | None:
-    """Return why messages cannot be sent to ``url``; None if they can.
+    """Return why messages cannot be sent to ``url``, or None.
 
     Host names are looked up, and their addresses checked, at each delivery.
 
@@ -358,7 +361,7 @@ def _literal(parts: SplitResult) -> Address | None:
 
 
 def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str | None:
-    """Return why messages cannot be sent to an address; None if they can.
+    """Return why messages cannot be sent to an address, or None.
 
     Parameters
     ----------
@@ -378,7 +381,7 @@ def address_fault(address: Address, *, secure: bool, allow_private: bool) -> str
 
 
 def _target(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address embeds, or the address itself."""
+    """Return the IPv4 address embedded in an IPv6 address, or the address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:
@@ -419,7 +422,7 @@ class Backoff:
     jitter: float = 0.1
 
     def delay_after(self, attempt: int, draw: float) -> timedelta | None:
-        """Return the delay after failed attempt ``attempt`` (from 1); None to give up.
+        """Return the delay after attempt ``attempt`` (from 1); None to give up.
 
         Parameters
         ----------
@@ -517,7 +520,7 @@ class Delivery:
     def claimed(self, now: datetime, lease: timedelta) -> "Delivery":
         """Return the delivery leased to a courier.
 
-        The attempt counts from now on, so that one that kills its courier is not retried for ever.
+        The attempt counts at once, so a delivery that crashes its courier is not retried forever.
         """
         return replace(
             self, attempt=self.attempt + 1, token=self.token + 1, lease_expires_at=now + lease
@@ -539,7 +542,7 @@ class Delivery:
             self,
             state=DeliveryState.PENDING,
             attempt=0,
-            token=self.token + 1,  # refuses the answer of an attempt under way
+            token=self.token + 1,  # refuses the answer of an attempt in progress
             due_at=now,
             lease_expires_at=None,
             finished_at=None,

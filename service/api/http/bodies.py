@@ -83,7 +83,7 @@ def _is_json(content_type: str | None) -> bool:
 
 
 def is_at_most(declared: str, limit: int) -> bool:
-    """Tell whether a declared length is a number, and none above ``limit``."""
+    """Return whether a declared length is a number, and none above ``limit``."""
     # Python refuses to read numbers of thousands of digits.
     return declared.isdecimal() and len(declared) < 16 and int(declared) <= limit
 
