@@ -1,4 +1,4 @@
-"""Routes of people, API keys and erasures."""
+"""Routes for people, API keys and erasures."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -60,7 +60,7 @@ class Person(AnswerBody):
 
     @classmethod
     def of(cls, person: accounts.Person) -> Self:
-        """Describe a person, without their password."""
+        """Return the body for a person, without the password."""
         return cls.model_validate({name: getattr(person, name) for name in cls.model_fields})
 
 
@@ -95,7 +95,7 @@ class PersonRequest(RequestBody):
 
 
 class PersonChange(RequestBody):
-    """Changes of an account; missing values stay."""
+    """Changes to an account; missing values keep the old ones."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"role": "lead"}]})
 
@@ -124,7 +124,7 @@ class Key(AnswerBody):
 
     @classmethod
     def of(cls, key: accounts.ApiKey) -> Self:
-        """Describe a key."""
+        """Return the body for a key."""
         fields = {name: getattr(key, name) for name in cls.model_fields}
         return cls.model_validate(fields | {"scopes": key.scopes and sorted(key.scopes)})
 
@@ -172,7 +172,7 @@ class KeyRequest(RequestBody):
 
 
 class ErasureRequest(RequestBody):
-    """A document that somebody wants forgotten."""
+    """A document to erase."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"document_id": "note-17"}]})
 
@@ -180,7 +180,7 @@ class ErasureRequest(RequestBody):
 
 
 class Erasure(AnswerBody):
-    """What was forgotten."""
+    """What was erased."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"predictions": 2}]})
 
@@ -194,14 +194,17 @@ class Erasure(AnswerBody):
 def erase_document(
     caller: CallerOf, body: ErasureRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Forget a document: its text, features, metadata, comments and id; the numbers stay."""
+    """Erase a document.
+
+    This deletes its text, features, metadata, comments and id; the numbers are kept.
+    """
     count = services.predictions.erase_document(caller, body.document_id, request_id=request_id)
     return answer(Erasure(predictions=count))
 
 
 @router.get("/people", response_model=PersonPage)
 def list_people(caller: CallerOf, services: ServicesOf) -> Response:
-    """List all people, the disabled ones included, in one page."""
+    """List all people, including disabled ones, in one page."""
     found = [Person.of(person) for person in services.accounts.people(caller)]
     return answer(PersonPage(items=found, limit=len(found)))
 
@@ -294,5 +297,5 @@ def create_key(
 def revoke_key(
     caller: CallerOf, key_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Revoke an API key for good; every process follows within seconds."""
+    """Revoke an API key permanently; every process follows within seconds."""
     return answer(Key.of(services.accounts.revoke_key(caller, key_id, request_id=request_id)))

@@ -1,4 +1,4 @@
-"""Annotators, the groups that they belong to, and the noise rates of these."""
+"""Routes for annotators, their groups and the groups' noise rates."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -75,7 +75,7 @@ _IfMatch = Annotated[
 
 
 class NoiseRate(AnswerBody):
-    """How often answers err, as gold labels tell."""
+    """How often answers are wrong, estimated from gold labels."""
 
     value: Probability
     low: Probability = Field(description="The interval holds the rate with probability `level`.")
@@ -85,7 +85,7 @@ class NoiseRate(AnswerBody):
 
 
 class NoiseFinding(AnswerBody):
-    """What must be known before answers are learnt from."""
+    """A problem with learning from answers."""
 
     kind: str = Field(description="A stable name, such as `too-few-gold-wrong`.")
     about: str = Field(description="The group or annotator.")
@@ -95,7 +95,7 @@ class NoiseFinding(AnswerBody):
 
 
 class NoiseEstimate(AnswerBody):
-    """Noise rates of a group, from blind answers to audits that leads have decided on."""
+    """Noise rates of a group, from blind answers that leads checked."""
 
     alpha: NoiseRate = Field(description="Of contradictions, where the prediction is right.")
     beta: NoiseRate = Field(description="Of agreements, where it is wrong.")
@@ -107,7 +107,10 @@ class NoiseEstimate(AnswerBody):
 
 
 class NoiseOverlap(AnswerBody):
-    """What second readings tell of a group. A comparison only: the first reader saw candidates."""
+    """Noise rates of a group, estimated from second readings.
+
+    They are only a comparison, because the first reader saw candidates.
+    """
 
     alpha: Probability
     alpha_error: float = Field(description="Standard error.")
@@ -132,7 +135,7 @@ class GroupNoise(RequestBody):
     )
 
     def as_rates(self) -> Rates | None:
-        """Return the rates that are given; raises `InvalidRequest` where they do not fit."""
+        """Return the given rates; raises `InvalidRequest` if they are inconsistent."""
         given = {"alpha": self.alpha, "beta": self.beta}
         fixed = self.mode == "fixed"
         faults = [
@@ -151,7 +154,7 @@ class GroupNoise(RequestBody):
 
 
 class GroupRequest(RequestBody):
-    """A group of annotators who err alike."""
+    """A group of annotators with the same error rates."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -168,12 +171,12 @@ class GroupRequest(RequestBody):
     )
 
     def as_change(self) -> GroupChange:
-        """Return what the use case takes."""
+        """Return the change for the service."""
         return GroupChange(self.name, self.noise.as_rates())
 
 
 class Group(AnswerBody):
-    """A group of annotators, and what is known of its mistakes."""
+    """A group of annotators and its error rates."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_GROUP]})
 
@@ -190,7 +193,7 @@ class Group(AnswerBody):
 
     @classmethod
     def of(cls, report: GroupReport) -> Self:
-        """Describe a group."""
+        """Return the body for a group."""
         group = report.group
         noise = (
             {"mode": "estimated"}
@@ -210,7 +213,7 @@ class GroupPage(AnswerBody):
 
 
 class AnnotatorRequest(RequestBody):
-    """Where somebody belongs."""
+    """The group of an annotator."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"group": "coders"}]})
 
@@ -218,7 +221,7 @@ class AnnotatorRequest(RequestBody):
 
 
 class Annotator(AnswerBody):
-    """Somebody who answers, and what is known of their mistakes."""
+    """An annotator and their error rates."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_ANNOTATOR]})
 
@@ -239,7 +242,7 @@ class Annotator(AnswerBody):
 
     @classmethod
     def of(cls, report: AnnotatorReport) -> Self:
-        """Describe an annotator."""
+        """Return the body for an annotator."""
         answers = report.answers
         return cls.model_validate(
             {
@@ -255,7 +258,7 @@ class Annotator(AnswerBody):
 
 
 class AnnotatorPage(AnswerBody):
-    """Everybody who may review or has reviewed, by name."""
+    """All current and past annotators, by name."""
 
     items: list[Annotator]
     next_cursor: None = None
@@ -264,7 +267,7 @@ class AnnotatorPage(AnswerBody):
 
 @router.get("/annotators", response_model=AnnotatorPage)
 def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
-    """List who may review, or has reviewed, with their groups, all in one page."""
+    """List current and past annotators with their groups, in one page."""
     items = [Annotator.of(one) for one in services.annotators.page(caller)]
     return answer(AnnotatorPage(items=items, limit=len(items)))
 
@@ -275,7 +278,7 @@ def list_annotators(caller: CallerOf, services: ServicesOf) -> Response:
     responses=documented(AnnotatorNotFound),
 )
 def get_annotator(caller: CallerOf, annotator_id: str, services: ServicesOf) -> Response:
-    """Read who somebody is, how much they have answered, and how often they err."""
+    """Read an annotator's group, number of answers and error rates."""
     found = services.annotators.get(caller, annotator_id)
     return answer(Annotator.of(found), etag=found.annotator.version)
 
@@ -294,7 +297,7 @@ def place_annotator(
     request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
-    """Put somebody into a group, from their next answer on."""
+    """Assign an annotator to a group, from their next answer on."""
     placed = services.annotators.place(
         caller, annotator_id, body.group, _version(if_match), request_id=request_id
     )
@@ -303,7 +306,7 @@ def place_annotator(
 
 @router.get("/groups", response_model=GroupPage)
 def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
-    """List the groups of annotators with their noise rates, all in one page."""
+    """List the groups of annotators with noise rates, in one page."""
     items = [Group.of(one) for one in services.annotators.groups(caller)]
     return answer(GroupPage(items=items, limit=len(items)))
 
@@ -314,7 +317,7 @@ def list_groups(caller: CallerOf, services: ServicesOf) -> Response:
     responses=documented(GroupNotFound),
 )
 def get_group(caller: CallerOf, group_id: str, services: ServicesOf) -> Response:
-    """Read a group's noise rates, with their intervals and what speaks against using them."""
+    """Read a group's noise rates, their intervals, and problems with them."""
     found = services.annotators.get_group(caller, group_id)
     return answer(Group.of(found), etag=found.group.version)
 
@@ -333,7 +336,7 @@ def change_group(
     request_id: RequestId,
     if_match: _IfMatch = None,
 ) -> Response:
-    """Make a group, or change its name or where its noise rates come from."""
+    """Create a group, or change its name or its noise rates."""
     changed = services.annotators.change_group(
         caller, group_id, body.as_change(), _version(if_match), request_id=request_id
     )

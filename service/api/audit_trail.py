@@ -1,4 +1,4 @@
-"""Route of the audit trail."""
+"""Route for the audit trail."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -28,7 +28,7 @@ _EVENT: Example = {
 
 
 class Actor(AnswerBody):
-    """Who did it: a person, a key, `system` for the service itself, `anonymous`."""
+    """A person, a key, `system` for the service itself, or `anonymous`."""
 
     id: str
     name: str
@@ -50,7 +50,7 @@ class AuditEvent(AnswerBody):
 
     @classmethod
     def of(cls, event: domain.Event) -> Self:
-        """Describe an event."""
+        """Return the body for an event."""
         return cls(
             id=event.id,
             at=event.at,
@@ -85,7 +85,7 @@ class AuditQuery(Paged):
 
 @router.get("/audit", response_model=AuditPage)
 def list_events(caller: CallerOf, wanted: Annotated[AuditQuery, Query()], edge: EdgeOf) -> Response:
-    """List events, newest first: who did what to which thing, when and from where."""
+    """List events, newest first: who changed what, when and from where."""
     scope = f"audit?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
     page = edge.services.audit_trail.page(
         caller,

@@ -1,4 +1,4 @@
-"""The breaker: what it watches, why it tripped, and how sending starts again."""
+"""Routes for the breaker: read its state and trips, and reset it."""
 
 from datetime import datetime
 from typing import Self
@@ -52,7 +52,7 @@ _STATE: Example = {
 
 
 class BreakerReset(AnswerBody):
-    """What let sending go on."""
+    """A reset of the breaker, which resumed sending."""
 
     id: str
     certificate_id: str | None = Field(description="null: the threshold stands on their word.")
@@ -61,7 +61,7 @@ class BreakerReset(AnswerBody):
 
     @classmethod
     def of(cls, reset: breaker.Reset) -> Self:
-        """Describe a reset."""
+        """Return the body for a reset."""
         return cls(
             id=reset.id,
             certificate_id=reset.certificate_id,
@@ -71,7 +71,7 @@ class BreakerReset(AnswerBody):
 
 
 class BreakerTrip(AnswerBody):
-    """One time that sending stopped."""
+    """A trip of the breaker, which stopped sending."""
 
     id: str
     cause: TripCause = Field(
@@ -89,7 +89,7 @@ class BreakerTrip(AnswerBody):
 
     @classmethod
     def of(cls, trip: breaker.Trip, reset: breaker.Reset | None) -> Self:
-        """Describe a trip and what ended it."""
+        """Return the body for a trip and its reset."""
         return cls.model_validate(
             {
                 "id": trip.id,
@@ -105,7 +105,7 @@ class BreakerTrip(AnswerBody):
 
 
 class Breaker(AnswerBody):
-    """What the breaker watches and what it did."""
+    """State and trips of the breaker."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_STATE]})
 
@@ -140,7 +140,7 @@ class Breaker(AnswerBody):
 
     @classmethod
     def of(cls, state: BreakerState) -> Self:
-        """Describe the breaker."""
+        """Return the body for the breaker."""
         seen, freshness = state.watch, state.rule.freshness
         longest = freshness.longest
         return cls(
@@ -165,7 +165,7 @@ class Breaker(AnswerBody):
 
 
 class ResetRequest(RequestBody):
-    """How sending is to go on."""
+    """Whether to resume sending without a certificate."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{}, {"uncertified": True}]})
 
@@ -177,10 +177,10 @@ class ResetRequest(RequestBody):
 
 @router.get("", response_model=Breaker)
 def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
-    """Read the detector's statistic over the audits of what is sent, and the trips.
+    """Read the detector's statistic over audits of sent sets, and the trips.
 
-    While the share of right sets is at least the target, whatever came before, the statistic
-    reaches `run_length` among n audits with a probability of at most n / `run_length`.
+    While the share of right sets, given everything before, is at least the target, the statistic
+    reaches `run_length` within n audits with a probability of at most n / `run_length`.
     """
     return answer(Breaker.of(services.breaker.get(caller)))
 
@@ -193,10 +193,11 @@ def get_breaker(caller: CallerOf, services: ServicesOf) -> Response:
 def reset_breaker(
     caller: CallerOf, body: ResetRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Send confident label sets again, from the next prediction on.
+    """Reset the breaker, so confident label sets are sent again.
 
-    It takes a certificate from after the trip, which after a drift rests on predictions from after
-    it; or a threshold of mode `fixed` and `uncertified`.
+    The reset applies from the next prediction on. It needs a certificate from after the trip; after
+    a drift, one based on predictions from after the trip. Without one, set a threshold of mode
+    `fixed` and send `uncertified`.
     """
     services.breaker.reset(caller, uncertified=body.uncertified, request_id=request_id)
     return answer(Breaker.of(services.breaker.get(caller)))

@@ -1,4 +1,4 @@
-"""Certificates: thresholds that audits prove, and attempts that proved none."""
+"""Routes for certificates and for attempts that proved no threshold."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -60,7 +60,7 @@ class Certification(AnswerBody):
 
     @classmethod
     def of(cls, made: certification.Certification) -> Self:
-        """Describe an attempt."""
+        """Return the body for an attempt."""
         own = {name: value for name, value in vars(made).items() if name != "scorer"}
         return cls.model_validate({**own, **made.scorer._asdict(), "evidence": dict(made.evidence)})
 
@@ -77,10 +77,10 @@ class CertificationPage(AnswerBody):
 def request_certification(
     caller: CallerOf, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Look in the background for the lowest threshold that the audits prove.
+    """Queue a job that finds the lowest threshold that audits prove.
 
-    A proved one is in force at once if the policy's mode is `certified`. One certification runs at
-    a time: asked again meanwhile, this answers with the one that runs.
+    If the policy's mode is `certified`, a proved threshold is in force at once. One certification
+    runs at a time; while it runs, this returns its job.
     """
     job = services.certification.request(caller, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})
@@ -90,7 +90,7 @@ def request_certification(
 def list_certifications(
     caller: CallerOf, wanted: Annotated[Paged, Query()], edge: EdgeOf
 ) -> Response:
-    """List the attempts, newest first, those that proved nothing included."""
+    """List all attempts, newest first, including those that proved nothing."""
     page = edge.services.certification.page(
         caller, after=edge.cursors.read(wanted.cursor, "certifications"), limit=wanted.limit
     )

@@ -1,4 +1,4 @@
-"""Why a document was sent or not: its decision, derived again from what is stored."""
+"""Route that derives a stored decision again and explains it."""
 
 from typing import Literal, Self
 
@@ -36,7 +36,7 @@ _INPUTS: Example = {
 
 
 class DecisionResult(AnswerBody):
-    """What a decision comes to."""
+    """A decision, its reason and its audit."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_RESULT]})
 
@@ -53,7 +53,7 @@ class DecisionResult(AnswerBody):
 
     @classmethod
     def of(cls, result: derivation.Result) -> Self:
-        """Describe it."""
+        """Return the body for a decision."""
         return cls(
             decision=Decision(result.decision).value,
             reason=Reason(result.reason).value,
@@ -65,7 +65,7 @@ class DecisionResult(AnswerBody):
 
 
 class DecisionInputs(AnswerBody):
-    """What a decision rests on, as it was stored with the prediction."""
+    """The inputs of a decision, as stored with the prediction."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_INPUTS]})
 
@@ -82,7 +82,7 @@ class DecisionInputs(AnswerBody):
 
 
 class Derivation(AnswerBody):
-    """A decision as it was taken, and as it follows again."""
+    """A stored decision, and the same decision derived again."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -132,7 +132,7 @@ class Derivation(AnswerBody):
 
     @classmethod
     def of(cls, found: derivation.Derivation) -> Self:
-        """Describe it."""
+        """Return the body for a derivation."""
         prediction, scored = found.prediction, found.prediction.scored
         return cls(
             prediction_id=prediction.id,
@@ -159,8 +159,9 @@ class Derivation(AnswerBody):
     responses=documented(PredictionNotFound),
 )
 def derive_decision(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
-    """Say why a document was sent or not, and decide again on what is stored to prove it.
+    """Explain why a document was sent or not.
 
-    For leads, administrators and auditors: it tells whether a document is audited.
+    The decision is derived again from the stored inputs to prove it. Only leads, administrators and
+    auditors may read it, because it reveals whether a document is audited.
     """
     return answer(Derivation.of(services.predictions.derive(caller, prediction_id)))

@@ -1,4 +1,4 @@
-"""Routes of files: documents to score, results of jobs, exports."""
+"""Routes for files: documents to score, results of jobs, exports."""
 
 from typing import Annotated
 
@@ -34,7 +34,7 @@ MEDIA_TYPES = (
     "application/octet-stream",
 )
 BUFFER_BYTES = 1 << 20
-"""How much is buffered before a thread writes it."""
+"""Size of the buffer that a thread writes at once."""
 
 EXPORT_TYPES = {Format.JSON_LINES: "application/x-ndjson", Format.CSV: "text/csv; charset=utf-8"}
 
@@ -51,7 +51,7 @@ class _Wanted:
     after: str | None
 
     def as_request(self, what: Exported) -> ExportRequest:
-        """Return the request to the service."""
+        """Return the request for the service."""
         return ExportRequest(
             what=what,
             written=self.format,
@@ -104,7 +104,7 @@ class ExportJobRequest(_Wanted, RequestBody):
     after: str | None = _AFTER
 
     def wanted(self) -> ExportRequest:
-        """Return the request to the service."""
+        """Return the request for the service."""
         return self.as_request(self.what)
 
 
@@ -202,10 +202,11 @@ async def _receive(request: Request, upload: Upload) -> None:
     },
 )
 def read_result(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
-    """Download the result of a job. A scoring job has a line for each document, in order.
+    """Download the result of a job.
 
-    Each has the number of the `line` and a `prediction` or a `problem`. A job that failed or was
-    cancelled has the lines that it finished.
+    The result of a scoring job has a line for each document, in order, with the number of the
+    `line` and a `prediction` or a `problem`. A job that failed or was cancelled has the lines that
+    it finished.
     """
     result = services.jobs.result(caller, job_id)
     kind = "text/csv" if result.name.endswith(".csv") else "application/x-ndjson"
@@ -248,12 +249,12 @@ def export(
 ) -> Response:
     """Export predictions, annotations, outcomes or the audit trail as they are now.
 
-    Clients get their own predictions and outcomes; leads those of all clients, and annotations;
-    only administrators the audit trail. If the connection breaks, continue with `after`. To fetch
-    new rows regularly, use time ranges that end at least a minute ago, since a row may be written
-    shortly after its time. An export that takes more than ten minutes is cut off; make it with a
-    job (`POST /v1/jobs/export`). In CSV, lists are JSON, and text that a spreadsheet would run as
-    a formula starts with an apostrophe.
+    Clients can export their own predictions and outcomes; leads can export those of all clients,
+    and annotations. Administrators and auditors can also export the audit trail. If the connection
+    breaks, continue with `after`. To fetch new rows regularly, use time ranges that end at least a
+    minute ago, since a row may be written shortly after its time. An export that takes more than
+    ten minutes is cut off; use a job instead (`POST /v1/jobs/export`). In CSV, lists are JSON, and
+    text that a spreadsheet would run as a formula starts with an apostrophe.
     """
     parts = services.files.export(caller, wanted.as_request(what), request_id=request_id)
     return StreamingResponse(
@@ -276,6 +277,6 @@ def export(
 def export_job(
     caller: CallerOf, body: ExportJobRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Make an export in the background; `/v1/jobs/{id}/result` keeps it for some days."""
+    """Queue an export; `/v1/jobs/{id}/result` keeps it for some days."""
     job = services.files.submit_export(caller, body.wanted(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

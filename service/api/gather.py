@@ -1,4 +1,4 @@
-"""The queue of predictions, which groups them by what waits together."""
+"""The queue of predictions, which groups those that wait together."""
 
 import asyncio
 import time
@@ -13,11 +13,14 @@ from setwise.service.domain.predictions import Submission
 from setwise.service.services.predictions import Outcome
 
 GATHERING_S = 0.005
-"""Pause after a group of several. Under load its callers ask again within that time, and without
-it the first of them would get a transaction of its own."""
+"""Pause after a group of several.
+
+Under load the callers send again within that time. Without the pause the first of them would get a
+separate transaction.
+"""
 
 Predict = Callable[[Sequence[Submission]], Sequence[Outcome]]
-"""Returns for each submission, in order, its prediction or why there is none."""
+"""Returns each submission's prediction, or why there is none, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,11 @@ class _Request:
 
 
 class PredictionQueue:
-    """Hands whatever has arrived while it was busy to ``predict``, as one group.
+    """Passes everything that arrived while it was busy to ``predict`` together.
 
-    A request that comes alone is predicted at once and alone, and groups grow with the load. A
-    request is answered when its group is done, that is, committed. One thread does the work: a
-    group fills a transaction, and SQLite has one writer.
+    A single request is predicted at once and alone; groups grow with the load. A request is
+    answered when its group is committed. One thread does the work, because each group is one
+    transaction and SQLite has one writer.
 
     Parameters
     ----------
@@ -40,8 +43,8 @@ class PredictionQueue:
     largest : int
         Most submissions in a group; a request is never split.
     most_waiting : int
-        Submissions that may wait; further requests are refused, so that a slow database makes
-        neither memory nor delays grow without end.
+        Submissions that may wait. Further requests are refused, so that a slow database cannot
+        make memory or delays grow without limit.
     """
 
     def __init__(self, predict: Predict, *, largest: int = 256, most_waiting: int = 16_384) -> None:
@@ -77,7 +80,7 @@ class PredictionQueue:
         return await answer
 
     def close(self) -> None:
-        """Refuse new requests and return when those that wait are answered."""
+        """Refuse new requests and return when all waiting ones are answered."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -91,7 +94,7 @@ class PredictionQueue:
                 time.sleep(GATHERING_S)
 
     def _next_group(self) -> list[_Request]:
-        """Return the next group, once there is one; an empty one at the very end."""
+        """Wait for the next group and return it; empty after closing."""
         with self._changed:
             while not self._waiting and not self._closed:
                 self._changed.wait()
@@ -119,7 +122,7 @@ def _answer(group: Sequence[_Request], outcomes: Sequence[Outcome] | Exception) 
         if not isinstance(outcomes, Exception):
             own = outcomes[first : first + len(request.submissions)]
         first += len(request.submissions)
-        with suppress(RuntimeError):  # the loop has closed, so no one waits there
+        with suppress(RuntimeError):  # the loop has closed, so no request waits there
             request.answer.get_loop().call_soon_threadsafe(_settle, request.answer, own)
 
 

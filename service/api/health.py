@@ -1,4 +1,4 @@
-"""Whether the service lives, whether it can predict, and its numbers for Prometheus."""
+"""Routes for liveness, readiness and Prometheus metrics."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ async def _may_scrape(request: Request, edge: EdgeOf) -> None:
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The process is alive."""
 
     status: Literal["ok"] = "ok"
 
@@ -36,13 +36,16 @@ class Readiness(BaseModel):
 
 @router.get("/healthz", response_model=Health)
 async def alive() -> Response:
-    """Answer as long as the process lives."""
+    """Return 200 while the process is alive."""
     return answer(Health())
 
 
 @router.get("/readyz", response_model=Readiness, responses=documented(NOT_READY))
 def ready(edge: EdgeOf, request: Request) -> Response:
-    """Answer 200 while documents can be predicted and stored, else name what is missing."""
+    """Return 200 if documents can be predicted and stored.
+
+    If not, the problem names what is missing.
+    """
     faults = [
         FieldFault(f"/checks/{name}", detail)
         for name, check in edge.checks.items()
@@ -64,8 +67,8 @@ def ready(edge: EdgeOf, request: Request) -> Response:
     },
 )
 def metrics(edge: EdgeOf) -> Response:
-    """Give the metrics of this process and the depth of the queue.
+    """Return the metrics of this process and the depth of the queue.
 
-    Where the operator has closed them they take a key that may inspect, such as an auditor's.
+    If the operator has closed them, they need a key that may inspect, such as an auditor's.
     """
     return Response(edge.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})

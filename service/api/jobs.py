@@ -1,4 +1,4 @@
-"""Routes of jobs: list, read, cancel, retry."""
+"""Routes for jobs: list, read, cancel, retry."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -71,7 +71,7 @@ class JobQuery(Paged):
 
 @router.get("", response_model=JobPage)
 def list_jobs(caller: CallerOf, wanted: Annotated[JobQuery, Query()], edge: EdgeOf) -> Response:
-    """List jobs, newest first: administrators see all, others those that they requested."""
+    """List jobs, newest first; only administrators see those of others."""
     scope = f"jobs?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
     page = edge.services.jobs.page(
         caller,
@@ -102,7 +102,10 @@ def get_job(caller: CallerOf, job_id: str, services: ServicesOf) -> Response:
 def cancel_job(
     caller: CallerOf, job_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Cancel a job. What it has done stays; its worker stops within seconds."""
+    """Cancel a job.
+
+    Its worker stops within seconds; finished work is kept.
+    """
     return answer(Job.of(services.jobs.cancel(caller, job_id, request_id=request_id)))
 
 

@@ -1,4 +1,4 @@
-"""Routes of models: register, activate, roll back, shadow, compare."""
+"""Routes for models: register, activate, roll back, shadow, compare."""
 
 import tempfile
 from datetime import datetime
@@ -74,7 +74,7 @@ class Model(AnswerBody):
 
     @classmethod
     def of(cls, model: models.ModelVersion) -> Self:
-        """Describe a registered model."""
+        """Return the body for a registered model."""
         return cls.model_validate(
             {
                 "id": model.id,
@@ -116,7 +116,7 @@ class Difference(AnswerBody):
 
     @classmethod
     def of(cls, made: models.Comparison, prediction: Prediction) -> Self:
-        """Describe a difference."""
+        """Return the body for a difference."""
         scored = prediction.scored
         return cls(
             prediction_id=prediction.id,
@@ -137,7 +137,7 @@ class Difference(AnswerBody):
 
 
 class Comparison(AnswerBody):
-    """How a candidate compares with the stored predictions, and one page of differences."""
+    """A candidate's comparison with stored predictions, and a page of differences."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -177,7 +177,7 @@ class Comparison(AnswerBody):
 
     @classmethod
     def of(cls, report: ComparisonReport, *, next_cursor: str | None, limit: int) -> Self:
-        """Describe a comparison."""
+        """Return the body for a comparison."""
         return cls(
             model_id=report.model.id,
             version=report.model.version,
@@ -198,7 +198,7 @@ class ComparisonQuery(Paged):
 
 
 class CompareRequest(RequestBody):
-    """How much to compare."""
+    """How many documents to compare."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"documents": 1000}]})
 
@@ -206,7 +206,7 @@ class CompareRequest(RequestBody):
 
 
 class Verified(AnswerBody):
-    """A sound model."""
+    """A model that passed verification."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"id": _ID, "version": "3f9c0b7a1d2e", "sound": True}]}
@@ -321,10 +321,10 @@ def verify_model(caller: CallerOf, model_id: str, services: ServicesOf) -> Respo
 def begin_shadow(
     caller: CallerOf, model_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Let a model score live traffic without deciding anything.
+    """Start scoring live traffic with a model that decides nothing.
 
-    It scores documents after they have been answered, so it never delays a request; under load it
-    skips documents. `…/comparison` shows what it would have decided.
+    The model scores documents after the response is sent, so it never delays a request; under load
+    it skips documents. `…/comparison` shows what it would have decided.
     """
     shadow = services.models.begin_shadow(caller, model_id, request_id=request_id)
     return answer(Shadowing(model_id=shadow.model_id, started_at=shadow.started_at))
@@ -348,7 +348,7 @@ def end_shadow(
 def get_comparison(
     caller: CallerOf, model_id: str, wanted: Annotated[ComparisonQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """Read how a model compares with the stored predictions, from shadowing and from jobs."""
+    """Read a model's comparison with stored predictions, from shadowing and jobs."""
     scope = f"comparison?{model_id}&{wanted.differ}"
     report = edge.services.models.comparison(
         caller,
@@ -376,6 +376,9 @@ def compare_model(
     services: ServicesOf,
     request_id: RequestId,
 ) -> Response:
-    """Queue a job that lets a model score recent documents whose content is still stored."""
+    """Queue a job that scores recent documents with a model.
+
+    It scores only documents whose content is still stored.
+    """
     job = services.models.submit_compare(caller, model_id, body.documents, request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -1,4 +1,4 @@
-"""Routes of outcomes: report and list them."""
+"""Routes for outcomes: report and list them."""
 
 from datetime import datetime
 from typing import Self
@@ -54,7 +54,7 @@ class Outcome(AnswerBody):
 
     @classmethod
     def of(cls, outcome: domain.Outcome) -> Self:
-        """Describe a stored outcome."""
+        """Return the body for a stored outcome."""
         return cls.model_validate({name: getattr(outcome, name) for name in cls.model_fields})
 
 
@@ -90,10 +90,10 @@ def report_outcome(
     services: ServicesOf,
     request_id: RequestId,
 ) -> Response:
-    """Report which label set turned out to be right for one of your documents.
+    """Report which label set turned out to be right for a document.
 
-    Repeating a report changes nothing. A later, different report of the same source is added and
-    counts from then on. If another label set was sent, webhooks get `document.corrected`.
+    Repeating a report changes nothing. A later, different report from the same source is added and
+    counts from then on. If another label set was sent, webhooks receive `document.corrected`.
     """
     outcome, new = services.outcomes.report(
         caller, prediction_id, body.labels, body.source, request_id=request_id
@@ -107,6 +107,6 @@ def report_outcome(
     responses=documented(PredictionNotFound),
 )
 def list_outcomes(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
-    """List the outcomes of one prediction, all in one page."""
+    """List all outcomes of one prediction in one page."""
     found = [Outcome.of(outcome) for outcome in services.outcomes.page(caller, prediction_id)]
     return answer(OutcomePage(items=found, limit=len(found)))

@@ -1,4 +1,4 @@
-"""Routes of the routing policy."""
+"""Routes for the routing policy."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/admin", tags=["administration"], route_class=Stri
 
 @router.get("/policy", response_model=Policy)
 def get_policy(caller: CallerOf, services: ServicesOf) -> Response:
-    """Read the policy that every prediction is routed by."""
+    """Read the policy that routes every prediction."""
     policy = services.policy.get(caller)
     return answer(Policy.of(policy), etag=policy.version)
 
@@ -43,8 +43,8 @@ def change_policy(
 ) -> Response:
     """Replace the policy, from the next prediction on.
 
-    Rules hold documents back whatever their confidence, with the reason `rule`; the audit trail
-    names the rule.
+    Rules hold documents back regardless of their confidence, with the reason `rule`; the audit
+    trail names the rule.
     """
     policy = services.policy.change(
         caller, body.as_change(), version_in(if_match), request_id=request_id

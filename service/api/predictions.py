@@ -1,4 +1,4 @@
-"""Predict documents, one or many at a time, and read what was predicted."""
+"""Routes for predictions: predict one or many documents, list, read."""
 
 from collections.abc import Sequence
 from typing import Annotated, NotRequired
@@ -86,7 +86,7 @@ class BatchRequest(RequestBody):
     documents: list[BatchDocument] = Field(min_length=1, max_length=MOST_DOCUMENTS)
 
     def as_documents(self) -> list[Document]:
-        """Return the documents as the service takes them."""
+        """Return the documents for the service."""
         return [Document(**given) for given in self.documents]
 
 
@@ -159,10 +159,10 @@ async def predict(
         ),
     ] = None,
 ) -> Response:
-    """Predict the label set of one document, decide whether it is sent, and store both.
+    """Predict one document's label set and decide whether to send it.
 
-    A document in which nothing is known to the model always goes to review. The answer leaves
-    after the prediction, its review task and its audit row are committed together.
+    A document in which the model knows nothing always goes to review. The response is sent after
+    the prediction, its review task and its audit row are committed together.
     """
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
     submission = Submission(caller, body.as_document(), key, request_id_of(request))
@@ -184,11 +184,11 @@ async def predict_batch(
         ),
     ] = None,
 ) -> Response:
-    """Predict up to 256 documents together, many times as fast as one by one.
+    """Predict up to 256 documents in one request.
 
-    A document that cannot be predicted or stored has a problem in its place, such as
-    `document-too-large` or `idempotency-mismatch`, and never spoils the others. A body of the wrong
-    form is refused as a whole. The limit on the size of a body holds for the whole batch.
+    If a document cannot be predicted or stored, its item is a problem, such as `document-too-large`
+    or `idempotency-mismatch`, and the other documents are not affected. A body of the wrong form is
+    refused as a whole. The size limit of a body applies to the whole batch.
     """
     caller.require(Permission.PREDICT)
     edge, key = edge_of(request), _idempotency(idempotency_key, body)
@@ -206,7 +206,7 @@ async def predict_batch(
     for outcome in outcomes:
         if isinstance(outcome, Stored):
             edge.metrics.decided(outcome.decision, outcome.reason)
-    # In a thread: hundreds of predictions would keep the event loop from everything else.
+    # In a thread, because writing hundreds of predictions would block the event loop.
     return await run_in_threadpool(_batch_answer, outcomes, request_id)
 
 
@@ -244,7 +244,10 @@ def _idempotency(key: str | None, body: BaseModel) -> IdempotencyKey | None:
 def list_predictions(
     caller: CallerOf, wanted: Annotated[PredictionQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """List predictions, newest first. A client sees its own, leads and administrators all."""
+    """List predictions, newest first.
+
+    Clients see their own predictions; leads, administrators and auditors see all.
+    """
     scope = f"predictions?{wanted.model_dump_json(exclude={'cursor', 'limit'})}"
     page = edge.services.predictions.page(
         caller,
@@ -272,5 +275,5 @@ def list_predictions(
     responses=documented(PredictionNotFound),
 )
 def get_prediction(caller: CallerOf, prediction_id: str, services: ServicesOf) -> Response:
-    """Read one prediction as it was stored; it never changes."""
+    """Read one stored prediction; it never changes."""
     return answer(prediction_row(services.predictions.get(caller, prediction_id)))

@@ -1,4 +1,4 @@
-"""Routes of calibrators learnt from reviews."""
+"""Routes for calibrators learnt from reviews."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Self
@@ -95,7 +95,7 @@ class CalibrationRequest(RequestBody):
     )
 
     def as_options(self) -> Options:
-        """Return the options."""
+        """Return the options for the service."""
         rates = self.rates
         return Options(
             Noise(self.noise),
@@ -129,7 +129,7 @@ class Calibration(AnswerBody):
 
     @classmethod
     def of(cls, made: calibration.Calibration) -> Self:
-        """Describe a calibrator."""
+        """Return the body for a calibrator."""
         own = {name: value for name, value in vars(made).items() if name != "location"}
         version = own.pop("version")
         return cls.model_validate(
@@ -176,7 +176,7 @@ class ServingCalibration(AnswerBody):
 
     @classmethod
     def of(cls, serving: ServingCalibrator) -> Self:
-        """Describe the calibrator that serves."""
+        """Return the body for the calibrator that serves."""
         made = serving.calibration
         return cls(
             model_id=serving.model.id,
@@ -198,13 +198,13 @@ class ServingCalibration(AnswerBody):
 def request_calibration(
     caller: CallerOf, body: CalibrationRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Queue a job that learns a calibrator for the active model from reviews.
+    """Queue a job that learns a calibrator for the active model.
 
-    Audits drawn to certify are excluded: data that proves a threshold must not train the
-    calibrator. The model and the label sets that it predicts do not change. One recalibration runs
-    at a time; while it runs, this returns its job. The job's result names the calibrator. The job
-    fails, with advice, if there are too few reviews (`not-enough-reviews`) or if the error rates of
-    reviewers are unknown (`rates-unknown`).
+    It learns from reviews. Audits drawn to certify are excluded: data that proves a threshold must
+    not train the calibrator. The model and the label sets that it predicts do not change. One
+    recalibration runs at a time; while it runs, this returns its job. The job's result names the
+    calibrator. The job fails, with advice, if there are too few reviews (`not-enough-reviews`) or
+    if the error rates of reviewers are unknown (`rates-unknown`).
     """
     job = services.recalibration.request(caller, body.as_options(), request_id=request_id)
     return answer(Job.of(job), status=202, headers={"Location": f"/v1/jobs/{job.id}"})

@@ -1,4 +1,4 @@
-"""Numbers for leads: what was done, how right it was, what another policy would do."""
+"""Routes for reports: counts, accuracy, and forecasts of other policies."""
 
 from datetime import datetime
 from typing import Annotated, Self
@@ -36,7 +36,7 @@ def _shown(example: Example) -> ConfigDict:
 
 
 class Share(AnswerBody):
-    """How many of the checked sets were right, and what that says of all of them."""
+    """How many checked sets were right, and the estimate for all."""
 
     checked: int = Field(ge=0, description="Sets that a review, an audit or an outcome has judged.")
     right: int = Field(ge=0)
@@ -48,7 +48,7 @@ class Share(AnswerBody):
 
 
 class Forecast(AnswerBody):
-    """What a policy does with recent documents."""
+    """The effect of a policy on recent documents."""
 
     threshold: Probability | None = Field(description="null: nothing is sent.")
     documents: int = Field(ge=0)
@@ -61,7 +61,7 @@ class Forecast(AnswerBody):
 
     @classmethod
     def of(cls, made: forecast.Forecast) -> Self:
-        """Describe a forecast."""
+        """Return the body for a forecast."""
         return cls.model_validate({**vars(made), "accuracy": vars(made.accuracy)})
 
 
@@ -85,7 +85,7 @@ class Recent(AnswerBody):
 
     @classmethod
     def of(cls, seen: Cockpit) -> Self:
-        """Describe the cockpit's numbers."""
+        """Return the body for the cockpit's numbers."""
         return cls(
             since=seen.since,
             documents=seen.documents,
@@ -105,7 +105,7 @@ class Recent(AnswerBody):
 
 
 class Summary(AnswerBody):
-    """What was done, and what waits."""
+    """Counts of predictions and reviews."""
 
     model_config = _shown(
         {
@@ -142,7 +142,7 @@ class Summary(AnswerBody):
 
     @classmethod
     def of(cls, counts: Counts, seen: Cockpit) -> Self:
-        """Describe the counts, and the last weeks."""
+        """Return the body for the counts and the last weeks."""
         return cls(
             predictions=counts.predictions,
             auto_sent=counts.auto_sent,
@@ -167,7 +167,10 @@ class Bucket(AnswerBody):
 
 
 class Curve(AnswerBody):
-    """An isotonic curve of accuracy over confidence, and the band where honest ones lie."""
+    """An isotonic curve of accuracy over confidence, and a consistency band.
+
+    At each point, the share `level` of the curves of honest confidences lies within the band.
+    """
 
     confidence: list[Probability]
     accuracy: list[Probability]
@@ -215,14 +218,14 @@ class Reliability(AnswerBody):
 
     @classmethod
     def of(cls, made: reliability_reports.Reliability) -> Self:
-        """Describe a report."""
+        """Return the body for a report."""
         buckets = [{**vars(one), "accuracy": vars(one.accuracy)} for one in made.buckets]
         curve = None if made.curve is None else vars(made.curve)
         return cls.model_validate({**vars(made), "buckets": buckets, "curve": curve})
 
 
 class Automation(AnswerBody):
-    """What share would be sent at each threshold."""
+    """The share that would be sent at each threshold."""
 
     model_config = _shown({"now": _FORECAST, "items": [_FORECAST]})
 
@@ -231,7 +234,7 @@ class Automation(AnswerBody):
 
 
 class PreviewRequest(RequestBody):
-    """A threshold or a target, and rules if others than those in force."""
+    """A threshold or a target, and rules if they change."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -248,7 +251,7 @@ class PreviewRequest(RequestBody):
 
 
 class Preview(AnswerBody):
-    """What the policy in force does, and what the other one would do, with the same documents."""
+    """Forecasts of the current and the other policy, for the same documents."""
 
     model_config = _shown({"now": _FORECAST, "then": {**_FORECAST, "threshold": 0.85}})
 
@@ -264,7 +267,7 @@ class ReportQuery(Parameters):
 
 @router.get("/reports/summary", response_model=Summary)
 def summary(caller: CallerOf, services: ServicesOf) -> Response:
-    """Count what was decided, and why, how far the reviews are, and how the last weeks went."""
+    """Count decisions by reason and reviews by state, with recent weeks."""
     return answer(Summary.of(services.reports.summary(caller), services.reports.cockpit(caller)))
 
 
@@ -272,7 +275,7 @@ def summary(caller: CallerOf, services: ServicesOf) -> Response:
 def reliability(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
-    """Compare confidence with correctness, as far as reviews and outcomes tell."""
+    """Compare confidence with correctness, as known from reviews and outcomes."""
     return answer(Reliability.of(services.reports.reliability(caller, wanted.documents)))
 
 
@@ -280,11 +283,11 @@ def reliability(
 def automation(
     caller: CallerOf, wanted: Annotated[ReportQuery, Query()], services: ServicesOf
 ) -> Response:
-    """Say for thresholds from 0 to 1 what share would be sent, and how much of it was right.
+    """Return coverage and accuracy at thresholds from 0 to 1.
 
-    People see mostly what was not sent, so the accuracy above a threshold stands on few documents:
-    on audits, each of which counts for all that might have been drawn. Where nothing is known of
-    what would be sent it is null.
+    People mostly read documents that were not sent, so the accuracy above a threshold rests on few
+    documents: on audits, each of which stands for all documents that could have been drawn. If
+    nothing is known about the documents that would be sent, the accuracy is null.
     """
     now, curve = services.reports.automation(caller, wanted.documents)
     items = [Forecast.of(one) for one in curve]
@@ -296,10 +299,11 @@ def automation(
     response_model=Preview,
 )
 def preview_policy(caller: CallerOf, body: PreviewRequest, services: ServicesOf) -> Response:
-    """Say what a threshold, or a target, and rules would have done with recent documents.
+    """Preview what a threshold or target, and rules, would have done.
 
-    Nothing changes. For a target it is the lowest threshold above which that share of the checked
-    sets was right; where fewer than 20 were checked, the confidence is taken at its word.
+    The preview covers recent documents and changes nothing. For a target, it uses the lowest
+    threshold above which that share of the checked sets was right. If fewer than 20 were checked,
+    it relies on the confidence instead.
     """
     rules = body.rules
     made = services.policy.preview(

@@ -1,4 +1,4 @@
-"""The review queue: claim a task, hold it, settle it or pass it on."""
+"""Routes for the review queue: claim, extend, complete or skip tasks."""
 
 from typing import Annotated
 
@@ -73,14 +73,14 @@ def list_reviews(
     },
 )
 def claim_review(caller: CallerOf, services: ServicesOf, request_id: RequestId) -> Response:
-    """Lease the next task: it is yours, and nobody else's, until the lease expires."""
+    """Lease the next task; only you hold it until the lease expires."""
     task = services.reviews.claim(caller, request_id=request_id)
     return Response(status_code=204) if task is None else _shown(task)
 
 
 @router.get("/reviews/{task_id}", response_model=ReviewTask, responses=documented(*_ONE_TASK))
 def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
-    """Read one task, for instance after a page was loaded anew."""
+    """Read one task, for example after reloading a page."""
     return _shown(services.reviews.get(caller, task_id))
 
 
@@ -88,7 +88,7 @@ def get_review(caller: CallerOf, task_id: str, services: ServicesOf) -> Response
     "/reviews/{task_id}/heartbeat", response_model=ReviewTask, responses=documented(*_HELD_TASK)
 )
 def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Response:
-    """Keep a task for longer; the version stays."""
+    """Extend the lease on a task; the version does not change."""
     return _shown(services.reviews.extend(caller, task_id))
 
 
@@ -98,7 +98,7 @@ def extend_lease(caller: CallerOf, task_id: str, services: ServicesOf) -> Respon
 def release_review(
     caller: CallerOf, task_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Give a task back to the queue."""
+    """Return a task to the queue."""
     return _shown(services.reviews.release(caller, task_id, request_id=request_id))
 
 
@@ -110,7 +110,7 @@ def release_review(
 def skip_review(
     caller: CallerOf, task_id: str, body: SkipRequest, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Pass a task on to somebody else; after two skips it waits for a lead."""
+    """Leave a task to another reviewer or, after two skips, a lead."""
     return _shown(services.reviews.skip(caller, task_id, body.reason, request_id=request_id))
 
 
@@ -130,13 +130,13 @@ def complete_review(
         str | None, Header(description="The `ETag` of the task as you saw it. Required.")
     ] = None,
 ) -> Response:
-    """Settle a task with the label set that is right; nothing overwrites it afterwards."""
+    """Complete a task with the right label set; it cannot change later."""
     seen = _task_version(if_match)
     annotation = services.reviews.complete(
         caller, task_id, body.labels, body.comment, seen, request_id=request_id
     )
-    # The version seen was the last one, and completing made the next. Reading the task again could
-    # fail after the work is stored.
+    # Completing adds one to the version. Reading the task again could fail although the work is
+    # stored.
     return answer(Completion.of(annotation), etag=None if seen is None else seen + 1)
 
 

@@ -1,10 +1,10 @@
-"""Bodies of requests and answers. What they say is checked by the domain; here is their form."""
+"""Bodies of requests and responses; the domain checks their content."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, with_config
-from typing_extensions import TypedDict  # as pydantic needs it before Python 3.12
+from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12
 
 from setwise.service.domain import policy as routing
 from setwise.service.domain import predictions, reviews
@@ -34,19 +34,19 @@ def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for sc
 
 
 class RequestBody(BaseModel):
-    """What every request body shares: no unknown field, no silent conversion."""
+    """Base of request bodies: no unknown fields, no silent conversion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
 class AnswerBody(BaseModel):
-    """What every answer shares."""
+    """Base of response bodies."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Query(BaseModel):
-    """What every set of query parameters shares: an unknown one is refused."""
+    """Base of query parameters: unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -88,7 +88,7 @@ class DocumentIn(TypedDict):
 
 
 class PredictionRequest(RequestBody):
-    """One document, and anything that you want to find with it again."""
+    """One document to predict, and metadata to store with it."""
 
     model_config = ConfigDict(
         json_schema_extra=_with(
@@ -106,7 +106,7 @@ class PredictionRequest(RequestBody):
     )
 
     def as_document(self) -> predictions.Document:
-        """Return the document as the service takes it."""
+        """Return the document for the service."""
         return predictions.Document(**self.document, metadata=self.metadata)
 
 
@@ -128,7 +128,7 @@ class Marginal(AnswerBody):
 
 
 class Prediction(AnswerBody):
-    """A label set for a document, how sure it is, and where the document went."""
+    """A document's predicted label set, its confidence and the decision."""
 
     model_config = ConfigDict(
         json_schema_extra=_with(
@@ -199,14 +199,14 @@ class ReviewDocument(AnswerBody):
 
 
 class ReviewCandidate(AnswerBody):
-    """A label set that the reviewer may accept as it stands."""
+    """A label set that the reviewer may accept unchanged."""
 
     labels: list[str]
     confidence: Probability
 
 
 class Lease(AnswerBody):
-    """Who holds the task, and until when."""
+    """The holder of a task, and when the lease expires."""
 
     holder: str = Field(description="Id of the holder's key.")
     expires_at: datetime
@@ -260,7 +260,7 @@ class ReviewTask(AnswerBody):
 
     @classmethod
     def of(cls, task: reviews.ReviewTask) -> Self:
-        """Describe a task to the person who settles it, without what must not be known."""
+        """Return the body for a task; blind reviews hide earlier answers."""
         document, scored, blind = task.prediction.document, task.prediction.scored, task.kind.blind
         return cls(
             id=task.id,
@@ -306,7 +306,7 @@ class ReviewQuery(Paged):
 
 
 class SkipRequest(RequestBody):
-    """Why the reviewer passes the task on."""
+    """Why the reviewer skips the task."""
 
     model_config = ConfigDict(json_schema_extra=_with({"reason": "page two is missing"}))
 
@@ -327,7 +327,7 @@ class CompletionRequest(RequestBody):
 
 
 class Completion(AnswerBody):
-    """What was recorded."""
+    """The stored result of a review."""
 
     model_config = ConfigDict(
         json_schema_extra=_with(
@@ -349,7 +349,7 @@ class Completion(AnswerBody):
 
     @classmethod
     def of(cls, annotation: reviews.Annotation) -> Self:
-        """Describe the annotation that settled a task."""
+        """Return the body for the annotation that completed a task."""
         return cls(
             id=annotation.task_id,
             state="completed",
@@ -424,13 +424,13 @@ class Audit(RequestBody):
 
 
 class Rule(RequestBody):
-    """What is never sent without a person, however sure the model is.
+    """A rule that holds documents back, however confident the model is.
 
-    - `label`: a set that holds `label`.
-    - `metadata`: a document whose metadata has one of `values` in `field`.
-    - `exactly_one`: a set that does not hold exactly one of `labels`.
-    - `at_most`: a set with more than `n` labels; of `labels`, if these are given.
-    - `requires`: a set that holds `label` without all of `labels`.
+    - `label`: holds back a set that contains `label`.
+    - `metadata`: holds back a document whose metadata has one of `values` in `field`.
+    - `exactly_one`: holds back a set that does not contain exactly one of `labels`.
+    - `at_most`: holds back a set with more than `n` labels, or more than `n` of `labels` if given.
+    - `requires`: holds back a set that contains `label` without all of `labels`.
     """
 
     model_config = ConfigDict(
@@ -467,7 +467,7 @@ _POLICY: Example = {
 
 
 class PolicyRequest(RequestBody):
-    """The whole routing policy. What has a default may be left out."""
+    """The whole routing policy; members with a default may be omitted."""
 
     model_config = ConfigDict(json_schema_extra=_with(_POLICY))
 
@@ -506,13 +506,13 @@ class PolicyRequest(RequestBody):
     )
 
     def as_change(self) -> PolicyChange:
-        """Return the document as the service takes it."""
+        """Return the change for the service."""
         return PolicyChange(
             target_accuracy=self.target_accuracy,
             risk=self.risk,
             auto_send=self.auto_send,
             threshold_mode=ThresholdMode(self.threshold.mode),
-            # What the evidence set may be sent back; it is looked up again.
+            # Clients may send back a certified value; the service looks it up again.
             threshold=None
             if self.threshold.mode == "certified" and self.threshold.certificate_id
             else self.threshold.value,
@@ -551,7 +551,7 @@ class Policy(AnswerBody):
 
     @classmethod
     def of(cls, policy: routing.RoutingPolicy) -> Self:
-        """Describe a policy."""
+        """Return the body for a policy."""
         return cls(
             version=policy.version,
             tripped=policy.trip_id is not None,
@@ -576,7 +576,7 @@ class Policy(AnswerBody):
 
 
 def examples() -> dict[str, object]:
-    """Return the examples of every body that has some, by its name."""
+    """Return the examples of each body that has some, by name."""
     bodies = (body for base in (RequestBody, AnswerBody) for body in base.__subclasses__())
     return {
         body.__name__: extra["examples"]

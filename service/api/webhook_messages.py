@@ -1,4 +1,4 @@
-"""Messages that webhooks receive, for the OpenAPI document."""
+"""The messages that webhooks receive, for the OpenAPI document."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -37,7 +37,7 @@ class AutoSentData(AnswerBody):
 
 
 class CompletedData(AutoSentData):
-    """A label set that a reviewer gave; confidence and decision are the prediction's."""
+    """A reviewer's label set, with the prediction's confidence and decision."""
 
     agreed: bool = Field(description="The labels are those that were predicted.")
     review_id: str
@@ -223,9 +223,9 @@ def review_completed(body: CompletedMessage) -> None:
 
 @router.post(MessageType.DOCUMENT_CORRECTED.value, **_RECEIVED)
 def document_corrected(body: CorrectedMessage) -> None:
-    """Report that a label set that was sent is wrong. Verify the signature first."""
+    """Report that a sent label set is wrong. Verify the signature first."""
 
 
 @router.post(MessageType.POLICY_TRIPPED.value, **_RECEIVED)
 def policy_tripped(body: TrippedMessage) -> None:
-    """Report that the breaker tripped: every document waits for review from now on."""
+    """Report that the breaker tripped: from now on every document waits."""

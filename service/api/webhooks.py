@@ -1,4 +1,4 @@
-"""Routes of webhooks, their deliveries, and the outbox of clients that poll."""
+"""Routes for webhooks, deliveries, and the outbox of clients that poll."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -43,7 +43,7 @@ def _with(*shown: Example) -> dict[str, Any]:  # Any: pydantic's own type for sc
 
 
 class WebhookRequest(RequestBody):
-    """A URL of yours that receives messages."""
+    """Your URL that receives messages."""
 
     model_config = ConfigDict(
         json_schema_extra=_with(
@@ -334,7 +334,7 @@ IfMatch = Annotated[
 
 @router.get("/admin/webhooks", response_model=WebhookPage)
 def list_webhooks(caller: CallerOf, services: ServicesOf) -> Response:
-    """List the webhooks, oldest first, all in one page."""
+    """List all webhooks, oldest first, in one page."""
     webhooks = [Webhook.of(endpoint) for endpoint in services.webhooks.page(caller)]
     return answer(WebhookPage(items=webhooks, limit=len(webhooks)))
 
@@ -351,9 +351,9 @@ def add_webhook(
     """Add a webhook, which receives messages from now on.
 
     Messages are signed as in Standard Webhooks, delivered at least once under the same
-    `webhook-id`, and in order for each document. A message without a 2xx response within 15
-    seconds is tried ten times over three days. Redirects are not followed; 410 disables the
-    webhook. Host names are looked up at each delivery, and private addresses are refused unless
+    `webhook-id`, and in order for each document. Without a 2xx response within 15 seconds, a
+    message is retried, with ten attempts over three days. Redirects are not followed; 410 disables
+    the webhook. Host names are looked up at each delivery, and private addresses are refused unless
     the server allows them.
     """
     endpoint, secret = services.webhooks.add(caller, body.as_change(), request_id=request_id)
@@ -438,7 +438,7 @@ def rotate_secret(
 def try_webhook(
     caller: CallerOf, webhook_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Send a message of type `webhook.test`, whatever the webhook's events are."""
+    """Send a message of type `webhook.test`, regardless of the webhook's events."""
     delivery = services.webhooks.try_out(caller, webhook_id, request_id=request_id)
     return answer(
         Delivery.of(delivery),
@@ -506,7 +506,7 @@ def get_delivery(caller: CallerOf, delivery_id: str, services: ServicesOf) -> Re
 def replay_delivery(
     caller: CallerOf, delivery_id: str, services: ServicesOf, request_id: RequestId
 ) -> Response:
-    """Send a message again, whether it was delivered, is dead or still waits."""
+    """Send a delivered, dead or waiting message again."""
     delivery = services.webhooks.replay(caller, delivery_id, request_id=request_id)
     return answer(Delivery.of(delivery), status=202)
 
@@ -518,10 +518,10 @@ def replay_delivery(
 def read_outbox(
     caller: CallerOf, wanted: Annotated[OutboxQuery, Query()], edge: EdgeOf
 ) -> Response:
-    """List the messages about your documents that you have not acknowledged, oldest first.
+    """List unacknowledged messages about your documents, oldest first.
 
-    For programs that poll instead of receiving webhooks; the two are independent. Read a page,
-    store its messages, acknowledge them, and read the first page again.
+    This is for programs that poll instead of receiving webhooks; the two are independent. Read a
+    page, store its messages, acknowledge them, and read the first page again.
     """
     scope = f"outbox?{caller.id}"
     page = edge.services.webhooks.outbox(
@@ -541,7 +541,7 @@ def read_outbox(
     response_model=Acknowledged,
 )
 def acknowledge(caller: CallerOf, body: AcknowledgeRequest, services: ServicesOf) -> Response:
-    """Acknowledge messages, so that they are not listed again; repeating it is safe."""
+    """Acknowledge messages so they are not listed again; safe to repeat."""
     return answer(Acknowledged(acknowledged=services.webhooks.acknowledge(caller, body.ids)))
 
 

@@ -33,7 +33,7 @@ class Position(StrEnum):
 
 
 class WatchedAudit(NamedTuple):
-    """An audit of a label set that would otherwise be sent.
+    """The audit of a set that was sent or held for it.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def ends_audit(annotation: Annotation) -> bool:
 
 
 def would_be_sent(prediction: Prediction) -> bool:
-    """Return whether a set was sent or held back only by an audit."""
+    """Return whether a set was sent or only an audit stopped it."""
     return prediction.decision is Decision.AUTO or prediction.reason is Reason.AUDIT
 
 

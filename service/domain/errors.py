@@ -141,7 +141,7 @@ class LeaseLost(Conflict):
 
 
 class ReviewAlreadyDecided(Conflict):
-    """The review task is completed; its labels are final."""
+    """The review task is completed; its labels cannot change."""
 
 
 class TooManyLeases(Conflict):

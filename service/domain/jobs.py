@@ -1,4 +1,4 @@
-"""Durable jobs: states, leases, fencing tokens, retries, and folders of their files."""
+"""Durable jobs: states, leases, fencing tokens, retries, file folders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -136,7 +136,7 @@ class TermWeight(NamedTuple):
 
 
 class ScoredSet(NamedTuple):
-    """A model's answer for one document.
+    """A model's scored label sets for one document.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from setwise.service.domain.predictions import Decision, Prediction
 from setwise.service.domain.reviews import Annotation, ReviewKind
 
 LEAST_ROWS = 200
-"""Reviewed predictions needed for a fit; fewer cannot support its report."""
+"""Reviewed predictions needed for a fit; fewer cannot support a report."""
 
 LEAST_OF_EACH = 10
 """Right predictions, and wrong ones, needed for a fit."""
@@ -50,7 +50,7 @@ class Rates(NamedTuple):
 
 
 RatesOf = Callable[[Annotation, float], Rates | str]
-"""Returns an answer's error rates at a confidence, or why they are unknown."""
+"""Returns an answer's error rates at a confidence, or why unknown."""
 
 EXACT = Rates(0.0, 0.0)
 """Rates of adjudications and outcomes, which count as the truth."""

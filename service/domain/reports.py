@@ -20,7 +20,7 @@ UNSENDABLE = frozenset({Reason.OUT_OF_DOMAIN, Reason.RULE})
 
 
 def deciding(annotations: Iterable[Annotation]) -> Annotation | None:
-    """Return the annotation that decides about a prediction, or None.
+    """Return the annotation that decides whether a prediction is right, or None.
 
     A lead's annotation takes precedence over those that settled the document; among several, one
     that disagrees with the model takes precedence. An audit that waits for a lead counts with the
@@ -80,7 +80,7 @@ class Cell(NamedTuple):
 
     @property
     def sendable(self) -> bool:
-        """Whether no rule holds them back and the model knew something in them."""
+        """Whether some threshold could send them."""
         return self.reason not in UNSENDABLE
 
 

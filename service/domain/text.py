@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from setwise.service.domain.errors import FieldFault
 
 DEEPEST_NESTING = 20
-"""Levels of objects and arrays in metadata; some parsers overflow on deeper ones."""
+"""Levels of objects and arrays in metadata; deeper ones overflow some parsers."""
 
 
 def unstorable(text: str) -> str | None:

@@ -45,7 +45,7 @@ class MessageType(StrEnum):
 
 
 SUBSCRIBABLE = tuple(kind for kind in MessageType if kind is not MessageType.WEBHOOK_TEST)
-"""A test message goes to the tested endpoint only, regardless of its events."""
+"""A test message goes only to the tested endpoint, whatever its events."""
 
 
 class Message(NamedTuple):

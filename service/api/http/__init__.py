@@ -1,1 +1,1 @@
-"""What every route shares: bodies, problems, limits, headers, cursors, OpenAPI."""
+"""Parts that all routes share: bodies, problems, limits, headers, cursors, OpenAPI."""

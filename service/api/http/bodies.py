@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON as the RFC defines it, and no more of it than is allowed."""
+"""Request bodies: strict JSON of a limited size."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ from setwise.service.api.http.problems import HttpFault, problem_response
 
 class _StrictRequest(Request):
     async def json(self) -> object:
-        """Parse the body; unlike the standard library this refuses NaN, Infinity and surrogates."""
+        """Parse the body, refusing NaN, Infinity and surrogates."""
         try:
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
@@ -33,18 +33,21 @@ class _StrictRequest(Request):
 
 
 def digest_of(body: BaseModel) -> str:
-    """Return a digest of what a body means: order, white space and absent members may differ."""
+    """Return a digest of a body's meaning.
+
+    The order of members, white space and absent members do not change it.
+    """
     canonical = json.dumps(body.model_dump(), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 async def strictly(received: Request) -> Request:
-    """Return a request whose ``json()`` takes nothing but well-formed JSON.
+    """Return a request whose ``json()`` accepts only well-formed JSON.
 
     Raises
     ------
     HttpFault
-        If there is a body and it is declared as something else.
+        If there is a body and its media type is not JSON.
     """
     request = _StrictRequest(received.scope, received.receive)
     given = request.headers.get("content-type")
@@ -57,10 +60,10 @@ async def strictly(received: Request) -> Request:
 
 
 class StrictRoute(APIRoute):
-    """A route that takes nothing but well-formed JSON as its body."""
+    """A route that accepts only well-formed JSON as its body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, preceded by the check of the media type."""
+        """Return the handler, with a check of the media type before it."""
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
@@ -83,13 +86,13 @@ def _is_json(content_type: str | None) -> bool:
 
 
 def is_at_most(declared: str, limit: int) -> bool:
-    """Return whether a declared length is a number, and none above ``limit``."""
+    """Return whether a declared length is a number up to ``limit``."""
     # Python refuses to read numbers of thousands of digits.
     return declared.isdecimal() and len(declared) < 16 and int(declared) <= limit
 
 
 LONGEST_SILENCE_S = 30.0
-"""How long a client may pause in the middle of a body."""
+"""Longest pause, in seconds, that a client may make within a body."""
 
 
 async def receive_soon(receive: Receive, patience_s: float = LONGEST_SILENCE_S) -> Message:
@@ -102,10 +105,10 @@ async def receive_soon(receive: Receive, patience_s: float = LONGEST_SILENCE_S) 
 
 
 class BodyLimit:
-    """ASGI middleware: a body over the limit is refused before the rest of it is read.
+    """ASGI middleware that refuses large bodies without reading them in full.
 
-    A declared length is checked before the first byte; a chunked body is counted as it comes.
-    Addresses in ``exempt`` count for themselves. A client that stops in the middle of its body is
+    A declared length is checked before the first byte; a chunked body is counted as it arrives.
+    Paths in ``exempt`` do their own counting. A client that stops in the middle of its body is
     refused too, so that it holds a connection no longer than ``patience_s``.
     """
 
@@ -136,7 +139,7 @@ class BodyLimit:
 
         async def receive_counting() -> Message:
             nonlocal read, complete
-            if complete:  # what comes now, and whenever it likes, is the end of the connection
+            if complete:  # the next message, at any time, is the end of the connection
                 return await receive()
             message = await receive_soon(receive, self._patience_s)
             complete = not message.get("more_body", False)

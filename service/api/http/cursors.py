@@ -14,8 +14,8 @@ _TAG_BYTES = 12
 class Cursors:
     """Writes and reads cursors.
 
-    A cursor names the place where the next page starts and is signed together with the list and
-    its filters, so that a cursor of another list, or one made up, is refused.
+    A cursor names the place where the next page starts. It is signed together with the list and
+    its filters, so forged cursors and cursors of other lists are refused.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Cursors:
     secret: bytes = field(repr=False)
 
     def write(self, place: str | None, scope: str) -> str | None:
-        """Return the cursor of ``place`` in the list ``scope``; None at the end of the list.
+        """Return the cursor of ``place`` in a list; None at its end.
 
         >>> cursors = Cursors(b"secret")
         >>> cursors.read(cursors.write("b1946", "predictions?"), "predictions?")
@@ -37,7 +37,7 @@ class Cursors:
         return base64.urlsafe_b64encode(self._tag(place, scope) + place.encode()).decode()
 
     def read(self, cursor: str | None, scope: str) -> str | None:
-        """Return the place that ``cursor`` names; raises `InvalidRequest` for a foreign one."""
+        """Return the place that ``cursor`` names; raises `InvalidRequest` if invalid."""
         if cursor is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What routes are handed: finished use cases, the caller, and the few tools of the edge."""
+"""Dependencies of routes: the services, the caller and the edge."""
 
 import hashlib
 import time
@@ -39,17 +39,17 @@ class _Known:
 
 
 class Callers:
-    """Knows who holds a key, and asks the database again only every few seconds.
+    """Finds the holder of a key and caches the answer briefly.
 
-    A revoked key therefore works for up to ``trusted_s`` longer in a process that has just seen
-    it. Refusals are never kept, so a new key works at once.
+    A revoked key can therefore work for up to ``trusted_s`` longer in a process that has just seen
+    it. Refusals are not cached, so a new key works at once.
 
     Parameters
     ----------
     authenticate : callable
         Finds the holder of a secret, or raises `Unauthenticated`.
     trusted_s : float
-        How long an answer is trusted, in seconds.
+        How long an answer is cached, in seconds.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class Callers:
         self._lock = Lock()
 
     def known(self, secret: str) -> Caller | None:
-        """Return the caller if this process has looked the secret up just now.
+        """Return the cached caller of a secret, or None.
 
-        Once half of the time is over, one request is told None and asks the database, while the
-        others trust on. Were they all told so at the end, they would all ask at once.
+        After half of the time, one request gets None and asks the database, while the others keep
+        using the cache. Otherwise, all of them would ask at once when the time is over.
         """
         found = self._known.get(_fingerprint(secret))
         if found is None:
@@ -94,7 +94,7 @@ class Callers:
 
 
 def _fingerprint(secret: str) -> bytes:
-    # So that a core dump of the cache opens nothing.
+    # Hashed, so that a core dump of the cache reveals no keys.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -105,18 +105,18 @@ class Edge:
     Attributes
     ----------
     checks : mapping
-        Name of each thing that must work before the service is ready, and a function that says
-        what is wrong with it, or None.
+        For each part that must work before the service is ready: its name, and a function that
+        returns what is wrong with it, or None.
     new_id : callable
         Makes request ids.
     provider : OpenIdConnect or None
-        Identity provider with which people sign in.
+        Identity provider that people sign in with.
     https : bool
         Browsers reach the service by TLS only.
     open_metrics : bool
-        Anybody may read the metrics, not only those who may inspect.
+        Whether anyone may read the metrics, not only callers with permission to inspect.
     predict : PredictionQueue
-        Predicts what requests submit at about the same time together.
+        Predicts documents together that requests submit at about the same time.
     """
 
     services: Services
@@ -157,7 +157,7 @@ ServicesOf = Annotated[Services, Depends(_services)]
 
 
 class _KeyOrSession(SecurityBase):
-    """The caller: who holds the key that came along, or who is signed in."""
+    """The caller: the holder of the key, or the signed-in person."""
 
     model = HTTPBearerModel(description="A key made by `setwise key create`.")
     scheme_name = "key"
@@ -177,7 +177,7 @@ class _KeyOrSession(SecurityBase):
 
 
 async def _visitor(request: Request, sessions: SessionCookies) -> Caller:
-    """Return the person who is signed in: scripts of our own pages call as them."""
+    """Return the signed-in person; scripts of our pages call as them."""
     if sessions.token(request) is None:
         raise Unauthenticated("Send Authorization: Bearer KEY.")
     visit = await run_in_threadpool(sessions.visit, request)
@@ -211,10 +211,10 @@ def answer(
     etag: str | int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return ``body`` as JSON, written once and kept by nobody on the way.
+    """Return ``body`` as a JSON response that caches must not store.
 
-    A finished response spares a `def` endpoint the second trip through the thread pool that
-    FastAPI's own serialisation takes.
+    A finished response saves a `def` endpoint the second trip through the thread pool that
+    FastAPI's serialisation takes.
     """
     extra = {} if etag is None else {"ETag": f'"{etag}"'}
     return Response(
@@ -226,9 +226,9 @@ def answer(
 
 
 def version_in(if_match: str | None) -> str | None:
-    """Return the version that an ``If-Match`` header names; None when there is no header.
+    """Return the version that an ``If-Match`` header names, or None.
 
-    The quotes may be missing: people write headers by hand.
+    The quotes may be missing, because people write headers by hand.
 
     >>> version_in('"3"'), version_in("3"), version_in(None)
     ('3', '3', None)
@@ -236,7 +236,7 @@ def version_in(if_match: str | None) -> str | None:
     Raises
     ------
     InvalidRequest
-        For ``*`` and for several tags, which would name no version.
+        For ``*`` and for several tags, which do not name one version.
     StaleVersion
         For a weak tag, which never matches (RFC 9110, section 13.1.1).
     """

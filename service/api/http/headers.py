@@ -1,22 +1,22 @@
-"""What every answer tells browsers: run nothing, be framed by nobody, keep nothing, come by TLS."""
+"""Security headers: no scripts, no framing, no caching, only TLS."""
 
 from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 RATE_HEADERS = "rate_headers"
-"""Name in a request's state of the headers that tell a client of its rate limit."""
+"""Key of the rate-limit headers in a request's state."""
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""Of pages: only what this server sends as files of its own, nothing inline, no framing."""
+"""For pages: only files of this server, nothing inline, no framing."""
 
 _Header = tuple[bytes, bytes]
 
 _USUAL: tuple[_Header, ...] = (
-    # Of data, which needs nothing at all; pages say otherwise.
+    # For data, which loads nothing; pages set their own policy.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -27,12 +27,12 @@ _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
 
 class SecurityHeaders:
-    """ASGI middleware: adds to each answer the headers that it does not set itself.
+    """ASGI middleware that adds the security headers missing from a response.
 
     Parameters
     ----------
     https : bool
-        Browsers reach the service by TLS, whatever reaches this process.
+        Whether browsers reach the service by TLS, even if this process receives plain HTTP.
     """
 
     def __init__(self, app: ASGIApp, *, https: bool = False) -> None:

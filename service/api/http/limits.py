@@ -1,8 +1,8 @@
-"""How many requests a key may send: a token bucket for each (as in RFC 2697's metering).
+"""Limits on each key's requests, by token buckets (as in RFC 2697).
 
-A bucket holds as many tokens as its key may send in a minute, and fills at that pace. Each process
-counts for itself, so a key that uses three processes may send three times as much; counting
-together would cost a round trip on every request.
+A bucket holds as many tokens as its key may send in a minute, and fills at that rate. Each process
+counts separately, so a key that uses three processes may send three times as much. A shared count
+would cost a round trip on every request.
 """
 
 import math
@@ -16,7 +16,7 @@ from setwise.service.domain.errors import TooManyRequests
 WINDOW_S = 60
 
 POLICY_HEADER, LIMIT_HEADER = b"ratelimit-policy", b"ratelimit"
-"""Of draft-ietf-httpapi-ratelimit-headers-10: the rule, and what is left of it."""
+"""The limit and what is left of it (draft-ietf-httpapi-ratelimit-headers-10)."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -33,7 +33,7 @@ class KeyLimits:
     Parameters
     ----------
     per_minute : int
-        Of a key that has no limit of its own; 0 for none.
+        Limit of a key that has none set; 0 for no limit.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class KeyLimits:
         self._lock = Lock()
 
     def take(self, key_id: str, own: int | None) -> Headers:
-        """Count one request; returns the headers that tell the client of its limit.
+        """Count one request and return the headers with its limit.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""The OpenAPI document: what each route declares, and what any call of its form may end in.
+"""The OpenAPI document, with the problems that each route can return.
 
-A route names the problems that are peculiar to it (`documented`). What follows from its form, that
-it takes a key, a body or parameters, `describe` adds to each in the same way.
+A route names the problems that are specific to it (`documented`). `describe` adds those that follow
+from its form: whether it takes a key, a body or parameters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ _FRAMEWORKS_OWN = ("HTTPValidationError", "ValidationError")
 
 
 def documented(*faults: Fault) -> dict[int | str, Json]:
-    """Return the ``responses`` of a route that may end in these problems."""
+    """Return the ``responses`` of a route that can return these problems."""
     responses: dict[int | str, Json] = {}
     for fault in faults:
         _add(responses, fault)
@@ -57,7 +57,7 @@ def documented(*faults: Fault) -> dict[int | str, Json]:
 
 
 def describe(app: FastAPI) -> Json:
-    """Return the OpenAPI document of an application, made at the first call."""
+    """Return the OpenAPI document of an application, built once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title,
@@ -78,7 +78,7 @@ def describe(app: FastAPI) -> Json:
         for name in _FRAMEWORKS_OWN:
             parts.pop(name, None)
         parts |= _problem_schemas()
-        # FastAPI leaves null out, in examples too, which then lack what their schema demands.
+        # FastAPI drops null, so its examples would lack members that their schema requires.
         for name, examples in schemas.examples().items():
             parts[name]["examples"] = examples
         app.openapi_schema = document
@@ -110,13 +110,16 @@ def _of_form(operation: Json, *, changes: bool) -> Iterator[Fault]:
 
 
 def _is_frameworks_own(response: Mapping[str, Any]) -> bool:
-    """Tell the refusal that FastAPI documents by itself; ours takes its place."""
+    """Return whether FastAPI added this response; our problem replaces it."""
     schema = response.get("content", {}).get("application/json", {}).get("schema", {})
     return str(schema.get("$ref", "")).endswith("/HTTPValidationError")
 
 
 def _add(responses: dict[Any, Json], fault: Fault) -> None:
-    """Add a problem to responses by status; keys are numbers in routes, strings in a document."""
+    """Add a problem to the responses of its status.
+
+    Keys are numbers in routes and strings in a document.
+    """
     kind = fault if isinstance(fault, ProblemKind) else PROBLEMS[fault]
     status = int(kind.status) if int(kind.status) in responses else str(int(kind.status))
     response = responses.setdefault(

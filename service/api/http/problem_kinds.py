@@ -1,4 +1,4 @@
-"""Every kind of problem: the address that names it, and what it means to a client's author."""
+"""All kinds of problem: their addresses and what they mean to clients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _LATER = {"Retry-After": "2"}
 
 @dataclass(frozen=True)
 class ProblemKind:
-    """A kind of fault: the address that names it, and what it means to a client's author.
+    """A kind of problem: its address and what it means to clients.
 
     Attributes
     ----------
@@ -360,7 +360,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         _LATER,
     ),
 }
-"""What each refusal of the service is to a client; one entry for every class."""
+"""The problem that clients get for each class of error."""
 
 UNKNOWN_ADDRESS = ProblemKind(
     "unknown-address",

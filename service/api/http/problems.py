@@ -1,4 +1,4 @@
-"""Every fault as ``application/problem+json`` (RFC 9457)."""
+"""Errors as ``application/problem+json`` (RFC 9457)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +56,7 @@ class Problem(BaseModel):
 
 
 class HttpFault(HTTPException):
-    """A fault of the request as HTTP, found before any use case could refuse it."""
+    """An HTTP fault of the request, found before it reaches a service."""
 
     def __init__(self, kind: ProblemKind, detail: str) -> None:
         super().__init__(status_code=kind.status, detail=detail)
@@ -71,7 +71,7 @@ def problem_response(
     faults: Sequence[FieldFault] = (),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return the answer that tells a client of one fault."""
+    """Return the problem response for one fault."""
     return Response(
         _problem(kind, detail, instance, faults).model_dump_json(exclude_defaults=True),
         status_code=kind.status,
@@ -99,12 +99,14 @@ def _problem(
 def problem_of(
     error: Exception, instance: str, *, place: Callable[[str], str], request_id: str | None
 ) -> Problem:
-    """Describe what went wrong with one part of a request whose other parts may have gone well.
+    """Return the problem of one part of a request.
+
+    The other parts may have succeeded.
 
     Parameters
     ----------
     place : callable
-        Gives for the pointer of a fault in the part the pointer in the whole request.
+        Converts a pointer into the part to a pointer into the whole request.
     """
     if isinstance(error, ServiceError):
         faults = error.faults if isinstance(error, InvalidRequest) else ()
@@ -123,7 +125,7 @@ def _failure(request_id: str) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every fault that reaches ``app`` with a problem."""
+    """Return a problem for every fault that reaches ``app``."""
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(StarletteHTTPException, _http_error)
@@ -177,7 +179,7 @@ _WORDING = {
     "list_type": "must be an array",
     "bool_type": "must be true or false",
 }
-"""Kinder words than pydantic's for the commonest faults."""
+"""Clearer messages than Pydantic's for the most common faults."""
 
 
 def _fault(entry: Mapping[str, Any]) -> FieldFault:  # Any: pydantic's description of a fault
@@ -190,7 +192,7 @@ def _fault(entry: Mapping[str, Any]) -> FieldFault:  # Any: pydantic's descripti
 
 
 class UnexpectedErrors:
-    """ASGI middleware: whatever nothing else caught is logged and becomes a bare 500."""
+    """ASGI middleware that logs unexpected errors and answers with a bare 500."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -212,7 +214,7 @@ class UnexpectedErrors:
         except Exception as error:
             log.exception("request.failed", error=type(error).__name__)
             if started:
-                raise  # too late for an answer: the server cuts the connection
+                raise  # too late for a response: the server closes the connection
             request_id = scope.get("state", {}).get("request_id", "unknown")
             answer = problem_response(INTERNAL_ERROR, _failure(request_id), scope["path"])
             await answer(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Pages that explain the interface: every call, and every kind of problem."""
+"""Reference pages for the API: all calls and all kinds of problem."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def explain_problems(accept: Accept = "") -> Response:
 
 @router.get("/problems/{slug}")
 def explain_problem(slug: str, accept: Accept = "") -> Response:
-    """Explain one kind of problem: a page for a browser, JSON for a program."""
+    """Explain one kind of problem, as a page or as JSON."""
     if slug not in _BY_SLUG:
         raise HttpFault(UNKNOWN_ADDRESS, f"No kind of problem is called {slug!r}; see /problems.")
     if "text/html" in accept:
@@ -68,7 +68,7 @@ def _explanation(slug: str) -> Explanation:
 
 @router.get("/docs")
 def explain_calls(request: Request) -> Response:
-    """Describe every call, from the same document that programs read."""
+    """Describe every call, from the OpenAPI document."""
     document: Json = request.app.openapi()
     return _page("reference.html", document=document, calls=list(_calls(document)))
 
@@ -115,8 +115,8 @@ def _problems(operation: Json) -> Iterator[str]:
 
 def _page(template: str, **values: object) -> Response:
     written = _templates.get_template(template).render(**values)
-    # Nothing but the one style in the page itself, named by its hash: no script, no frame, nothing
-    # from elsewhere.
+    # The policy allows only the page's own style, by its hash: no scripts, no frames, nothing from
+    # other servers.
     style = written.partition("<style>")[2].partition("</style>")[0]
     digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
