@@ -1,4 +1,4 @@
-"""The HTTP application: routes, middleware and error handlers put together, and its server."""
+"""The HTTP application, assembled from routes, middleware and error handlers; its server."""
 
 import gc
 import signal
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from setwise.service.build import Application
 
 LONGEST_FAREWELL_S = 30
-"""How long requests under way may take to finish once the server is asked to stop."""
+"""How long requests in progress may take after the server is asked to stop."""
 
 LONGEST_IDLE_S = 125
-"""How long an idle connection stays open. Proxies and clients keep theirs for two minutes at most
-by default; a server that closed first would do so now and then under a request on its way."""
+"""How long an idle connection stays open. Proxies and clients close theirs after at most two
+minutes by default; a server that closed first could close it while a request is on its way."""
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -71,25 +71,25 @@ def create_app(
     lifespan: Lifespan | None = None,
     dashboard: APIRouter | None = None,
 ) -> FastAPI:
-    """Return the application.
+    """Return the FastAPI application.
 
     Parameters
     ----------
     edge : Edge or None
-        What the routes call; without it the application only describes itself.
+        Services and settings for the routes; without it, the application only describes itself.
     lifespan : callable or None
-        Runs around the time that the application serves.
+        Context that runs around the time of serving.
     dashboard : APIRouter or None
-        Pages for people.
+        HTML pages.
     """
     app = FastAPI(
         title="Setwise",
         version=version("setwise"),
         lifespan=lifespan,
-        docs_url=None,  # their scripts come from elsewhere; `reference` needs none
+        docs_url=None,  # its scripts come from another host; `reference` needs none
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,  # what generated clients call it
+        generate_unique_id_function=lambda route: route.name,  # the name in generated clients
         webhooks=webhook_messages.router,
     )
     problems.install(app)
@@ -133,7 +133,7 @@ def create_app(
 
 
 def serving(application: "Application") -> FastAPI:
-    """Return the application that serves a whole, finished service."""
+    """Return the application for a complete service."""
     return create_app(
         application.edge,
         lifespan=application.running,
@@ -158,26 +158,26 @@ def serve(
     Parameters
     ----------
     port : int
-        0 takes any free one.
+        0 takes any free port.
     started : callable or None
-        Called with the address once connections are accepted.
+        Called with the URL once connections are accepted.
 
     Raises
     ------
     OSError
-        If the address cannot be listened on.
+        If the server cannot listen on the address.
     """
     settings = application.settings
     configure_logging(settings.log_level, settings.log_format)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Bound here, so that a port in use is one line for the user and not a log entry.
+    # Bound here, so that a port in use gives a one-line error instead of a log entry.
     with socket.create_server((host, port), family=family, backlog=2048) as listener:
         config = uvicorn.Config(
             serving(application),
             log_config=None,
             access_log=False,  # RequestTelemetry writes better ones
             server_header=False,
-            # X-Forwarded-For from any other address is forged.
+            # X-Forwarded-For from any other address may be forged.
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=settings.trusted_proxies,
             timeout_graceful_shutdown=LONGEST_FAREWELL_S,
@@ -189,7 +189,7 @@ def serve(
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is up."""
+    """A server that calls a function once it has started."""
 
     def __init__(self, config: uvicorn.Config, started_up: Callable[[], None]) -> None:
         super().__init__(config)
@@ -198,15 +198,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # What is loaded by now stays. Left to the collector, it would be walked through again
-            # and again under load.
+            # Loaded objects stay. Freezing them keeps the garbage collector from scanning them
+            # repeatedly under load.
             gc.collect()
             gc.freeze()
             self._started_up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop. SIGTERM is no failure, so the process ends with status 0."""
+        """Stop; after SIGTERM the process exits with status 0."""
         if sig == signal.SIGTERM:
-            self.should_exit = True  # uvicorn would raise the signal again once it has stopped
+            self.should_exit = True  # uvicorn would raise the signal again after stopping
         else:
             super().handle_exit(sig, frame)

@@ -1,4 +1,4 @@
-"""Settings in, the finished service out: the one place that names concrete classes."""
+"""Build the service from settings: the only place that names concrete classes."""
 
 import hashlib
 import hmac
@@ -73,7 +73,7 @@ from setwise.service.tracing import Tracing
 
 @dataclass(frozen=True)
 class Application:
-    """A whole service in one process, not yet started."""
+    """A complete service in one process, not yet started."""
 
     settings: Settings
     engine: Engine
@@ -86,7 +86,7 @@ class Application:
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
-        """Serve a model and run jobs inside the block; what ASGI calls a lifespan."""
+        """Serve a model and run jobs inside the block; an ASGI lifespan."""
         await run_in_threadpool(self.registry.start)
         self.shadow.start()
         if self.settings.embedded_worker:
@@ -106,12 +106,12 @@ class Application:
             self.close()
 
     def unseal(self) -> None:
-        """See to it that this server can read what is stored, before it writes.
+        """Check that this server can decrypt stored data, and record its key.
 
         Raises
         ------
         BadSetting
-            If it lacks an encryption key.
+            If an encryption key is missing.
         """
         fault = encryption.missing_keys(self.engine)
         if fault is not None:
@@ -119,17 +119,17 @@ class Application:
         encryption.note_key(self.engine, utc_now())
 
     def close(self) -> None:
-        """Close every connection to the database."""
+        """Close all connections to the database."""
         self.engine.dispose()
 
 
 def storage(settings: Settings) -> tuple[Engine, Transactions, FolderOrObjectStore]:
-    """Return the database and the store of artifacts; nothing is opened, and nothing is made.
+    """Return the database and the artifact store, without opening or creating anything.
 
     Raises
     ------
     BadSetting
-        If the database's address cannot be used.
+        If the database URL is invalid.
     """
     try:
         engine = engines.create(settings.database_url, cipher=find_cipher(settings))
@@ -151,19 +151,19 @@ def build(
     ids: NewId = new_id,
     predictors: PredictorSource | None = None,
 ) -> Application:
-    """Put the service together. Nothing is opened yet, except the file that holds the pepper.
+    """Build the service without opening anything except the pepper's file.
 
     Parameters
     ----------
     clock, ids : callable
-        The time and where ids come from, in simulations; otherwise as they are.
+        Sources of time and ids, replaced in simulations.
     predictors : PredictorSource or None
-        What scores in the place of registered models, likewise.
+        Scores in place of registered models, in simulations.
 
     Raises
     ------
     BadSetting
-        If the database's address or the pepper's file cannot be used.
+        If the database URL is invalid or the pepper's file cannot be used.
     """
     engine, begin, store = storage(settings)
     pepper = find_pepper(settings)
@@ -243,18 +243,18 @@ def assemble(
     passwords: Passwords | None = None,
     stage: Stage = unwatched,
 ) -> Services:
-    """Return every service over the given parts.
+    """Return all services, built from the given parts.
 
     Parameters
     ----------
     lease_clock : callable
-        The clock that every server with this database shares; leases are measured with it.
+        The clock for leases, shared by all servers with this database.
     passwords : Passwords or None
-        Argon2id with sound parameters unless given.
+        By default, Argon2id with recommended parameters.
     """
     desk: dict[
         str, Any
-    ] = {  # Any: the arguments that most services share, with the clock of leases
+    ] = {  # Any: arguments that most services share, with the clock for leases
         "begin": begin,
         "now": lease_clock,
         "new_id": ids,
@@ -345,7 +345,7 @@ def edge(
     metrics: Metrics | None = None,
     spans: Tracing | None = None,
 ) -> Edge:
-    """Return what the HTTP interface needs, over finished services."""
+    """Return the dependencies of the HTTP interface."""
     metrics = metrics or Metrics()
     watch(metrics, finished)
     return Edge(
@@ -398,7 +398,7 @@ def _provider(settings: Settings) -> OpenIdConnect | None:
 
 
 def database_check(engine: Engine) -> Callable[[], str | None]:
-    """Return what says why the database cannot be worked with; None if it can."""
+    """Return a check that says why the database is unusable, or None."""
 
     def check() -> str | None:
         try:
@@ -411,12 +411,12 @@ def database_check(engine: Engine) -> Callable[[], str | None]:
 
 
 def encryption_check(engine: Engine) -> Callable[[], str | None]:
-    """Return what names keys that are missing to read what is stored; None if none is."""
+    """Return a check that names missing encryption keys, or None."""
 
     def check() -> str | None:
         try:
             if not migrate.check(engine).ok:
-                return None  # which another check tells
+                return None  # reported by `database_check`
             return encryption.missing_keys(engine)
         except ServiceError as error:
             return error.detail
@@ -425,7 +425,7 @@ def encryption_check(engine: Engine) -> Callable[[], str | None]:
 
 
 def model_check(registry: ModelRegistry) -> Callable[[], str | None]:
-    """Return what says why no model serves; None if one does."""
+    """Return a check that says why no model serves, or None."""
 
     def check() -> str | None:
         try:
@@ -438,13 +438,13 @@ def model_check(registry: ModelRegistry) -> Callable[[], str | None]:
 
 
 def unmigrated(status: migrate.Status) -> str:
-    """Say what to do about a database that the code cannot work with."""
+    """Return an instruction for a database with another revision."""
     have = f"at revision {status.current}" if status.current else "empty"
     return f"The database is {have}, not at {status.head}: run setwise db upgrade."
 
 
 def find_pepper(settings: Settings) -> bytes:
-    """Return the secret behind stored keys and cursors, made on the first start."""
+    """Return the secret behind stored keys and cursors, created at first start."""
     if settings.pepper is not None:
         return settings.pepper.get_secret_value().encode()
     path = settings.data_dir / "pepper"
@@ -459,7 +459,7 @@ def find_pepper(settings: Settings) -> bytes:
 
 
 def _write_once(path: Path, content: str) -> None:
-    """Write a private file in one step; of two processes at once, the first wins."""
+    """Write a private file atomically; of two concurrent processes, the first wins."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}-{new_id()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -473,12 +473,12 @@ def _write_once(path: Path, content: str) -> None:
 
 
 def derived(pepper: bytes, purpose: str) -> bytes:
-    """Return a secret for one purpose, which tells nothing of the others."""
+    """Return a secret for one purpose, which reveals nothing about the others."""
     return hmac.digest(pepper, purpose.encode(), hashlib.sha256)
 
 
 def find_cipher(settings: Settings) -> TextCipher | None:
-    """Return what seals texts; None where they are stored as they are."""
+    """Return the cipher for texts; None if they are stored in plain text."""
     keys = settings.encryption_keys
     known = read_keys(keys.get_secret_value()) if keys else []
     return TextCipher(known) if known else None

@@ -1,6 +1,6 @@
-"""Commands that run: ``serve``, ``worker``; and ``openapi``, which describes what runs."""
+"""Commands that run the service: ``serve``, ``worker``; and ``openapi``."""
 
-# ruff: noqa: PLC0415 - FastAPI and uvicorn take a second to import: only where needed
+# ruff: noqa: PLC0415 - FastAPI and uvicorn import slowly: only where needed
 
 import signal
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""``simulate``: plan the service on made-up weeks before real people spend theirs."""
+"""``simulate``: plan the service on simulated weeks before real ones."""
 
-# ruff: noqa: PLC0415 - the service's libraries take seconds to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -242,7 +242,7 @@ def _certificate(week: "Week") -> str:
 
 
 def _conclusion(plan: "Plan", weeks: "Sequence[Week]") -> str:
-    """Say in a few words what the owner wants to know."""
+    """Return a short summary for the owner."""
     sent, right = sum(week.sent for week in weeks), sum(week.right for week in weeks)
     documents = sum(week.documents for week in weeks)
     first = next((week.week for week in weeks if week.certified), None)

@@ -1,6 +1,6 @@
 """Commands on webhooks: ``webhook add|list|remove``."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 from typing import TYPE_CHECKING, Annotated
 

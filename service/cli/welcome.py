@@ -1,4 +1,4 @@
-"""The welcome of `setwise demo`: addresses, keys and calls to paste."""
+"""The welcome of `setwise demo`: addresses, keys and example calls."""
 
 import json
 import shlex
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Examples:
-    """A note that the model is confident about, and one that it is not."""
+    """A note with a confident prediction, and one without."""
 
     clear: str
     vague: str
@@ -20,7 +20,7 @@ TOUR = {
     "lead": "Cockpit: try another threshold",
     "admin": "Board: look at a calibrator, change the policy",
 }
-"""What to look at first, by login name."""
+"""What to try first, by login name."""
 
 
 def welcome(
@@ -32,16 +32,16 @@ def welcome(
     examples: Examples,
     command: Path,
 ) -> str:
-    """Return the text of the welcome.
+    """Return the welcome text.
 
     Parameters
     ----------
     secrets, passwords : mapping
         Keys by role and passwords by login name.
     folder : Path
-        The demo's data.
+        Folder with the demo's data.
     command : Path
-        The running `setwise`, which need not be on the search path.
+        The running `setwise`, which may not be on the search path.
     """
     people = "\n".join(
         f"  {login:<9} {password}  {TOUR.get(login, '')}".rstrip()
@@ -116,6 +116,6 @@ def _of_task(expression: str) -> str:
 
 
 def shown(path: Path) -> str:
-    """Return a path relative to the current folder, if it lies there."""
+    """Return a path, relative to the current folder if it lies there."""
     below = path != Path.cwd() and path.is_relative_to(Path.cwd())
     return str(path.relative_to(Path.cwd())) if below else str(path)

@@ -1,1 +1,1 @@
-"""What lives in a process: the served model, the worker, the courier."""
+"""Long-lived parts of a process: the served model, the worker, the courier."""

@@ -1,4 +1,4 @@
-"""From a model's arrays to the service's scored sets."""
+"""Convert a model's arrays to scored sets of the service."""
 
 from itertools import pairwise
 
@@ -10,10 +10,10 @@ from setwise.service.domain.predictions import Candidate, Marginal, ScoredSet
 
 MOST_MARGINALS = 50
 NEGLIGIBLE = 0.005
-"""Marginals below this are not stored: a large vocabulary would fill the answer with them."""
+"""Marginals below this are not stored, because a large vocabulary has very many of them."""
 
 _DIGITS = 6
-"""Significant digits of scores and marginals, on which nothing is decided."""
+"""Significant digits of scores and marginals, which no decision uses."""
 
 
 def scored_sets(
@@ -23,19 +23,19 @@ def scored_sets(
     model_version: str,
     calibrator_version: str,
 ) -> list[ScoredSet]:
-    """Return one scored set for each document.
+    """Return a scored set for each document.
 
     Parameters
     ----------
     predictions : SetPredictions
-        Of some documents.
+        Predictions of the documents.
     confidences : float64 ndarray of shape (n_sets,)
-        Of their candidates: the model's own ones, or others that replace them.
+        Confidences of their candidates: the model's own, or those that replace them.
 
     Raises
     ------
     ValueError
-        If a number is not finite, which JSON could not hold.
+        If a number is not finite, which JSON cannot represent.
     """
     sets = predictions.candidates
     scores = np.minimum(np.exp(sets.log_score), 1.0)

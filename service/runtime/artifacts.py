@@ -1,7 +1,7 @@
-"""Keeps model artifacts under the digest of their content, in a folder or an object store."""
+"""Store model artifacts by the digest of their content, in a folder or object store."""
 
-# ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost take seconds to import, and most commands
-# that put the service together load no model
+# ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost import slowly, and most commands that build
+# the service load no model
 
 import lzma
 import shutil
@@ -30,31 +30,31 @@ if TYPE_CHECKING:
     from setwise.models.storage.recalibrations import KeptRecalibration
 
 MANIFEST = "manifest.json"
-"""Uploaded last: an artifact without it is not one, so half an upload is never mistaken."""
+"""Uploaded last, so that a partial upload is never mistaken for an artifact."""
 
 
 Check = Callable[[Path], object]
-"""Reads a folder; raises for what is not sound."""
+"""Reads a folder; raises if it is invalid."""
 
 CALIBRATORS = "calibrators"
-"""Folder of calibrators that were learnt from reviews, beside the models' own folders."""
+"""Folder of calibrators learnt from reviews, beside the folders of models."""
 
 MOST_FILES = 1_000
 LARGEST_ARTIFACT = 20_000_000_000
-"""Bytes that a ZIP file may unfold to."""
+"""Most bytes that a ZIP file may unpack to."""
 
 
 class FolderOrObjectStore:
-    """An `ArtifactStore` on any file system that fsspec knows.
+    """An `ArtifactStore` on any file system that fsspec supports.
 
     Parameters
     ----------
     url : str
-        Folder, or fsspec address such as ``s3://bucket/models``.
+        Folder, or fsspec URL such as ``s3://bucket/models``.
     cache : Path
-        Folder for local copies of what a remote store keeps.
+        Folder for local copies of a remote store.
     new_id, now : callable
-        Where ids and times come from.
+        Return ids and times.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class FolderOrObjectStore:
         self._now = now
 
     def add(self, source: str) -> ModelVersion:
-        """Verify the artifact folder ``source``, keep a copy and describe it.
+        """Verify the artifact folder ``source``, copy it and describe it.
 
         Raises
         ------
         InvalidRequest
-            If it is not a sound artifact.
+            If it is not a valid artifact.
         """
-        _verified(source)  # before anything is copied: the wrong folder may be a large one
+        _verified(source)  # before copying: a wrong folder may be large
         incoming = self._local / f".incoming-{self._new_id()}"
         self._local.mkdir(parents=True, exist_ok=True)
         try:
             shutil.copytree(source, incoming)
-            predictor = _verified(incoming)  # what is kept is what was checked
+            predictor = _verified(incoming)  # verify what is actually stored
             location = f"{predictor.version}-{predictor.calibrator_version}"
             if self._remote:
                 self._upload(incoming, location)
@@ -108,7 +108,7 @@ class FolderOrObjectStore:
         Raises
         ------
         InvalidRequest
-            If it is no ZIP file, is larger than the store takes, or holds no sound artifact.
+            If it is not a ZIP file, is too large, or contains no valid artifact.
         """
         folder = self._local / f".unpacked-{self._new_id()}"
         try:
@@ -119,12 +119,12 @@ class FolderOrObjectStore:
             shutil.rmtree(folder, ignore_errors=True)
 
     def load(self, location: str) -> "SetPredictor":
-        """Return the model at ``location``, fetched first if the store is remote.
+        """Return the model at ``location``, downloaded first from a remote store.
 
         Raises
         ------
         ModelUnavailable
-            If it is not there or not intact.
+            If it is missing or damaged.
         """
         folder = self._local / location
         try:
@@ -135,7 +135,7 @@ class FolderOrObjectStore:
             raise ModelUnavailable(f"The model {location} cannot be loaded: {error}") from error
 
     def add_calibrator(self, kept: "KeptRecalibration") -> str:
-        """Keep a calibrator under the digest of its content; returns its location."""
+        """Store a calibrator under the digest of its content; return its location."""
         from setwise.models.storage.recalibrations import load_recalibration, save_recalibration
 
         location = f"{CALIBRATORS}/{kept.model_version}-{kept.version}"
@@ -151,12 +151,12 @@ class FolderOrObjectStore:
         return location
 
     def load_calibrator(self, location: str) -> "KeptRecalibration":
-        """Return the calibrator at ``location``, fetched first if the store is remote.
+        """Return the calibrator at ``location``, downloaded first from a remote store.
 
         Raises
         ------
         CalibrationDamaged
-            If it is not there or not intact.
+            If it is missing or damaged.
         """
         from setwise.models.storage.recalibrations import load_recalibration
         from setwise.models.storage.sealed_folder import ArtifactError
@@ -172,12 +172,12 @@ class FolderOrObjectStore:
             ) from error
 
     def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
-        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+        """Return the rows that a model was calibrated on; None without any.
 
         Raises
         ------
         ModelDamaged
-            If the artifact is not there or not intact.
+            If the artifact is missing or damaged.
         """
         from setwise.models.storage.artifacts import read_calibration_rows
         from setwise.models.storage.sealed_folder import ArtifactError
@@ -196,8 +196,8 @@ class FolderOrObjectStore:
         try:
             incoming.rename(target)
         except OSError:
-            # Rename refuses a folder that has content. The same digest has the same content,
-            # unless somebody damaged it: then the sound copy takes its place.
+            # Rename fails if the folder has content. The same digest means the same content, unless
+            # the folder is damaged: then replace it with the sound copy.
             if not target.is_dir():
                 raise
             if not _is_sound(target, check):
@@ -223,28 +223,28 @@ class FolderOrObjectStore:
                 target = incoming / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(address, str(target))
-            check(incoming)  # half of an artifact must not stay in the cache
+            check(incoming)  # an incomplete artifact must not stay in the cache
             self._keep(incoming, location, check)
         finally:
             shutil.rmtree(incoming, ignore_errors=True)
 
 
 _UNREADABLE = (
-    zipfile.BadZipFile,  # damaged, and noticed
-    ValueError,  # its directory points before its beginning
-    RuntimeError,  # encrypted; or packed by a method that Python lacks (NotImplementedError)
-    EOFError,  # cut short
-    zlib.error,  # damaged inside what DEFLATE packed
-    lzma.LZMAError,  # inside what LZMA packed; bzip2 raises an OSError without a number
-    FileExistsError,  # one name is a file's and a folder's
+    zipfile.BadZipFile,  # detected damage
+    ValueError,  # a directory that points before the file's start
+    RuntimeError,  # encryption, or a compression method that Python lacks (NotImplementedError)
+    EOFError,  # truncation
+    zlib.error,  # damaged DEFLATE data
+    lzma.LZMAError,  # damaged LZMA data; bzip2 raises an OSError without a number
+    FileExistsError,  # the same name for a file and a folder
     NotADirectoryError,
     IsADirectoryError,
 )
-"""What unpacking raises for a bad archive."""
+"""Errors of unpacking a bad archive."""
 
 
 def _unpack(archive: BinaryIO, folder: Path) -> None:
-    """Unpack plain files, and nothing that leads out of ``folder`` or fills the disk."""
+    """Unpack plain files inside ``folder``; refuse archives that are too large."""
     folder.mkdir(parents=True)
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -257,13 +257,13 @@ def _unpack(archive: BinaryIO, folder: Path) -> None:
                 if not target.is_relative_to(folder.resolve()):
                     raise _not_an_artifact(f"{member.filename!r} leads out of it")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                # Links are written as the plain files that they are in the archive.
+                # Links become plain files with the link's target as their content.
                 with packed.open(member) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
     except _UNREADABLE as error:
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
     except OSError as error:
-        if error.errno is not None:  # the disk's fault, not the file's
+        if error.errno is not None:  # an error of the disk, not of the file
             raise
         raise _not_an_artifact(f"it cannot be unpacked: {error}") from error
 

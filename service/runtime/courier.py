@@ -1,7 +1,7 @@
 """Delivers messages: one thread routes, claims and records, others call the endpoints.
 
-Deliveries have leases and fencing tokens, as jobs have, so any number of couriers can share the
-table. A courier runs beside the job worker: a job of half an hour delays no message.
+Deliveries have leases and fencing tokens, like jobs, so any number of couriers can share the table.
+A courier runs beside the job worker, so that long jobs do not delay messages.
 """
 
 import queue
@@ -19,10 +19,10 @@ from setwise.service.services.webhooks import Webhooks
 from setwise.service.stores.database import Clock
 
 MOST_AT_ONCE = 16
-"""Attempts under way in one process; each is a thread."""
+"""Most attempts in progress in a process; each runs in a thread."""
 
 SHARE = 4
-"""Attempts under way to one endpoint, so that one that hangs does not delay the others."""
+"""Most attempts in progress to an endpoint, so that one that hangs does not delay the others."""
 
 LONGEST_PAUSE_S = 30.0
 
@@ -30,12 +30,12 @@ log = structlog.get_logger(__name__)
 
 
 class Courier:
-    """Routes and delivers until it is stopped.
+    """Routes and delivers messages until it is stopped.
 
     Parameters
     ----------
     poll_s : float
-        Pause before looking again for new messages and due deliveries, in seconds.
+        Pause before checking for new messages and due deliveries, in seconds.
     """
 
     def __init__(self, webhooks: Webhooks, send: HttpSender, now: Clock, *, poll_s: float) -> None:
@@ -51,21 +51,21 @@ class Courier:
         self._routes_at = time.monotonic()
 
     def start(self) -> None:
-        """Deliver in threads of this process."""
+        """Start delivering in threads of this process."""
         self._thread = threading.Thread(target=self.run, name="courier", daemon=True)
         self._thread.start()
 
     def stop(self, *, patience_s: float = 20.0) -> None:
-        """Send nothing more, and wait for outstanding answers for at most ``patience_s``.
+        """Stop sending, and wait at most ``patience_s`` seconds for outstanding responses.
 
-        What is not recorded by then is sent again once its lease expires.
+        Unrecorded deliveries are sent again once their leases expire.
         """
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(patience_s)
 
     def run(self) -> None:
-        """Deliver until `stop`."""
+        """Deliver messages until `stop` is called."""
         pause_s = self._poll_s
         with ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="delivery") as pool:
             while not self._stopping.is_set():
@@ -105,7 +105,7 @@ class Courier:
             self._stopping.wait(self._poll_s)
 
     def _route(self) -> None:
-        # At most once in poll_s, however often answers start a new turn: routing many messages
+        # At most once per poll_s, although each response starts a new turn: routing many messages
         # takes little longer than routing one.
         now = time.monotonic()
         if now >= self._routes_at:
@@ -117,13 +117,13 @@ class Courier:
         try:
             answer = self._send(parcel)
         except Exception as error:
-            # A fault of ours. It counts as an attempt, or it would be retried for ever.
+            # Our own error. It counts as an attempt, or it would be retried indefinitely.
             log.exception("delivery.failed", delivery_id=parcel.delivery.id)
             answer = Answer(started_at, 0.0, error=f"a fault of Setwise: {type(error).__name__}")
         self._answers.put((parcel.delivery, answer))
 
     def _collect(self, patience_s: float) -> None:
-        """Take every answer that has arrived, waiting for the first one."""
+        """Collect all available responses, after waiting for the first one."""
         try:
             while True:
                 block = patience_s > 0
@@ -137,7 +137,7 @@ class Courier:
     def _record(self) -> None:
         if not self._unrecorded:
             return
-        # Kept until the commit, so that answers survive a database that is down.
+        # Kept until the commit, so that responses survive an unavailable database.
         recorded = self._webhooks.record(self._unrecorded)
         outcomes = {delivery.id: delivery for delivery in recorded}
         for delivery, answer in self._unrecorded:

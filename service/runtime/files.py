@@ -1,4 +1,4 @@
-"""Keeps the files of jobs in a folder or an object store, encrypted if there is a key."""
+"""Store the files of jobs in a folder or object store, encrypted if there is a key."""
 
 import base64
 import io
@@ -16,16 +16,16 @@ from setwise.service.services.ports import FileStore, Sink
 from setwise.service.stores.column_types import TextCipher
 
 FRAME_BYTES = 1 << 16
-"""Bytes that are encrypted together, and kept in memory."""
+"""Bytes that are encrypted together, and held in memory."""
 
 
 class FolderOrObjectFiles:
-    """Keeps files in a folder or in an object store that fsspec knows.
+    """Stores files in a folder, or in an object store that fsspec supports.
 
     Parameters
     ----------
     url : str
-        Folder, or fsspec address such as ``s3://bucket/jobs``.
+        Folder, or fsspec URL such as ``s3://bucket/jobs``.
     """
 
     def __init__(self, url: str) -> None:
@@ -36,9 +36,9 @@ class FolderOrObjectFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[Sink]:
-        """Write a file that appears under its name, complete, when the block ends."""
+        """Yield a file for writing, which appears complete when the block ends."""
         target = f"{self._root}/{name}"
-        # An object appears once it is closed; a file in a folder needs a second name until then.
+        # An object appears once it is closed; a local file needs a temporary name until then.
         draft = f"{target}.incoming" if self._local else target
         self._files.makedirs(draft.rsplit("/", 1)[0], exist_ok=True)
         file = self._files.open(draft, "wb")
@@ -50,12 +50,12 @@ class FolderOrObjectFiles:
                 Path(draft).unlink(missing_ok=True)
             else:
                 file.discard()
-                with suppress(FileNotFoundError):  # some stores show it before it is closed
+                with suppress(FileNotFoundError):  # some stores show the object before closing
                     self._files.rm_file(target)
             raise
         file.close()
         if self._local:
-            Path(draft).chmod(0o600)  # it may hold documents
+            Path(draft).chmod(0o600)  # it may contain documents
             Path(draft).replace(target)
 
     def open(self, name: str) -> BinaryIO:
@@ -63,7 +63,7 @@ class FolderOrObjectFiles:
         return cast("BinaryIO", self._files.open(f"{self._root}/{name}", "rb"))
 
     def names(self, folder: str) -> Sequence[str]:
-        """List the names in a folder, sorted; empty if the folder does not exist."""
+        """Return the sorted names in a folder; empty if it does not exist."""
         try:
             found = self._files.ls(f"{self._root}/{folder}", detail=False, refresh=True)
         except FileNotFoundError:
@@ -71,7 +71,7 @@ class FolderOrObjectFiles:
         return sorted(path.rstrip("/").rsplit("/", 1)[1] for path in found)
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with everything in it, if it exists."""
+        """Delete a folder and its content, if it exists."""
         if self._local:
             shutil.rmtree(Path(self._root) / folder, ignore_errors=True)
         elif self._files.exists(f"{self._root}/{folder}"):
@@ -79,11 +79,11 @@ class FolderOrObjectFiles:
 
 
 class SealedFiles:
-    """Encrypts the files of another store under the keys of the database.
+    """Encrypts the files of another store with the keys of the database.
 
-    Each line of a file is an encrypted frame. A frame is bound to its file and its position, and
-    the last one is empty, so frames that were exchanged, moved or cut off are noticed. A file that
-    was written before there was a key is read as it is.
+    Each line of a file is an encrypted frame. A frame is bound to its file and position, and the
+    last frame is empty, so exchanged, moved and missing frames are detected. Files from before
+    there was a key are read unencrypted.
     """
 
     def __init__(self, files: FileStore, cipher: TextCipher) -> None:
@@ -92,7 +92,7 @@ class SealedFiles:
 
     @contextmanager
     def create(self, name: str) -> Iterator[Sink]:
-        """Write a file that appears under its name, complete, when the block ends."""
+        """Yield a file for writing, which appears complete when the block ends."""
         with self._files.create(name) as sink:
             sealing = _Sealing(sink, self._cipher, name)
             yield sealing
@@ -108,11 +108,11 @@ class SealedFiles:
         return cast("BinaryIO", io.BufferedReader(_Opening(file, self._cipher, name)))
 
     def names(self, folder: str) -> Sequence[str]:
-        """List the names in a folder, sorted; empty if the folder does not exist."""
+        """Return the sorted names in a folder; empty if it does not exist."""
         return self._files.names(folder)
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with everything in it, if it exists."""
+        """Delete a folder and its content, if it exists."""
         self._files.remove(folder)
 
 
@@ -121,7 +121,7 @@ def _context(name: str, number: int) -> str:
 
 
 class _Sealing:
-    """Writes frames."""
+    """Writes encrypted frames."""
 
     def __init__(self, sink: Sink, cipher: TextCipher, name: str) -> None:
         self._sink, self._cipher, self._name = sink, cipher, name
@@ -129,7 +129,7 @@ class _Sealing:
         self._number = 0
 
     def write(self, content: bytes) -> int:
-        """Write the next bytes and return how many they are."""
+        """Write the next bytes and return their number."""
         self._waiting += content
         while len(self._waiting) >= FRAME_BYTES:
             self._frame(bytes(self._waiting[:FRAME_BYTES]))
@@ -137,7 +137,7 @@ class _Sealing:
         return len(content)
 
     def end(self) -> None:
-        """Write the remaining bytes and the empty frame."""
+        """Write the remaining bytes and the final empty frame."""
         if self._waiting:
             self._frame(bytes(self._waiting))
         self._frame(b"")
@@ -150,7 +150,7 @@ class _Sealing:
 
 
 class _Opening(io.RawIOBase):
-    """Reads frames in order; can seek to the beginning only."""
+    """Reads encrypted frames in order; can seek only to the beginning."""
 
     def __init__(self, file: BinaryIO, cipher: TextCipher, name: str) -> None:
         super().__init__()

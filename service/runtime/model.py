@@ -1,4 +1,4 @@
-"""The model that serves in this process, and how it gives way to another."""
+"""The model that serves in this process, and switching to another one."""
 
 import threading
 import time
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from setwise.models.storage.recalibrations import KeptRecalibration
 
 RETRY_AFTER_S = 30.0
-"""How long a model that failed to load is left alone."""
+"""How long to wait before loading a failed model again, in seconds."""
 
 log = structlog.get_logger(__name__)
 
 
 class LoadedPredictor:
-    """A fitted model as the use cases see it."""
+    """A fitted model as a `Predictor` for the services."""
 
     def __init__(
         self, predictor: "SetPredictor", calibrator: "KeptRecalibration | None" = None
@@ -42,7 +42,7 @@ class LoadedPredictor:
         self._calibrator = calibrator
 
     def calibrated(self, calibrator: "KeptRecalibration | None") -> "LoadedPredictor":
-        """Return the same model behind another calibrator; None is its own.
+        """Return the model with another calibrator; None means its own.
 
         Raises
         ------
@@ -61,23 +61,23 @@ class LoadedPredictor:
 
     @property
     def own_calibrator_version(self) -> str:
-        """The digest of the calibrator that the model was trained with."""
+        """The version of the calibrator that the model was trained with."""
         return self._predictor.calibrator_version
 
     @property
     def calibrator_version(self) -> str:
-        """The digest of the calibrator that predictions carry."""
+        """The version of the calibrator in use, which predictions store."""
         own = self._predictor.calibrator_version
         return own if self._calibrator is None else self._calibrator.version
 
     @property
     def version(self) -> str:
-        """The digest that predictions carry."""
+        """The version of the model, which predictions store."""
         return self._predictor.version
 
     @property
     def labels(self) -> Sequence[str]:
-        """Every label that the model can predict."""
+        """All labels that the model can predict."""
         return self._predictor.label_names
 
     def score(self, documents: Sequence[Document]) -> list[ScoredSet]:
@@ -86,8 +86,8 @@ class LoadedPredictor:
         Raises
         ------
         InvalidRequest
-            If a document is text and the model one of vectors, or the other way round, or if it
-            names features that the model does not know.
+            If the document and the model differ in kind (text or vectors), or the document has
+            features that the model does not know.
         """
         from setwise.service.runtime.answers import scored_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
 
@@ -107,18 +107,18 @@ class LoadedPredictor:
         )
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Tell of each label set whether a training document has it; True if that is unknown."""
+        """Return whether each label set occurs in training documents; True if unknown."""
         from setwise.models.evaluation.explanation import seen_sets  # noqa: PLC0415 -- see `FolderOrObjectStore`
 
         return seen_sets(self._predictor, sets)
 
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
-        """Return what the document's terms add to each label, weightiest first.
+        """Return the weights of the document's terms for each label, largest first.
 
         Raises
         ------
         InvalidRequest
-            If the document cannot be scored or a label is none of the model's.
+            If the document cannot be scored or the model does not know a label.
         """
         from setwise.models.evaluation.explanation import document_row, weigh_terms  # noqa: PLC0415 -- as above
 
@@ -141,10 +141,10 @@ class LoadedPredictor:
         ]
 
     def warm_up(self) -> None:
-        """Predict once, so that the first client does not wait for code to be compiled."""
+        """Predict once, so that the first client does not wait for compilation."""
         first = self._predictor.feature_names[0]
         document = (
-            Document(text=f"{first} \u00b7")  # not ASCII: such texts take one step more
+            Document(text=f"{first} \u00b7")  # not ASCII, because such texts take an extra step
             if self._predictor.kind == "text"
             else Document(features={first: 1.0})
         )
@@ -177,11 +177,11 @@ class LoadedPredictor:
 
 
 _Id = tuple[str, str | None]
-"""The ids of a model and of the calibrator before it; None is the model's own."""
+"""The ids of a model and of its calibrator; None means the model's own."""
 
 
 class Loads(Protocol):
-    """Where loaded models come from."""
+    """A source of loaded models and calibrators."""
 
     def load(self, location: str) -> "SetPredictor":
         """Return the model; raises `ModelUnavailable`."""
@@ -191,7 +191,7 @@ class Loads(Protocol):
 
 
 class _Wanted(NamedTuple):
-    """A model behind one of its calibrators; None is its own."""
+    """A model with one of its calibrators; None means its own."""
 
     model: ModelVersion
     calibration: Calibration | None
@@ -204,10 +204,10 @@ class _Wanted(NamedTuple):
 class ModelRegistry:
     """Serves one model and follows the database when another is activated.
 
-    A thread looks at the database every ``poll_s`` seconds. It loads and warms up the new model
-    beside the old one, then swaps them in one assignment: requests under way keep the model that
-    they started with. A model that fails to load leaves the old one serving. All that holds for the
-    calibrator of a model as well, for which the model need not be loaded again.
+    A thread polls the database every ``poll_s`` seconds. It loads and warms up the new model beside
+    the old one, then swaps them in one assignment: requests in progress keep their model. If a
+    model fails to load, the old one keeps serving. The same holds for a model's calibrator, which
+    can change without loading the model again.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class ModelRegistry:
         self._thread: threading.Thread | None = None
 
     def active(self) -> Predictor:
-        """Return the model that serves; raises `ModelUnavailable` when there is none."""
+        """Return the serving model; raises `ModelUnavailable` without one."""
         serving = self._serving
         if serving is None:
             raise ModelUnavailable(
@@ -241,17 +241,17 @@ class ModelRegistry:
         return serving[1]
 
     def shadow(self) -> tuple[str, Predictor] | None:
-        """Return the model that scores beside the serving one, and its id; None without one."""
+        """Return the shadow model with its id, or None."""
         shadow = self._shadow
         return None if shadow is None else (shadow[0][0], shadow[1])
 
     def load(self, model: ModelVersion) -> Predictor:
-        """Load a model and let it predict once; should it serve next, it need not load again.
+        """Load a model and predict once; activating it next needs no second load.
 
         Raises
         ------
         ModelDamaged
-            If it cannot be loaded or fails to predict.
+            If the model fails to load or to predict.
         """
         with self._begin(read_only=True) as transaction:
             wanted = _Wanted(model, transaction.calibrations.active(model.id))
@@ -268,12 +268,12 @@ class ModelRegistry:
         return predictor
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Let a model predict once behind a calibrator; should it serve next, it is loaded already.
+        """Load a calibrator and predict once; activating it next needs no second load.
 
         Raises
         ------
         CalibrationDamaged
-            If the calibrator cannot be loaded, or the model fails to predict behind it.
+            If the calibrator fails to load, or the model fails to predict with it.
         """
         wanted = _Wanted(model, calibration)
         try:
@@ -287,11 +287,11 @@ class ModelRegistry:
             ) from error
 
     def follow(self) -> None:
-        """Look once which models should serve and shadow, and let them.
+        """Check once which models should serve and shadow, and switch to them.
 
-        Faults are logged, not raised.
+        Errors are logged, not raised.
         """
-        with self._turn:  # the watcher and those who activate models
+        with self._turn:  # the watcher and callers that activate models
             self._follow()
 
     def _follow(self) -> None:
@@ -341,7 +341,7 @@ class ModelRegistry:
         return self._read(wanted, LoadedPredictor(self._store.load(wanted.model.location)))
 
     def _read(self, wanted: _Wanted, predictor: LoadedPredictor) -> LoadedPredictor:
-        """Return a loaded model behind the calibrator that is wanted, ready to predict."""
+        """Return the model with the wanted calibrator, ready to predict."""
         calibration = wanted.calibration
         found = predictor.calibrated(
             self._store.load_calibrator(calibration.location) if calibration else None
@@ -383,13 +383,13 @@ class ModelRegistry:
         )
 
     def start(self) -> None:
-        """Follow the database from now on; the present model is loaded before this returns."""
+        """Start following the database, after loading the current model."""
         self.follow()
         self._thread = threading.Thread(target=self._watch, name="model-watcher", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop following; the model goes on serving."""
+        """Stop following the database; the model keeps serving."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()

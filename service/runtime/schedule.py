@@ -1,4 +1,4 @@
-"""What the worker runs for each kind of job, and how often."""
+"""Tasks of the worker for each kind of job, and their intervals."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,23 +15,23 @@ from setwise.service.services.models import COMPARE
 from setwise.service.services.recalibration import CALIBRATION
 
 EXPIRE_LEASES_EVERY = timedelta(seconds=30)
-"""Claims take expired leases over without it; this keeps the counts of the queue right."""
+"""Claims take over expired leases without this; it keeps the counts of the queue correct."""
 
 SETTLE_DECISIONS_EVERY = timedelta(seconds=10)
-"""A reviewer's next decision submits the one before; this submits the last one."""
+"""A reviewer's next decision submits the previous one; this submits the last one."""
 
 CERTIFY_EVERY = timedelta(hours=1)
 """How often to check whether the audits can prove a threshold."""
 
 WATCH_AUDITS_EVERY = timedelta(minutes=1)
-"""Finished audits are checked at once; this finds documents that are never audited."""
+"""Completed audits are checked at once; this finds documents that are never audited."""
 
 SWEEP_FILES_EVERY = timedelta(hours=1)
 PURGE_EVERY = timedelta(hours=1)
 
 
 def tasks(services: Services) -> dict[str, Task]:
-    """Return what the worker does for each kind of job."""
+    """Return the worker's task for each kind of job."""
 
     def expire_leases(job: Job, report: Report) -> Mapping[str, object]:  # noqa: ARG001 -- a Handler
         return {"expired": services.reviews.expire_leases()}

@@ -1,8 +1,8 @@
 """Makes one signed HTTP call to a webhook endpoint.
 
-A host name is looked up for each connection, its addresses are checked, and the connection goes to
-an address that passed. There is no second look-up, which could give another answer. The Host
-header and the certificate are still those of the name. Redirects and proxies are not used.
+Each connection looks up the host name, checks its addresses, and connects to an address that
+passed. There is no second look-up, which could give another result. The Host header and the
+certificate still use the name. Redirects and proxies are not followed.
 """
 
 import ipaddress
@@ -32,10 +32,10 @@ from setwise.service.domain.webhooks import (
 from setwise.service.stores.database import Clock
 
 PATIENCE_S = 15.0
-"""How long one attempt may take after the look-up, even if the answer arrives slowly."""
+"""How long an attempt may take after the look-up, even if the response arrives slowly."""
 
 _MOST_READ_BYTES = 4 * LONGEST_EXCERPT
-"""Of an answer; a character takes up to four bytes."""
+"""Most bytes read of a response; a character takes up to four bytes."""
 
 _LONGEST_RETRY_AFTER_S = 7 * 86_400
 
@@ -44,7 +44,7 @@ Resolve = Callable[[str, int], Iterable[Address]]
 
 
 def look_up(host: str, port: int) -> list[Address]:
-    """Return the addresses of ``host`` as the system orders them."""
+    """Return the addresses of ``host`` in the system's order."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # Drop the scope (fe80::1%eth0): only the address is checked.
     names = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
@@ -57,13 +57,13 @@ class HttpSender:
     Parameters
     ----------
     allow_private : bool
-        Whether private, loopback and link-local addresses are allowed, also unencrypted.
+        Whether private, loopback and link-local addresses are allowed, also without encryption.
     now : callable
-        Time of signatures; receivers tolerate a difference of minutes.
+        Clock for signatures; receivers tolerate a difference of minutes.
     resolve : callable
         Looks up host names.
     trust : ssl.SSLContext or None
-        Trusted certificates; the system's if None.
+        Trusted certificates; None uses the system's.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class HttpSender:
         self._pools = {
             scheme: httpcore.ConnectionPool(
                 ssl_context=trust,
-                max_connections=None,  # the courier limits its threads
+                max_connections=None,  # the courier limits the number of threads
                 max_keepalive_connections=20,
                 keepalive_expiry=5.0,
                 network_backend=_CheckingBackend(
@@ -94,7 +94,7 @@ class HttpSender:
         self._agent = f"setwise/{version('setwise')}"
 
     def __call__(self, parcel: Parcel) -> Answer:
-        """Send the message once and return the answer, or the error as an answer."""
+        """Send the message once; return the response, or the error as an answer."""
         started_at, started = self._now(), time.monotonic()
         _deadline.set(started + self._patience_s)
         try:
@@ -122,13 +122,13 @@ class HttpSender:
         )
 
     def close(self) -> None:
-        """Close every idle connection; later calls open new ones."""
+        """Close all idle connections; later calls open new ones."""
         for pool in self._pools.values():
             pool.close()
 
     def _post(self, parcel: Parcel, at: datetime) -> tuple[int, Mapping[bytes, bytes], str]:
         endpoint, message = parcel.endpoint, parcel.delivery.message
-        # Checked again: the settings may be stricter than when the endpoint was added.
+        # Checked again, because the settings may have become stricter since the endpoint was added.
         why = url_fault(endpoint.url, allow_private=self._allow_private)
         if why:
             raise _Refused(f"refused: the URL {why}")
@@ -155,7 +155,7 @@ class HttpSender:
 def signed_headers(
     secrets: Iterable[str], message_id: str, at: datetime, body: str
 ) -> Mapping[str, str]:
-    """Return the headers of Standard Webhooks, with a signature by each of ``secrets``."""
+    """Return the Standard Webhooks headers, with a signature for each secret."""
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(int(at.timestamp())),
@@ -166,7 +166,7 @@ def signed_headers(
 
 
 def _excerpt(response: httpcore.Response) -> str:
-    # The endpoint has the message: a body that is cut off changes nothing.
+    # The endpoint has the message, so a truncated response body does not matter.
     read = b""
     try:
         for part in response.iter_stream():
@@ -198,7 +198,7 @@ class _Refused(Exception):
 
 
 _deadline: ContextVar[float] = ContextVar("deadline")
-"""End of the attempt in this thread, on the monotonic clock."""
+"""End of this thread's attempt, on the monotonic clock."""
 
 
 def _remaining() -> float:
@@ -234,7 +234,7 @@ class _CheckingBackend(NetworkBackend):
                 stream = self._plain.connect_tcp(
                     str(address),
                     port,
-                    # Leave time for the addresses after this one.
+                    # Leave time for the remaining addresses.
                     timeout=_remaining() / (len(allowed) - place),
                     local_address=local_address,
                     socket_options=socket_options,
@@ -265,7 +265,7 @@ class _CheckingBackend(NetworkBackend):
 
 
 class _TimedStream(NetworkStream):
-    """A connection on which no wait exceeds the deadline of the attempt."""
+    """A connection whose waits end at the attempt's deadline."""
 
     def __init__(self, stream: NetworkStream) -> None:
         self._stream = stream

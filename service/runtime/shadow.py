@@ -1,4 +1,4 @@
-"""Lets a candidate score live traffic beside the model that serves, and never in its way."""
+"""Score live traffic with a candidate, without delaying the serving model."""
 
 import queue
 import threading
@@ -12,25 +12,25 @@ from setwise.service.domain.predictions import Prediction, ScoredSet
 from setwise.service.services.ports import Predictor
 
 MOST_WAITING = 1_000
-"""Documents in memory; what comes while so many wait is not compared."""
+"""Most documents in memory; beyond them, documents are not compared."""
 
 TOGETHER = 64
 
 log = structlog.get_logger(__name__)
 
 Candidate = tuple[str, Predictor]
-"""The id of a model, and the model."""
+"""A model's id and the model."""
 
 
 class ShadowScorer:
-    """Takes predictions that are committed, and compares them when there is time.
+    """Compares committed predictions with a candidate in the background.
 
     Parameters
     ----------
     candidate : callable
-        Gives the model that shadows the serving one now, or None.
+        Returns the current shadow model, or None.
     record : callable
-        Stores what the candidate said.
+        Stores the candidate's scores.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ShadowScorer:
         self.dropped = 0
 
     def offer(self, predictions: Sequence[Prediction]) -> None:
-        """Note predictions; returns at once, whatever happens to them."""
+        """Queue predictions for comparison; never waits or raises."""
         if self._thread is None or self._candidate() is None:
             return
         for prediction in predictions:
@@ -56,12 +56,12 @@ class ShadowScorer:
                 self.dropped += 1
 
     def start(self) -> None:
-        """Compare in a thread of this process."""
+        """Start comparing in a thread of this process."""
         self._thread = threading.Thread(target=self._run, name="shadow", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Compare no more; what waits is forgotten."""
+        """Stop comparing, and drop waiting predictions."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join()

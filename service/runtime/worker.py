@@ -1,8 +1,8 @@
-"""Claims due jobs, runs them outside any transaction, and records how they ended.
+"""Claims due jobs, runs them outside transactions, and records their results.
 
 While a job runs, a second thread renews its lease: a dead worker loses the job, a busy one keeps
-it. Every write carries the job's fencing token, so a worker that lost its lease is refused and
-drops its result.
+it. Every write carries the job's fencing token, so the writes of a worker that lost its lease are
+rejected.
 """
 
 import threading
@@ -28,26 +28,26 @@ from setwise.service.domain.jobs import Job
 from setwise.service.services.jobs import Jobs
 
 LONGEST_PAUSE_S = 30.0
-"""Longest pause between attempts to reach a database that does not answer."""
+"""Longest pause between attempts to reach an unavailable database."""
 
 STORE_EVERY_S = 1.0
-"""How often the reported progress is stored, which also shows whether the job was cancelled."""
+"""How often progress is stored, which also detects whether the job was cancelled."""
 
 HOPELESS = (InvalidRequest, NotFound, Forbidden, NotEnoughReviews, RatesUnknown)
-"""Faults of the request: a retry would fail in the same way."""
+"""Errors in the request: a retry would fail in the same way."""
 
 log = structlog.get_logger(__name__)
 
 
 class Interrupted(Exception):
-    """A job stops early, because its worker stops or has lost the job."""
+    """A job stops early, because its worker stops or has lost it."""
 
 
 class Report:
-    """A running job calls it at safe points to report its progress.
+    """Reports the progress of a running job, which calls it at safe points.
 
-    It raises `Interrupted` when the job should stop: because the worker stops, the job was
-    cancelled, or another worker has it. The worker that claims the job next does the rest.
+    It raises `Interrupted` if the job should stop because the worker stops, the job was cancelled,
+    or another worker has it. The next worker that claims the job finishes it.
     """
 
     def __init__(self, job: Job, jobs: Jobs, stopping: threading.Event) -> None:
@@ -61,7 +61,7 @@ class Report:
         self.message: str | None = None
 
     def __call__(self, progress: float, message: str = "") -> None:
-        """Report the share that is done, in [0, 1], and what is done now."""
+        """Report the finished share, in [0, 1], and the current step."""
         self.progress, self.message = progress, message
         if time.monotonic() - self._stored_at >= STORE_EVERY_S:
             self.store()
@@ -77,8 +77,8 @@ class Report:
             raise Interrupted from error
 
     def store(self) -> None:
-        """Renew the lease and store the progress, or find out that the job is lost."""
-        with self._lock:  # called by the job's thread and by the one that renews the lease
+        """Renew the lease and store progress, or mark the job as lost."""
+        with self._lock:  # called by the job's thread and the thread that renews the lease
             try:
                 self._jobs.renew(self._job, progress=self.progress, message=self.message)
             except LeaseLost:
@@ -93,9 +93,9 @@ Handler = Callable[[Job, Report], Mapping[str, object] | None]
 
 @dataclass(frozen=True)
 class Task:
-    """What runs for a kind of job, and how often if it recurs.
+    """The function for a kind of job, and its interval if it recurs.
 
-    Long jobs run in a thread of their own, so that no short job waits for hours.
+    Long jobs run in a separate thread, so that no short job waits for hours.
     """
 
     run: Handler
@@ -110,9 +110,9 @@ class Worker:
     ----------
     jobs : Jobs
     tasks : mapping
-        What to do for each kind of job; jobs of other kinds are left to other workers.
+        The task for each kind of job; jobs of other kinds are left to other workers.
     poll_s : float
-        Pause before looking again at an empty queue, in seconds.
+        Pause before checking an empty queue again, in seconds.
     """
 
     def __init__(self, jobs: Jobs, tasks: Mapping[str, Task], *, poll_s: float) -> None:
@@ -123,21 +123,21 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Run in a thread of this process."""
+        """Start running jobs in a thread of this process."""
         self._thread = threading.Thread(target=self.run, name="worker", daemon=True)
         self._thread.start()
 
     def stop(self, *, patience_s: float = 20.0) -> None:
-        """Claim no more jobs, and wait for the running ones for at most ``patience_s``.
+        """Stop claiming jobs, and wait at most ``patience_s`` for running ones.
 
-        Another worker claims a job that does not end in time, once its lease has expired.
+        Another worker claims an unfinished job once its lease has expired.
         """
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(patience_s)
 
     def run(self) -> None:
-        """Run jobs until `stop`."""
+        """Run jobs until `stop` is called."""
         log.info("worker.started", kinds=sorted(self._tasks))
         lanes: dict[bool, list[str]] = {False: [], True: []}
         for kind, task in self._tasks.items():
@@ -168,13 +168,13 @@ class Worker:
             self._stopping.wait(pause_s)
 
     def schedule(self, kinds: Sequence[str] | None = None) -> None:
-        """Queue each recurring job that no worker has queued yet."""
+        """Queue each recurring job that is not queued yet."""
         for kind in self._tasks if kinds is None else kinds:
             if self._tasks[kind].every is not None:
                 self._jobs.enqueue(kind, key=kind)
 
     def run_one(self, kinds: Sequence[str] | None = None) -> bool:
-        """Run the next due job of these kinds; False if there is none."""
+        """Run the next due job of these kinds; return False without one."""
         job = self._jobs.claim(list(self._tasks if kinds is None else kinds))
         if job is None:
             return False
@@ -198,7 +198,7 @@ class Worker:
             raise  # the failure cannot be recorded either, so let the lease expire
         except Exception as error:
             log.exception("job.failed", attempt=job.attempt)
-            # The message of an unexpected error could quote a document.
+            # The message of an unexpected error could quote a document, so store only its type.
             reason = error.detail if isinstance(error, ServiceError) else type(error).__name__
             self._jobs.fail(job, reason, hopeless=isinstance(error, HOPELESS))
         else:
@@ -210,7 +210,7 @@ class Worker:
 
     @contextmanager
     def _held(self, job: Job, report: Report) -> Iterator[None]:
-        """Renew the lease on ``job`` inside the block."""
+        """Keep renewing the job's lease inside the block."""
         done = threading.Event()
         interval_s = self._jobs.lease.total_seconds() / 3
 

@@ -1,1 +1,1 @@
-"""What callers may do: authorise, transact, audit."""
+"""Operations for callers: authorise, run a transaction, write the audit trail."""

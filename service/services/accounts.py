@@ -50,12 +50,12 @@ Digest = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class Accounts(Recorded):
-    """People and API keys, and the sessions of people who signed in.
+    """People and API keys, and the sessions of people who are signed in.
 
     Attributes
     ----------
     key_digest, session_digest : callable
-        Keyed hashes under which the secrets of keys and sessions are stored.
+        Keyed hashes that protect the stored secrets of keys and sessions.
     new_secret : callable
         Returns at least 256 random bits as URL-safe text, such as ``secrets.token_urlsafe``.
     session_rule : SessionRule
@@ -81,16 +81,16 @@ class Accounts(Recorded):
         per_minute: int | None = None,
         request_id: str | None = None,
     ) -> tuple[ApiKey, str]:
-        """Store a key and return it with its secret, which is not stored.
+        """Create a key; return it with its secret, which is not stored.
 
         Parameters
         ----------
         scopes : frozenset of Permission or None
-            The only permissions of ``role`` that the key has; None for all of them.
+            The permissions of ``role`` that the key has; None for all of them.
         expires_at : datetime or None
             When the key stops working.
         per_minute : int or None
-            Allowed requests a minute, 0 for any number; None for the usual limit.
+            Allowed requests a minute, 0 for no limit; None for the default limit.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = [
@@ -132,18 +132,18 @@ class Accounts(Recorded):
         return key, secret
 
     def keys(self, caller: Caller) -> list[ApiKey]:
-        """Return all keys, newest first, the revoked ones included."""
+        """Return all keys, newest first, including revoked ones."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.keys.all()
 
     def revoke_key(self, caller: Caller, key_id: str, *, request_id: str | None = None) -> ApiKey:
-        """Revoke a key for good; a revoked key stays as it is.
+        """Revoke a key permanently; a revoked key stays unchanged.
 
         Raises
         ------
         LastAdmin
-            If nothing else could administer the service.
+            If no other key or person could administer the service.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -162,7 +162,7 @@ class Accounts(Recorded):
         return replace(key, revoked_at=now)
 
     def authenticate(self, secret: str) -> Caller:
-        """Return the holder of a key; raises `Unauthenticated`.
+        """Return the caller with a key; raises `Unauthenticated`.
 
         The lookup is by keyed hash, so its timing reveals nothing about stored secrets.
         """
@@ -193,12 +193,12 @@ class Accounts(Recorded):
         external_id: str | None = None,
         request_id: str | None = None,
     ) -> Person:
-        """Store a new account.
+        """Create an account.
 
         Parameters
         ----------
         password : str or None
-            None for a person who signs in with an identity provider only.
+            None for a person who signs in only with an identity provider.
 
         Raises
         ------
@@ -249,7 +249,7 @@ class Accounts(Recorded):
         )
 
     def people(self, caller: Caller) -> list[Person]:
-        """Return all people by login name, the disabled ones included."""
+        """Return all people, ordered by login name, including disabled ones."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.people.all()
@@ -264,7 +264,7 @@ class Accounts(Recorded):
         disabled: bool | None = None,
         request_id: str | None = None,
     ) -> Person:
-        """Change an account; None keeps a value.
+        """Change an account; None keeps the value.
 
         A new role, disabling and enabling end the person's sessions.
 
@@ -276,7 +276,7 @@ class Accounts(Recorded):
         Raises
         ------
         LastAdmin
-            If nothing else could administer the service.
+            If no other key or person could administer the service.
         """
         caller.require(Permission.ADMINISTER)
         faults: list[FieldFault] = []
@@ -302,9 +302,9 @@ class Accounts(Recorded):
         return new
 
     def erase_person(self, caller: Caller, who: str, *, request_id: str | None = None) -> Person:
-        """Erase login, name and password of a person, and disable the account.
+        """Erase a person's login name, name and password, and disable the account.
 
-        Their decisions remain under the id. The audit trail is immutable and keeps the name.
+        The person's decisions remain under their id. The immutable audit trail keeps the name.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -323,13 +323,13 @@ class Accounts(Recorded):
     def set_password(
         self, caller: Caller, who: str, password: str, *, request_id: str | None = None
     ) -> Person:
-        """Replace a person's password, which ends all their sessions."""
+        """Replace a person's password and end all their sessions."""
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
             person = _known(transaction, who)
         hashed = self._hashed(person, password)
         with self.begin() as transaction:
-            # Hashing takes long, so the account may have changed.
+            # Hashing is slow, so the account may have changed.
             new = replace(_known(transaction, person.id, for_update=True), password=hashed)
             transaction.people.save(new)
             transaction.sessions.delete_of(new.id)
@@ -346,12 +346,12 @@ class Accounts(Recorded):
         *,
         request_id: str | None = None,
     ) -> None:
-        """Replace the caller's password, which ends their other sessions.
+        """Replace the caller's password and end their other sessions.
 
         Raises
         ------
         WrongPassword
-            If ``old`` is not the present password.
+            If ``old`` is not the current password.
         InvalidRequest
             If ``new`` is too weak.
         """
@@ -385,17 +385,17 @@ class Accounts(Recorded):
         address: str | None = None,
         request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
-        """Begin a session with a password; returns it with its token.
+        """Start a session with a password; return it with its token.
 
-        An attempt is counted before its password is checked, so parallel guesses count too. An
-        unknown name takes as long as a wrong password and leaves the same traces.
+        Attempts count before the password is checked, so parallel guesses count too. An unknown
+        name takes as long as a wrong password and leaves the same traces.
 
         Raises
         ------
         WrongPassword
-            If the name or the password is wrong, or the person is disabled.
+            If the name or the password is wrong, or the account is disabled.
         TooManyRequests
-            If too many attempts failed; the password was not checked.
+            If too many attempts have failed; the password is not checked.
         """
         login, password = login_of(login), readable_password(password)
         network = network_of(address)
@@ -410,7 +410,7 @@ class Accounts(Recorded):
             raise WrongPassword("The name or the password is wrong.")
         better = self.passwords.hash(password) if self.passwords.outdated(stored) else stored
         with self.begin() as transaction:
-            # Hashing takes long, so the account may have changed.
+            # Hashing is slow, so the account may have changed.
             person = _known(transaction, person.id, for_update=True)
             kept = person.password == stored
             # A parallel sign-in may have stored another hash of the same password.
@@ -457,10 +457,11 @@ class Accounts(Recorded):
         address: str | None = None,
         request_id: str | None = None,
     ) -> tuple[SignedIn, str]:
-        """Begin a session for an identity of the provider; returns it with its token.
+        """Start a session for an external identity; return it with its token.
 
         The provider decides name and role at each sign-in, and the first sign-in creates the
-        account. An administrator can still disable it. Raises `Forbidden` without a role.
+        account. An administrator can still disable it. Raises `Forbidden` if the identity has no
+        role or the account is disabled.
         """
         if identity.role is None:
             raise Forbidden("None of your groups has a role here; ask an administrator.")
@@ -513,7 +514,7 @@ class Accounts(Recorded):
         return SignedIn(session, person, caller), token
 
     def open_session(self, token: str, *, address: str | None = None) -> SignedIn:
-        """Return the session of a token and its person; raises `Unauthenticated`."""
+        """Return the session of a token with its person; raises `Unauthenticated`."""
         digest = self.session_digest(token)
         now = self.now()
         with self.begin(read_only=True) as transaction:
@@ -530,7 +531,7 @@ class Accounts(Recorded):
     def sign_out(
         self, token: str, *, address: str | None = None, request_id: str | None = None
     ) -> None:
-        """End a session, unless it has ended already."""
+        """End a session, if it has not ended yet."""
         with self.begin() as transaction:
             stored = transaction.sessions.by_digest(self.session_digest(token))
             if stored is None:
@@ -542,7 +543,7 @@ class Accounts(Recorded):
 
 
 def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> Person:
-    """Return the person with an id or login name; raises `PersonNotFound`."""
+    """Return the person with this id or login name; raises `PersonNotFound`."""
     person = (
         transaction.people.get(who, for_update=for_update)
         if is_id(who)
@@ -554,7 +555,7 @@ def _known(transaction: Transaction, who: str, *, for_update: bool = False) -> P
 
 
 def _refuse_last_admin(transaction: Transaction, *, leaving: str) -> None:
-    """Raise `LastAdmin` unless another key or person administers."""
+    """Raise `LastAdmin` unless another key or person can administer."""
     keys = transaction.keys.all(for_update=True)
     people = transaction.people.all(for_update=True)
     if any(key.administers() and key.id != leaving for key in keys) or any(

@@ -1,4 +1,4 @@
-"""All finished services in one place, for the edges that offer them to people and programs."""
+"""All services in one object, for the API, the pages and the command line."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from setwise.service.services.webhooks import Webhooks
 
 @dataclass(frozen=True)
 class Services:
-    """What the service can do, each verb with what it needs."""
+    """All services of one process."""
 
     predictions: Predictions
     outcomes: Outcomes

@@ -38,7 +38,7 @@ class AnnotatorReport:
     name : str or None
         None for a deleted account.
     noise : AnnotatorNoise or None
-        Shrunk towards the group's rates; None without gold labels in the present group.
+        Shrunk towards the group's rates; None without gold labels in the current group.
     finding : NoiseFinding or None
         Why calibrators must not learn from their answers.
     """
@@ -63,13 +63,13 @@ class Annotators(Recorded):
     """Annotators, their groups, and the noise rates of both."""
 
     def page(self, caller: Caller) -> list[AnnotatorReport]:
-        """Return everyone who may review or has reviewed, by name."""
+        """Return everyone who may review or has reviewed, sorted by name."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _annotators(transaction)
 
     def get(self, caller: Caller, annotator_id: str) -> AnnotatorReport:
-        """Return one annotator; raises `AnnotatorNotFound`."""
+        """Return an annotator; raises `AnnotatorNotFound`."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return _found(transaction, annotator_id)
@@ -83,21 +83,21 @@ class Annotators(Recorded):
         *,
         request_id: str | None = None,
     ) -> AnnotatorReport:
-        """Put an annotator into a group; earlier answers stay with the earlier group.
+        """Move an annotator to a group; earlier answers stay with the earlier group.
 
         Parameters
         ----------
         expected_version : int or None
-            The version that the caller read; None changes any.
+            The version that the caller read; None accepts any.
 
         Raises
         ------
         AnnotatorNotFound
-            If the id belongs to no one who may review or has reviewed.
+            If no one with this id may review or has reviewed.
         InvalidRequest
-            If there is no such group.
+            If the group does not exist.
         StaleVersion
-            If the annotator was moved since.
+            If the annotator has been moved since.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
@@ -122,7 +122,7 @@ class Annotators(Recorded):
             return _found(transaction, annotator_id)
 
     def groups(self, caller: Caller) -> list[GroupReport]:
-        """Return all groups by id, with their noise rates."""
+        """Return all groups with their noise rates, ordered by id."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             return [*report_noise(transaction).groups.values()]
@@ -150,14 +150,14 @@ class Annotators(Recorded):
         Parameters
         ----------
         expected_version : int or None
-            The version that the caller read; None changes any.
+            The version that the caller read; None accepts any.
 
         Raises
         ------
         InvalidRequest
             If the id, the name or the rates are not valid.
         StaleVersion
-            If the group was changed since.
+            If the group has been changed since.
         """
         caller.require(Permission.ADMINISTER)
         faults = list(change.faults(group_id))

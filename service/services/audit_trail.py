@@ -1,4 +1,4 @@
-"""The audit trail, as auditors read it."""
+"""Read the audit trail."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from setwise.service.stores.transaction import Transactions
 
 @dataclass(frozen=True)
 class AuditTrail:
-    """The record of every change."""
+    """The record of all changes."""
 
     begin: Transactions
 
@@ -22,7 +22,7 @@ class AuditTrail:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Event]:
-        """Return one page of the matching events, newest first."""
+        """Return a page of matching events, newest first."""
         caller.require(Permission.READ_AUDIT_TRAIL)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:

@@ -1,4 +1,4 @@
-"""Watch the audits of what is sent, and stop sending when they contradict the target."""
+"""Watch the audits of sent label sets, and stop sending if they miss the target."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,10 +35,10 @@ from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 MOST_AUDITS = 2_000
-"""The newest audits that are watched. Leaving out older ones only lowers the statistic."""
+"""Most audits to watch, the newest. Leaving out older ones only lowers the statistic."""
 
 MOST_TRIPS = 20
-"""The newest trips that the state lists."""
+"""Most trips that the state lists, the newest."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Breaker(Recorded):
     Attributes
     ----------
     outlook : callable
-        Returns what a certification would find now, as its evidence, without making one.
+        Returns the evidence that a certification would find now, without storing one.
     rule : BreakerRule
     """
 
@@ -56,7 +56,7 @@ class Breaker(Recorded):
     rule: BreakerRule = field(default_factory=BreakerRule)
 
     def get(self, caller: Caller) -> BreakerState:
-        """Return what the breaker watches and its newest trips."""
+        """Return the breaker's state with its newest trips."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True, snapshot=True) as transaction:
             seen = _look(transaction, self.rule)
@@ -74,7 +74,7 @@ class Breaker(Recorded):
         )
 
     def watch(self) -> Trip | None:
-        """Trip the breaker if the audits, or a lack of them, call for it."""
+        """Trip the breaker if the audits or their absence require it."""
         with self.begin() as transaction:
             transaction.policies.lock()
             trip = self._judge(transaction)
@@ -85,10 +85,10 @@ class Breaker(Recorded):
     def annotated(
         self, transaction: Transaction, prediction: Prediction, annotation: Annotation
     ) -> None:
-        """Look at the audits if this annotation ends one of them.
+        """Check the audits if this annotation completes one.
 
-        The caller's transaction stores the annotation, so nothing is sent after the one that raises
-        the alarm, and a crash loses both or neither.
+        This runs in the transaction that stores the annotation, so nothing is sent after the one
+        that raises the alarm, and a crash loses both or neither.
         """
         if not (
             prediction.selection.role is AuditRole.CERTIFICATION
@@ -102,12 +102,12 @@ class Breaker(Recorded):
     def reset(
         self, caller: Caller, *, uncertified: bool = False, request_id: str | None = None
     ) -> Reset:
-        """Let confident label sets be sent again, for predictions made from now on.
+        """Resume automatic sending, for predictions made from now on.
 
         Parameters
         ----------
         uncertified : bool
-            Required if the threshold was set by hand: the caller vouches for it.
+            Required if the threshold was set by hand, because only the caller vouches for it.
 
         Raises
         ------
@@ -233,7 +233,7 @@ class Breaker(Recorded):
 def _look(transaction: Transaction, rule: BreakerRule) -> Watch:
     """Return what the breaker sees now.
 
-    It depends only on what is stored, so no audit can be lost or counted twice.
+    It depends only on stored data, so no audit is lost or counted twice.
     """
     policy = transaction.policies.current()
     scorer = transaction.certifications.serving()
@@ -273,7 +273,7 @@ def _unvouched(
 
 
 def _proof(policy: RoutingPolicy, trip: Trip, *, uncertified: bool) -> str | None:
-    """Return the id of the policy's certificate if it is newer than the trip."""
+    """Return the policy's certificate id if it is newer than the trip."""
     if policy.threshold_mode is ThresholdMode.FIXED:
         if not uncertified:
             raise CertificateNeeded(

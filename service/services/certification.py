@@ -1,4 +1,4 @@
-"""Find the threshold that audits prove, keep the evidence, and put it into force."""
+"""Find the threshold that audits prove, store the evidence, and activate the threshold."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,29 +18,29 @@ from setwise.service.stores.database import Clock
 from setwise.service.stores.transaction import Transaction
 
 CERTIFICATION = "certification"
-"""The kind of job; one at a time."""
+"""The kind of job; only one runs at a time."""
 
 MOST_CONFIDENCES = 200_000
-"""The newest predictions, whose confidences are the candidate thresholds."""
+"""Most predictions, the newest, whose confidences are candidate thresholds."""
 
 MISS_RISK = 0.1
-"""Share of the risk spent on the bound for errors that auditors miss."""
+"""Share of the risk for the bound on errors that auditors miss."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When certification runs automatically. Each attempt costs risk, the first half of it.
+    """When certification runs automatically. The first attempt costs half of the risk.
 
-    The number of audits at which it runs must not depend on their results: choosing the moment at
-    which they look best would invalidate the test.
+    The number of audits at which it runs must not depend on their results: choosing the most
+    favourable moment would invalidate the test.
 
     Attributes
     ----------
     room : float
-        Audits for the first attempt, in multiples of the fewest that could prove anything. Many
+        Audits for the first attempt, as a multiple of the fewest that could prove anything. Many
         lie below the threshold, and some find a wrong set.
     growth : float
-        Audits for the next attempt, in multiples of those of an attempt that proved nothing.
+        Audits for the next attempt, as a multiple of those in an unsuccessful attempt.
     """
 
     room: float = 12.0
@@ -75,7 +75,7 @@ SCHEDULE = Schedule()
 
 @dataclass(frozen=True)
 class _Question:
-    """What to prove, and from which audits."""
+    """The target to prove, and the audits to prove it from."""
 
     policy: RoutingPolicy
     scorer: Scorer
@@ -87,17 +87,17 @@ class _Question:
 
 @dataclass(frozen=True)
 class Certifications(Recorded):
-    """Attempts to prove a threshold for the model that serves, from adjudicated audits.
+    """Attempts to prove a threshold for the serving model, from adjudicated audits.
 
     All attempts for one model share the policy's risk, because each uses the audits of the earlier
-    ones. However often it is tried, the probability that any certificate is wrong stays below it.
+    ones. However many attempts there are, the probability of a wrong certificate stays below it.
 
     Attributes
     ----------
     lottery : Lottery
-        Shows which audits were drawn to be read again.
+        Determines which audits were drawn for a second reading.
     lease_clock : callable
-        The clock that all servers share; jobs fall due by it.
+        The clock that all servers share; it determines when jobs are due.
     schedule : Schedule
         When to try automatically.
     """
@@ -125,7 +125,7 @@ class Certifications(Recorded):
             return transaction.certifications.page(after=after, limit=limit)
 
     def request(self, caller: Caller, *, request_id: str | None = None) -> Job:
-        """Return a job that certifies; an unfinished one is returned again."""
+        """Queue a certification job; return the unfinished one if there is one."""
         caller.require(Permission.ADMINISTER)
         now = self.lease_clock()
         job = Job(
@@ -139,7 +139,7 @@ class Certifications(Recorded):
         )
         with self.begin() as transaction:
             if not transaction.jobs.enqueue(job):
-                # The key admits one unfinished job of this kind, so the newest is the unfinished.
+                # The key allows one unfinished job of this kind, so it is the newest.
                 wanted = JobFilter(kind=CERTIFICATION)
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
@@ -148,14 +148,14 @@ class Certifications(Recorded):
         return job
 
     def certify(self, requested_by: str = SYSTEM.id) -> Certification:
-        """Store and return a new attempt; a proved threshold takes effect.
+        """Store and return a new attempt; activate a proved threshold.
 
         Raises
         ------
         ModelUnavailable
             If nothing has been predicted yet.
         StaleVersion
-            If the policy changed in between; try again.
+            If the policy has changed in the meantime; try again.
         """
         with self.begin(read_only=True) as transaction:
             question = self._question(transaction)
@@ -163,7 +163,7 @@ class Certifications(Recorded):
         return self._store(question, _answer(question, predicted), requested_by)
 
     def certify_if_due(self) -> Certification | None:
-        """Certify if the policy awaits a certificate and there are enough new audits."""
+        """Certify if the policy needs a certificate and enough audits are new."""
         with self.begin(read_only=True) as transaction:
             policy = transaction.policies.current()
             if policy.threshold_mode is not ThresholdMode.CERTIFIED:
@@ -175,7 +175,7 @@ class Certifications(Recorded):
             before = transaction.certifications.newest(question.scorer)
             trip = transaction.breakers.newest_trip()
             if before is not None and trip is not None and before.id < trip.id:
-                before = None  # the trip ended what it proved
+                before = None  # the trip invalidated it
             n_audits = len(question.gathered.audits)
             if self.schedule.missing(policy, before, n_audits) != 0:
                 return None
@@ -291,15 +291,15 @@ class Certifications(Recorded):
 
 
 def _predicted(transaction: Transaction, question: _Question) -> list[float]:
-    """Return the confidences of predictions without audits; there are many, so read them last."""
+    """Return confidences of unaudited predictions; there are many, so read them last."""
     return transaction.certifications.unaudited(question.scorer, limit=MOST_CONFIDENCES)
 
 
 def _answer(question: _Question, predicted: Sequence[float]) -> Mapping[str, object]:
-    """Return the evidence of `guarantees.certificates`, with what it is based on."""
+    """Return the evidence of `guarantees.certificates` and its inputs."""
     policy, gathered = question.policy, question.gathered
     risk = risk_of_attempt(policy.risk, question.attempt)
-    # The proof is about sets above the policy's floor only.
+    # The proof covers only sets above the policy's floor.
     floor = policy.confidence_floor or 0.0
     audits = [audit for audit in gathered.audits if audit.confidence >= floor]
     found = certify_adjudicated(

@@ -1,8 +1,8 @@
 """Score uploaded files of documents, and export stored rows as files.
 
-Scoring stores a checkpoint after each block and gives each line its own idempotency key, so a
-worker that continues after a crash predicts no line twice. An export sees one state of the
-database, however long it takes, and holds one page of rows in memory.
+Scoring stores a checkpoint after each block and gives each line an idempotency key, so a worker
+that resumes after a crash predicts no line twice. An export reads one snapshot of the database,
+however long it takes, and keeps one page of rows in memory.
 """
 
 import gzip
@@ -55,17 +55,17 @@ EXPORT = "export"
 """Kinds of jobs."""
 
 BLOCK = 256
-"""Documents that are predicted together, between two checkpoints."""
+"""Documents predicted together, between two checkpoints."""
 
 PAGE = 500
-"""Rows of an export in memory."""
+"""Rows of an export that are in memory together."""
 
 LONGEST_EXPORT_S = 600.0
 """How long an export may hold its snapshot of the database."""
 
 
 class Upload:
-    """A file that a caller sends; it is removed unless a job is made of it."""
+    """An uploaded file; it is deleted unless a job uses it."""
 
     def __init__(self, job_id: str, store: FileStore, max_bytes: int) -> None:
         self.job_id = job_id
@@ -106,7 +106,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class _Place:
-    """How much of a file is scored."""
+    """Progress of scoring a file."""
 
     line: int = 0
     parts: int = 0
@@ -118,18 +118,18 @@ class _Place:
 
 @dataclass(frozen=True)
 class Files(Recorded):
-    """Files of documents that come in, and files of rows that go out.
+    """Uploads of documents to score, and exports of rows.
 
     Attributes
     ----------
     predict : callable
         Predicts documents together; returns a prediction or an error for each.
     max_upload_bytes : int
-        Size of the largest file that can be uploaded.
+        Largest upload, in bytes.
     longest_line : int
-        Bytes beyond which a line is not read.
+        Longest line that is read, in bytes.
     stopwatch : callable
-        Returns seconds that only grow.
+        Returns monotonic time in seconds.
     """
 
     store: FileStore
@@ -141,7 +141,7 @@ class Files(Recorded):
     # Scoring
 
     def receive(self, caller: Caller) -> Upload:
-        """Return a context in which to write an uploaded file."""
+        """Return a context manager for writing an uploaded file."""
         caller.require(Permission.PREDICT)
         return Upload(self.new_id(), self.store, self.max_upload_bytes)
 
@@ -155,14 +155,14 @@ class Files(Recorded):
     ) -> tuple[Job, bool]:
         """Queue a job that predicts the documents of an upload.
 
-        Returns the job and whether it is new: under one key the same file is scored once.
+        Returns the job and whether it is new: with one key, the same file is scored once.
 
         Raises
         ------
         InvalidRequest
             If the file is empty or the key cannot be stored.
         IdempotencyMismatch
-            If the key was used before for another file.
+            If the key was already used for another file.
         """
         caller.require(Permission.PREDICT)
         kept = False
@@ -210,23 +210,23 @@ class Files(Recorded):
         return before, False
 
     def score(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Run a scoring job from its checkpoint; returns the counts.
+        """Run a scoring job from its checkpoint; return the counts.
 
-        Every document is routed, sent or queued, and audited as a single one is. A line without a
-        valid document, or with one that cannot be predicted, has a problem in the result.
+        Every document is routed, sent or queued, and audited like a single one. If a line has no
+        valid document, or one that cannot be predicted, the result describes the problem.
 
         Raises
         ------
         InvalidRequest
-            If the file is gone, or is damaged gzip.
+            If the file is missing, or is damaged gzip.
         ModelUnavailable, StorageUnavailable
-            If no prediction can be made or stored for now; the job is then retried.
+            If predictions cannot be made or stored now; the job is then retried.
         """
         place = _Place(**cast("dict[str, Any]", dict(job.checkpoint or {})))  # Any: as stored
         if not place.done:
             place = replace(self._score_rest(job, place, progress), done=True)
             progress.checkpoint(asdict(place))
-        # The documents are stored with their predictions now.
+        # The predictions contain the documents now.
         self.store.remove(upload_folder(job.id))
         return {
             "documents": place.documents,
@@ -261,7 +261,7 @@ class Files(Recorded):
             Submission(
                 caller,
                 document,
-                # No client can send this key, since a header has no line break.
+                # No client can send this key, because a header cannot contain a line break.
                 IdempotencyKey(f"{job.id}\n{line.number}", line.digest()),
                 cast("str | None", job.payload.get("request_id")),
             )
@@ -294,15 +294,15 @@ class Files(Recorded):
     def export(
         self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
     ) -> Iterator[bytes]:
-        """Return the parts of an export; errors are raised before the first part.
+        """Return the parts of an export; raise errors before the first part.
 
-        Clients get their own predictions and outcomes; leads and administrators those of all
-        clients, and annotations; only administrators the audit trail.
+        Clients get their own predictions and outcomes. Leads and administrators get those of all
+        clients, and annotations. Only administrators get the audit trail.
 
         Raises
         ------
         Forbidden, InvalidRequest
-            If the caller may not have these rows, or the request has faults.
+            If the caller may not read these rows, or the request is invalid.
         """
         client_id = _exported_client(caller, wanted)
         with self.begin() as transaction:
@@ -320,7 +320,7 @@ class Files(Recorded):
     def submit_export(
         self, caller: Caller, wanted: ExportRequest, *, request_id: str | None = None
     ) -> Job:
-        """Queue a job that makes an export; raises the errors of `export`."""
+        """Queue an export job; raises the errors of `export`."""
         caller.require(Permission.RUN_JOBS)
         _exported_client(caller, wanted)
         now = self.now()
@@ -348,9 +348,9 @@ class Files(Recorded):
         return job
 
     def run_export(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Run an export job; returns the number of rows.
+        """Run an export job; return the number of rows.
 
-        After an interruption it starts again, with the state of the database at that time.
+        After an interruption it starts again, with a new snapshot of the database.
         """
         payload = cast("dict[str, Any]", dict(job.payload))  # Any: JSON of `submit_export`
         wanted = ExportRequest.from_json(payload["wanted"])
@@ -415,7 +415,7 @@ def _row(outcome: Outcome) -> dict[str, object]:
     if isinstance(outcome, Prediction):
         return {"prediction": prediction_row(outcome)}
     if isinstance(outcome, ModelUnavailable | StorageUnavailable):
-        raise outcome  # no fault of the document: the job is retried
+        raise outcome  # not the document's fault: retry the job
     if isinstance(outcome, ServiceError):
         faults = outcome.faults if isinstance(outcome, InvalidRequest) else ()
         placed = [FieldFault(f.pointer.removeprefix("/document"), f.detail) for f in faults]
@@ -428,7 +428,7 @@ def _problem(line: BadLine) -> dict[str, object]:
 
 
 def _exported_client(caller: Caller, wanted: ExportRequest) -> str | None:
-    """Return the client whose rows the caller gets; None for all clients."""
+    """Return the client whose rows to export; None for all clients."""
     client_id = None
     if wanted.what is Exported.ANNOTATIONS:
         caller.require(Permission.REPORT)

@@ -1,7 +1,8 @@
-"""Durable jobs: show, cancel and retry them, read their results, and run them.
+"""Show, cancel, retry and run durable jobs, and read their results.
 
-Each method is one short transaction; the work itself runs outside any. Every write after a claim
-carries the job's fencing token, so a worker that lost its lease cannot overwrite its successor.
+Each method is one short transaction; the work itself runs outside transactions. Every write after a
+claim carries the job's fencing token, so a worker that lost its lease cannot overwrite its
+successor.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 JOB_LEASE = timedelta(seconds=60)
-"""A worker renews its lease several times within this span, or loses the job."""
+"""A worker renews its lease several times in this time, or loses the job."""
 
 RETRIES = RetryRule()
 """How often a job is tried."""
@@ -26,12 +27,12 @@ RETRIES = RetryRule()
 CHUNK_BYTES = 1 << 16
 
 LONGEST_UPLOAD = timedelta(days=1)
-"""After this time, an upload that became no job is removed."""
+"""Age at which an upload without a job is deleted."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """A file that a job made."""
+    """A job's result file."""
 
     name: str
     chunks: Iterator[bytes]
@@ -39,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Jobs(Recorded):
-    """Jobs, as callers see them and as workers run them.
+    """Operations on jobs for callers and for workers.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class Jobs(Recorded):
     def get(self, caller: Caller, job_id: str) -> Job:
         """Return a job that the caller may see.
 
-        Administrators and auditors see every job, other callers those that they requested.
+        Administrators and auditors see every job; other callers see only their own.
 
         Raises
         ------
@@ -75,7 +76,7 @@ class Jobs(Recorded):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Job]:
-        """Return one page of the matching jobs that the caller may see, newest first."""
+        """Return a page of matching jobs that the caller may see, newest first."""
         wanted = wanted or JobFilter()
         if not caller.may(Permission.INSPECT):
             caller.require(Permission.RUN_JOBS)
@@ -85,15 +86,15 @@ class Jobs(Recorded):
             return transaction.jobs.page(wanted, after=after, limit=limit)
 
     def cancel(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
-        """Cancel a job and return it; what it has done stays.
+        """Cancel a job and return it; its finished work stays.
 
-        Its worker stops at the next safe point. Until then its writes are refused, as after a
+        Its worker stops at the next safe point. Until then its writes are rejected, as after a
         lost lease.
 
         Raises
         ------
         JobNotFound, JobFinished
-            If there is nothing to cancel.
+            If the job does not exist or has finished.
         """
         return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
 
@@ -132,16 +133,16 @@ class Jobs(Recorded):
         return changed
 
     def result(self, caller: Caller, job_id: str) -> Result:
-        """Return what a job made, or the finished part if it failed or was cancelled.
+        """Return the result of a job, also a partial one.
 
         Raises
         ------
         JobNotFound
             If the job does not exist or belongs to another caller.
         JobUnfinished
-            If it has not ended yet.
+            If the job has not finished.
         ResultNotFound
-            If it made no file, or the file has expired.
+            If the job has no result file, or the file has expired.
         """
         job = self.get(caller, job_id)
         if not job.finished:
@@ -159,7 +160,7 @@ class Jobs(Recorded):
                     yield chunk
 
     def sweep_files(self) -> int:
-        """Remove the files of old jobs and abandoned uploads; returns how many jobs had some."""
+        """Delete files of old jobs and abandoned uploads; return the number of jobs."""
         swept = 0
         for job_id in self.files.names("jobs"):
             if is_id(job_id) and self._expired(job_id):
@@ -184,12 +185,12 @@ class Jobs(Recorded):
         key: str | None = None,
         after: timedelta = timedelta(0),
     ) -> Job | None:
-        """Store a job that is due ``after`` from now and return it.
+        """Store and return a job that is due ``after`` from now.
 
-        None if a job with the same ``key`` is already queued or running.
+        Return None if a job with the same ``key`` is queued or running.
         """
         if key is not None:
-            # Workers ask for recurring jobs every second: a read keeps them out of writers' way.
+            # Workers enqueue recurring jobs every second. Reading first does not block writers.
             with self.begin(read_only=True) as transaction:
                 if transaction.jobs.unfinished(key) is not None:
                     return None
@@ -208,10 +209,10 @@ class Jobs(Recorded):
         return job if stored else None
 
     def claim(self, kinds: Sequence[str]) -> Job | None:
-        """Lease the next due job of these kinds and return it; None if no job is due.
+        """Lease and return the next due job of these kinds; None without one.
 
-        A job whose worker stopped renewing the lease is due as well. A job that killed every
-        worker that claimed it fails here, since none of them lived to record the failure.
+        A job whose worker stopped renewing its lease is due too. A job that killed every worker
+        that claimed it fails here, because none of them survived to record the failure.
         """
         # A read first, for the same reason as in `enqueue`.
         with self.begin(read_only=True) as transaction:
@@ -232,7 +233,7 @@ class Jobs(Recorded):
                 return job
 
     def renew(self, job: Job, *, progress: float | None = None, message: str | None = None) -> Job:
-        """Renew the lease, store the progress and return the job; raises `LeaseLost`."""
+        """Renew the lease, store progress and return the job; raises `LeaseLost`."""
         return self._save(job.continued(self.now(), self.lease, progress=progress, message=message))
 
     def checkpoint(self, job: Job, state: Mapping[str, object]) -> None:
@@ -244,7 +245,7 @@ class Jobs(Recorded):
             raise _lost(job)
 
     def succeed(self, job: Job, result: Mapping[str, object] | None = None) -> Job:
-        """Record that a job is done and return it; raises `LeaseLost`."""
+        """Mark a job as succeeded and return it; raises `LeaseLost`."""
         return self._save(job.succeeded(result, self.now()))
 
     def repeat(self, job: Job, interval: timedelta) -> Job:
@@ -262,7 +263,7 @@ class Jobs(Recorded):
         return self._save(job.failed(error, self.now(), self.retries, hopeless=hopeless))
 
     def give_back(self, job: Job) -> Job:
-        """Return the job due at once, because its worker stops; raises `LeaseLost`."""
+        """Make a stopping worker's job due at once; raises `LeaseLost`."""
         return self._save(job.returned(self.now()))
 
     def _save(self, job: Job) -> Job:

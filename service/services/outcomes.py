@@ -1,4 +1,4 @@
-"""Report which label set turned out to be right, and correct what was sent wrong."""
+"""Report which label set turned out to be right, and correct wrong ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from setwise.service.stores.outcomes import OutcomeRaced
 from setwise.service.stores.transaction import Transaction
 
 MOST_RACES = 20
-"""Concurrent reports on one prediction, each of which may make this one start again."""
+"""Most retries after concurrent reports on the same prediction."""
 
 
 @dataclass(frozen=True)
 class Outcomes(Recorded):
-    """Label sets that turned out to be right, as other programs report them."""
+    """Outcomes, which other programs report: the label sets that were right."""
 
     def report(
         self,
@@ -30,11 +30,11 @@ class Outcomes(Recorded):
         *,
         request_id: str | None = None,
     ) -> tuple[Outcome, bool]:
-        """Store an outcome; returns it and whether it is new.
+        """Store an outcome; return it and whether it is new.
 
-        A source that repeats its last report changes nothing. A different report is added, and
-        counts from then on. If another label set was sent, the message ``document.corrected`` is
-        written in the same transaction.
+        A source that repeats its last report changes nothing. A different report is added and
+        replaces it. If another label set was sent, the same transaction queues the message
+        ``document.corrected``.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Outcomes(Recorded):
         request_id: str | None,
     ) -> tuple[Outcome, bool]:
         prediction = _visible(transaction, caller, prediction_id)
-        # A review may be completed at the same time: each must see which labels the other sent.
+        # A concurrent review and this report must each see the labels that the other sent.
         transaction.reviews.lock(prediction.id)
         before = transaction.outcomes.of(prediction.id)
         same_source = [outcome for outcome in before if outcome.source == source]
@@ -109,7 +109,7 @@ class Outcomes(Recorded):
         return outcome, True
 
     def page(self, caller: Caller, prediction_id: str) -> list[Outcome]:
-        """Return all outcomes of one prediction, oldest first; raises `PredictionNotFound`."""
+        """Return a prediction's outcomes, oldest first; raises `PredictionNotFound`."""
         with self.begin(read_only=True) as transaction:
             prediction = _visible(transaction, caller, prediction_id)
             return transaction.outcomes.of(prediction.id)

@@ -23,7 +23,7 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class Preview:
-    """Forecasts of the policy in force and of another one, on the same documents."""
+    """Forecasts of the policy in force and of another one, for the same documents."""
 
     now: Forecast
     then: Forecast
@@ -31,7 +31,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class HeldBack:
-    """How many documents a rule would send to review, whatever their confidence."""
+    """Number of documents that a rule sends to review, regardless of confidence."""
 
     rule: Rule
     documents: int
@@ -39,16 +39,16 @@ class HeldBack:
 
 @dataclass(frozen=True)
 class Effect:
-    """The policy in force and the changed one, on the same recent documents.
+    """The policy in force and a changed one, compared on recent documents.
 
     Attributes
     ----------
     before, after : RoutingPolicy
-        ``after`` carries the certificate that it would get, if there is one.
+        ``after`` has the certificate that it would get, if there is one.
     now, then : Forecast
         Both ignore a tripped breaker, because changing the policy does not reset it.
     reachable : float or None
-        Lowest threshold that would have met the target on these documents. It proves nothing,
+        The lowest threshold that would have met the target on these documents. It proves nothing,
         because the checked documents are not a random sample.
     held_back : tuple of HeldBack
         One for each rule of the change.
@@ -64,7 +64,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Policies(Recorded):
-    """The routing policy; a prediction keeps the version that decided it."""
+    """The routing policy; each prediction keeps the version that decided it."""
 
     def get(self, caller: Caller) -> RoutingPolicy:
         """Return the policy in force."""
@@ -80,19 +80,19 @@ class Policies(Recorded):
         *,
         request_id: str | None = None,
     ) -> RoutingPolicy:
-        """Replace the policy; returns the new version.
+        """Replace the policy; return the new version.
 
         Parameters
         ----------
         expected_version : str or None
-            The version that the caller read; None replaces any.
+            The version that the caller read; None accepts any.
 
         Raises
         ------
         InvalidRequest
             If the change is not valid.
         StaleVersion
-            If another version is in force than the caller expected.
+            If the version in force is not the expected one.
         """
         caller.require(Permission.ADMINISTER)
         _check(change)
@@ -105,7 +105,7 @@ class Policies(Recorded):
                     "read the policy again and repeat the change."
                 )
             wanted = change.as_policy(self.new_id(), self.now(), caller.id)
-            # A change of the policy does not reset the breaker.
+            # Changing the policy does not reset the breaker.
             wanted = replace(wanted, trip_id=old.trip_id)
             new = certified(transaction, wanted, transaction.certifications.serving())
             transaction.policies.add(new, replacing=old.version)
@@ -135,20 +135,20 @@ class Policies(Recorded):
         target_accuracy: float | None = None,
         rules: Sequence[object] | None = None,
     ) -> Preview:
-        """Return what a threshold or target, and rules, would do with recent documents.
+        """Return forecasts for recent documents with another threshold, target or rules.
 
         Parameters
         ----------
         threshold, target_accuracy : float or None
-            At most one of them; without either only the rules change. A target takes the lowest
+            At most one of them; without either, only the rules change. A target uses the lowest
             threshold that would have met it.
         rules : sequence or None
-            As declared; None keeps those in force.
+            Declared rules; None keeps those in force.
 
         Raises
         ------
         InvalidRequest
-            If both are given, or a value or rule is not valid.
+            If both are given, or a value or rule is invalid.
         """
         caller.require(Permission.REPORT)
         faults = list(_preview_faults(threshold, target_accuracy))
@@ -170,12 +170,12 @@ class Policies(Recorded):
         return Preview(now, then)
 
     def preview_change(self, caller: Caller, change: PolicyChange) -> Effect:
-        """Return what a change of the policy would do with recent documents.
+        """Return the effect of a policy change on recent documents.
 
         Raises
         ------
         InvalidRequest
-            If the change is not valid.
+            If the change is invalid.
         """
         caller.require(Permission.REPORT)
         _check(change)
@@ -208,12 +208,12 @@ def certified(
 ) -> RoutingPolicy:
     """Return the policy with the newest certificate that proves its target.
 
-    Without such a certificate the policy is returned as it is.
+    Without such a certificate, the policy is returned unchanged.
 
     Parameters
     ----------
     scorer : Scorer or None
-        What computes confidences now; None before the first prediction.
+        The model and calibrator that serve now; None before the first prediction.
     """
     if policy.threshold_mode is not ThresholdMode.CERTIFIED or scorer is None:
         return policy

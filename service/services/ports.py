@@ -1,4 +1,4 @@
-"""What the services need of the layers above them, as Protocols."""
+"""Protocols that services need from the layers above them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,110 +21,110 @@ class Predictor(Protocol):
 
     @property
     def calibrator_version(self) -> str:
-        """Of the calibrator whose confidences it gives now."""
+        """The version of the calibrator in use."""
 
     @property
     def own_calibrator_version(self) -> str:
-        """Of the calibrator that the model was trained with."""
+        """The version of the calibrator that the model was trained with."""
 
     @property
     def labels(self) -> Sequence[str]:
-        """Every label that the model can predict."""
+        """All labels that the model can predict."""
 
     def score(self, documents: Sequence[Document]) -> Sequence[ScoredSet]:
-        """Score documents together; raises `InvalidRequest` where one cannot be scored."""
+        """Score documents together; raises `InvalidRequest` if one cannot be scored."""
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Tell of each label set whether a training document has it; True if that is unknown."""
+        """Return whether each label set occurs in training documents; True if unknown."""
 
     def explain(self, document: Document, labels: Sequence[str]) -> list[tuple[TermWeight, ...]]:
-        """Return what the document's terms add to each label, weightiest first.
+        """Return the weights of the document's terms for each label, largest first.
 
-        Raises `InvalidRequest` where the document cannot be scored or a label is unknown.
+        Raises `InvalidRequest` if the document cannot be scored or a label is unknown.
         """
 
 
 class PredictorSource(Protocol):
-    """Hands out the predictor that serves now."""
+    """Provides the active predictor."""
 
     def active(self) -> Predictor:
-        """Return it; raises `ModelUnavailable` when there is none."""
+        """Return the active predictor; raises `ModelUnavailable` without one."""
 
 
 class ModelLoader(Protocol):
-    """Loads registered models beside the one that serves."""
+    """Loads registered models beside the active one."""
 
     def load(self, model: ModelVersion) -> Predictor:
-        """Return the model, ready to predict; raises `ModelDamaged` when it cannot be."""
+        """Return the loaded model; raises `ModelDamaged` if it cannot load."""
 
     def follow(self) -> None:
-        """Let this process serve at once what the database says; others follow by themselves."""
+        """Serve the active model now; other processes follow by themselves."""
 
 
 class ArtifactStore(Protocol):
-    """Keeps model artifacts, in a folder or in an object store."""
+    """Stores model artifacts, in a folder or in an object store."""
 
     def add(self, source: str) -> ModelVersion:
-        """Verify the artifact folder ``source``, keep a copy and describe it (not yet recorded).
+        """Verify the artifact folder ``source``, copy it and describe it.
 
-        Raises `InvalidRequest` when it is not a sound artifact.
+        The model is not yet registered. Raises `InvalidRequest` if the artifact is invalid.
         """
 
     def add_archive(self, archive: BinaryIO) -> ModelVersion:
-        """Add an artifact folder that comes as a ZIP file, as `add` does."""
+        """Add an artifact folder from a ZIP file, as `add` does."""
 
 
 class CalibratorStore(Protocol):
-    """Keeps calibrators beside the artifacts of their models."""
+    """Stores calibrators beside the artifacts of their models."""
 
     def add_calibrator(self, kept: "KeptRecalibration") -> str:
-        """Keep a calibrator under the digest of its content; returns its location."""
+        """Store a calibrator under the digest of its content; return its location."""
 
     def load_calibrator(self, location: str) -> "KeptRecalibration":
         """Return a calibrator; raises `CalibrationDamaged`."""
 
     def original_rows(self, model: ModelVersion) -> "CalibrationRows | None":
-        """Return the rows that a model was calibrated on; None if its artifact keeps none.
+        """Return the rows that a model was calibrated on; None without any.
 
         Raises `ModelDamaged` if it cannot be read.
         """
 
 
 class CalibratorLoader(Protocol):
-    """Tries calibrators in this process."""
+    """Loads calibrators in this process."""
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Apply a calibrator once, beside the one that serves; raises `CalibrationDamaged`."""
+        """Try a calibrator beside the active one; raises `CalibrationDamaged`."""
 
 
 class Sink(Protocol):
-    """A file that is open for writing."""
+    """A file open for writing."""
 
     def write(self, content: bytes) -> int:
-        """Write the next bytes and return how many they are."""
+        """Write the next bytes and return their number."""
 
 
 class FileStore(Protocol):
-    """Keeps the files of jobs where every process of the service finds them."""
+    """Stores the files of jobs for all processes of the service."""
 
     def create(self, name: str) -> AbstractContextManager[Sink]:
-        """Write a file that appears under its name, complete, when the block ends."""
+        """Return a context that writes a file, which appears complete at its end."""
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
 
     def names(self, folder: str) -> Sequence[str]:
-        """List the names in a folder, sorted; empty if the folder does not exist."""
+        """Return the sorted names in a folder; empty if it does not exist."""
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with everything in it, if it exists."""
+        """Delete a folder and its content, if it exists."""
 
 
 class Progress(Protocol):
-    """A running job reports to it; raises when the job should stop."""
+    """Receives a job's progress; raises if the job should stop."""
 
     def __call__(self, progress: float, message: str = "") -> None:
-        """Report the share that is done, in [0, 1], and what is done now."""
+        """Report the finished share, in [0, 1], and the current step."""
 
     def checkpoint(self, state: Mapping[str, object]) -> None:
         """Store the state from which another worker can resume."""
@@ -134,10 +134,10 @@ class Passwords(Protocol):
     """Slow hashes of passwords."""
 
     def hash(self, password: str) -> str:
-        """Return what to store of a password."""
+        """Return the hash of a password to store."""
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Tell whether a password is the stored one; without one, take as long and say no."""
+        """Return whether a password matches; without a stored one, take as long."""
 
     def outdated(self, stored: str) -> bool:
-        """Tell whether what is stored was made with other parameters than today's."""
+        """Return whether a hash was made with outdated parameters."""

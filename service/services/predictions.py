@@ -1,4 +1,4 @@
-"""Predict documents, decide on each and store them; read, derive and erase what was stored."""
+"""Predict, route and store documents; read, derive and erase stored predictions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -36,33 +36,33 @@ from setwise.service.stores.predictions import IdempotencyKeyTaken
 from setwise.service.stores.transaction import Transaction, Transactions
 
 Stage = Callable[[str], AbstractContextManager[object]]
-"""Watches how long a part of the work takes: ``with stage("score"): …``."""
+"""Measures how long a step takes: ``with stage("score"): …``."""
 
 
 def unwatched(name: str) -> AbstractContextManager[object]:  # noqa: ARG001 -- a `Stage`
-    """Watch nothing."""
+    """Return a context that measures nothing."""
     return nullcontext()
 
 
 def no_shadow(_: Sequence[Prediction]) -> None:
-    """Shadow nothing."""
+    """Do nothing: there is no shadow."""
 
 
 LONGEST_IDEMPOTENCY_KEY = 255
-"""Characters; an index holds the key."""
+"""Longest key, in characters, because an index holds it."""
 
 MOST_DOCUMENTS = 256
-"""Documents of one batch; its transaction keeps other writers of an SQLite file waiting."""
+"""Most documents in a batch; its transaction blocks other writers of an SQLite file."""
 
 PURGED_AT_ONCE = 500
-"""Documents of one transaction, which bounds how long other writers wait."""
+"""Documents purged in one transaction, which bounds how long other writers wait."""
 
 Outcome = Prediction | Exception
-"""The stored prediction of a submission, or why there is none."""
+"""The stored prediction of a submission, or the error that prevented it."""
 
 
 def all_predicted(outcomes: Sequence[Outcome]) -> list[Prediction]:
-    """Return the predictions; raises the first fault if there is any."""
+    """Return the predictions, or raise the first error."""
     made = []
     for outcome in outcomes:
         if isinstance(outcome, Exception):
@@ -73,7 +73,7 @@ def all_predicted(outcomes: Sequence[Outcome]) -> list[Prediction]:
 
 @dataclass(frozen=True)
 class _Scored:
-    """A submission and the model's answer to it."""
+    """A submission and its scored label sets."""
 
     submission: Submission
     scored: ScoredSet
@@ -81,7 +81,7 @@ class _Scored:
 
 @dataclass(frozen=True)
 class _Made:
-    """A prediction with what follows from it: a message if it is sent, else review tasks."""
+    """A prediction with its message, if it is sent, or else its review tasks."""
 
     prediction: Prediction
     tasks: list[ReviewTask]
@@ -90,21 +90,22 @@ class _Made:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of documents, and the texts that they were made of.
+    """Predictions and the texts of their documents.
 
     Attributes
     ----------
     lottery : Lottery
-        Draws the documents that are checked.
+        Draws the documents to audit.
     max_text_bytes : int
         Longest text that is scored, in bytes of UTF-8.
     retain_auto, retain_reviewed : timedelta or None
-        How long texts are kept of documents that were sent automatically, and of those that were
-        reviewed; None for ever.
+        How long to keep the texts of automatically sent and of reviewed documents; None keeps them
+        indefinitely.
     shadow : callable
-        Gets what was committed, for a candidate to score too; must return at once and never raise.
+        Receives committed predictions for a candidate to score too. It must return at once and
+        never raise.
     stage : callable
-        Watches how long scoring, routing and storing take, for all documents of a call together.
+        Measures scoring, routing and storing, for all documents of a call together.
     """
 
     predictors: PredictorSource
@@ -119,18 +120,17 @@ class Predictions:
     stage: Stage = unwatched
 
     def predict(self, submissions: Sequence[Submission]) -> list[Outcome]:
-        """Return the outcome of each submission, once all of them are committed.
+        """Return the outcome of each submission, after all are committed.
 
-        All are scored in one pass of the model and stored in one transaction, together with their
-        messages, review tasks and audit rows. Under an idempotency key one prediction is stored,
-        however often and from however many processes the same request comes, and each call gets
-        that one.
+        All are scored in one pass of the model and stored in one transaction, with their messages,
+        review tasks and audit rows. An idempotency key stores one prediction, however often and
+        from however many processes the request comes, and every call returns it.
 
         Returns
         -------
         list of Prediction or Exception
-            A submission that is refused, that the model cannot read or that cannot be stored never
-            spoils the others. While the database does not answer, all fail alike.
+            A submission that is rejected, unreadable for the model or impossible to store does not
+            affect the others. While the database does not answer, all of them fail.
         """
         outcomes: dict[int, Outcome] = {}
         for place, submission in enumerate(submissions):
@@ -155,12 +155,12 @@ class Predictions:
         return [outcomes[place] for place in range(len(submissions))]
 
     def get(self, caller: Caller, prediction_id: str) -> Prediction:
-        """Return one prediction; a client sees its own.
+        """Return a prediction; a client sees only its own.
 
         Raises
         ------
         PredictionNotFound
-            If there is none, or the caller may not know of it.
+            If it does not exist, or the caller may not read it.
         """
         visible = visible_to(caller)
         with self.begin(read_only=True) as transaction:
@@ -177,7 +177,7 @@ class Predictions:
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Prediction]:
-        """Return a page of matching predictions, newest first; a client sees its own."""
+        """Return a page of predictions, newest first; a client sees its own."""
         wanted = wanted or PredictionFilter()
         visible = visible_to(caller)
         if visible is not None:
@@ -190,12 +190,12 @@ class Predictions:
             return transaction.predictions.page(wanted, after=after, limit=limit)
 
     def derive(self, caller: Caller, prediction_id: str) -> Derivation:
-        """Decide again on what is stored of a prediction; returns both decisions.
+        """Repeat the decision on a stored prediction; return both decisions.
 
         Raises
         ------
         PredictionNotFound
-            If there is no such prediction.
+            If the prediction does not exist.
         """
         caller.require(Permission.REPORT)
         with self.begin(read_only=True) as transaction:
@@ -206,10 +206,10 @@ class Predictions:
         return Derivation.of(prediction, policy, self.lottery)
 
     def purge_texts(self) -> int:
-        """Erase texts whose retention has ended; returns the number of documents.
+        """Erase texts whose retention has ended; return the number of documents.
 
         Labels, numbers and the audit trail stay. Documents that wait for review keep their text
-        until the review is done.
+        until the review is completed.
         """
         now = self.now()
         purged = 0
@@ -258,10 +258,10 @@ class Predictions:
     def erase_document(
         self, caller: Caller, document_id: str, *, request_id: str | None = None
     ) -> int:
-        """Erase a document at once; returns the number of its predictions, which may be 0.
+        """Erase a document at once; return the number of its predictions, possibly 0.
 
-        Its text, features, metadata, comments and id go, even if it waits for review; predictions
-        stay as numbers without a name. Pending messages keep the id until they are delivered.
+        This deletes its text, features, metadata, comments and id, even if it waits for review. The
+        predictions stay as numbers without a name. Pending messages keep the id until delivery.
         """
         caller.require(Permission.ADMINISTER)
         if not document_id or "\x00" in document_id:
@@ -289,11 +289,11 @@ class Predictions:
         return len(ids)
 
     def _fault(self, submission: Submission) -> Exception | None:
-        """Return why a submission is refused before anything is scored."""
+        """Return why a submission is rejected before scoring, or None."""
         try:
             submission.caller.require(Permission.PREDICT)
             self._check(submission)
-        except Exception as error:  # noqa: BLE001 -- raised where this submission's answer is due
+        except Exception as error:  # noqa: BLE001 -- returned as this submission's outcome
             return error
         return None
 
@@ -317,7 +317,7 @@ class Predictions:
             raise InvalidRequest("The document cannot be predicted as it stands.", faults)
 
     def _replayed(self, submissions: Mapping[int, Submission]) -> dict[int, Outcome]:
-        """Return, by place, the outcomes of those whose idempotency keys were used before."""
+        """Return outcomes, by position, of submissions with known idempotency keys."""
         keyed = {
             place: ((one.caller.id, one.idempotency.key), one.idempotency.request_digest)
             for place, one in submissions.items()
@@ -338,7 +338,7 @@ class Predictions:
         return outcomes
 
     def _scored(self, documents: Sequence[Document]) -> Sequence[ScoredSet | Exception]:
-        """Return what the model says of each document, or why it cannot."""
+        """Return the model's result for each document, or its error."""
         if not documents:
             return []
         try:
@@ -346,7 +346,7 @@ class Predictions:
         except Exception as error:  # noqa: BLE001 -- as above
             if len(documents) == 1:
                 return [error]
-        # A model refuses all for one that it cannot read.
+        # One unreadable document makes the model reject all of them.
         return [answer for document in documents for answer in self._scored([document])]
 
     def _stored(self, scored: Sequence[_Scored]) -> Sequence[Outcome]:
@@ -368,15 +368,15 @@ class Predictions:
             self.shadow(made)
             return made
         if len(scored) > 1:
-            # What spoiled the transaction for all spoils only its own now.
+            # Store one by one, so that the error affects only its own submission.
             return [outcome for one in scored for outcome in self._stored([one])]
         return [self._winner(scored[0].submission, spoiled)]
 
     def _winner(self, submission: Submission, spoiled: Exception) -> Outcome:
-        """Return the prediction of the request that was first to use the key."""
+        """Return the prediction of the request that used the key first."""
         if not isinstance(spoiled, IdempotencyKeyTaken):
             return spoiled
-        # Taken, yet not there, would be nothing that a caller could act on.
+        # If the key is taken but its prediction is missing, return the original error.
         return self._replayed({0: submission}).get(0, spoiled)
 
     def _add(self, transaction: Transaction, scored: Sequence[_Scored]) -> list[Prediction]:
@@ -423,7 +423,7 @@ class Predictions:
 
 
 def _kinds(prediction: Prediction, *, overlaps: bool) -> Iterator[ReviewKind]:
-    """Yield the kinds of review that a prediction gets."""
+    """Yield the kinds of review that a prediction needs."""
     if prediction.selection.role is not AuditRole.NONE:
         yield ReviewKind.AUDIT
     elif prediction.decision is Decision.REVIEW:
@@ -439,7 +439,7 @@ def _mismatch() -> IdempotencyMismatch:
 
 
 def visible_to(caller: Caller) -> str | None:
-    """Return the client whose predictions ``caller`` may read; None for every client's."""
+    """Return the client whose predictions ``caller`` may read; None for all."""
     if caller.may(Permission.READ_ALL_PREDICTIONS):
         return None
     caller.require(Permission.PREDICT)

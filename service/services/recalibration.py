@@ -1,4 +1,4 @@
-"""Learn calibrators from reviews, and choose the one that serves."""
+"""Learn calibrators from reviews, and activate one."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,28 +46,28 @@ CALIBRATION = "calibration"
 """The kind of job; one runs at a time."""
 
 MOST_REVIEWED = 100_000
-"""Reviewed predictions that are read: the newest."""
+"""Most reviewed predictions to read, the newest."""
 
 MOST_ROUTED = 5_000
-"""Newest predictions whose change of route is reported."""
+"""Most predictions whose change of route is reported, the newest."""
 
 
 @dataclass(frozen=True)
 class Recalibration(Recorded):
-    """Calibrators learnt from reviews, and the one that serves.
+    """Calibrators learnt from reviews, and the active one.
 
     Attributes
     ----------
     loader : ModelLoader
-        Loads the model whose labels a calibrator reads.
+        Loads the model that provides a calibrator's labels.
     calibrator_loader : CalibratorLoader
-        Tries a calibrator before it serves.
+        Tries a calibrator before it is activated.
     calibrators : CalibratorStore
-        Keeps learnt calibrators.
+        Stores learnt calibrators.
     group_rates : ReportedRates
-        Error rates of annotator groups.
+        Noise rates of annotator groups.
     lease_clock : callable
-        The clock that all servers share; jobs fall due by it.
+        The clock that all servers share; it determines when jobs are due.
     """
 
     loader: ModelLoader
@@ -77,7 +77,7 @@ class Recalibration(Recorded):
     lease_clock: Clock
 
     def request(self, caller: Caller, options: Options, *, request_id: str | None = None) -> Job:
-        """Queue a recalibration; returns the unfinished job if there is one.
+        """Queue a recalibration job; return the unfinished one if there is one.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Recalibration(Recorded):
         with self.begin() as transaction:
             _active_model(transaction)
             if not transaction.jobs.enqueue(job):
-                # One job has the key at a time, so the newest of the kind is the unfinished one.
+                # The key allows one unfinished job of this kind, so it is the newest.
                 wanted = JobFilter(kind=CALIBRATION)
                 (running,) = transaction.jobs.page(wanted, after=None, limit=1).items
                 return running
@@ -120,15 +120,16 @@ class Recalibration(Recorded):
     def run(
         self, options: Options, report: Progress, *, requested_by: str = SYSTEM.id
     ) -> tuple[Calibration, str]:
-        """Learn a calibrator and compare it with the one that serves.
+        """Learn a calibrator and compare it with the active one.
 
-        Everything is read in one transaction, learnt outside any, and stored in another: after a
-        crash the present calibrator still serves. The same reviews give the same calibrator.
+        Data is read in one transaction, learnt from outside transactions, and stored in another
+        one, so after a crash the current calibrator stays active. The same reviews give the same
+        calibrator.
 
         Returns
         -------
         tuple of Calibration and str
-            The stored calibrator with its report, and why it serves or does not.
+            The stored calibrator with its report, and why it is or is not active.
 
         Raises
         ------
@@ -166,7 +167,7 @@ class Recalibration(Recorded):
         return made, why
 
     def get(self, caller: Caller, calibration_id: str) -> Calibration:
-        """Return one calibrator with its report; raises `CalibrationNotFound`."""
+        """Return a calibrator with its report; raises `CalibrationNotFound`."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True) as transaction:
             return _known(transaction, calibration_id)
@@ -174,7 +175,7 @@ class Recalibration(Recorded):
     def page(
         self, caller: Caller, *, after: str | None = None, limit: int = 50
     ) -> Page[Calibration]:
-        """Return one page of the calibrators of all models, newest first."""
+        """Return a page of all models' calibrators, newest first."""
         caller.require(Permission.REPORT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
@@ -183,16 +184,16 @@ class Recalibration(Recorded):
     def activate(
         self, caller: Caller, calibration_id: str, *, request_id: str | None = None
     ) -> ServingCalibrator:
-        """Replace the calibrator that serves; other processes follow within seconds.
+        """Activate a calibrator; other processes follow within seconds.
 
         Raises
         ------
         CalibrationNotFound
             If the calibrator does not exist.
         CalibrationOfAnotherModel
-            If its model does not serve.
+            If its model is not active.
         CalibrationDamaged
-            If it does not load here; nothing has changed then.
+            If it does not load here; nothing changes then.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -206,14 +207,14 @@ class Recalibration(Recorded):
         return self._switch(caller, model, calibration, request_id)
 
     def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ServingCalibrator:
-        """Activate the calibrator that served before; a second roll-back undoes the first.
+        """Activate the previous calibrator; a second rollback undoes the first.
 
         Raises
         ------
         NothingToRollBack
             If no other calibrator has served with the active model.
         CalibrationDamaged
-            If that calibrator no longer loads; the present one keeps serving.
+            If that calibrator no longer loads; the current one stays active.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -321,7 +322,7 @@ class Recalibration(Recorded):
     def _adapt_policy(
         self, transaction: Transaction, model: ModelVersion, calibration: Calibration | None
     ) -> RoutingPolicy:
-        """Put the newest certificate of the calibrator into force, if it has one."""
+        """Activate the calibrator's newest certificate, if it has one."""
         policy = transaction.policies.current()
         scorer = Scorer(model.version, calibrator_version(model, calibration))
         if policy.threshold_mode is not ThresholdMode.CERTIFIED or policy.certified_for == scorer:

@@ -1,4 +1,4 @@
-"""What every change has in common: a transaction, a clock, ids, and a line of the audit trail."""
+"""Base of services that change data: transactions, a clock, ids and the audit trail."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from setwise.service.stores.transaction import Transaction, Transactions
 
 @dataclass(frozen=True)
 class Recorded:
-    """A verb that changes something and says so in the audit trail."""
+    """A service that records its changes in the audit trail."""
 
     begin: Transactions
     now: Clock

@@ -39,10 +39,10 @@ MOST_DAYS = 400
 USUAL_DAYS = 35
 
 BINS = 40
-"""Bins of the histogram of confidence."""
+"""Number of bins in the histogram of confidence."""
 
 AUTOMATION_STEPS = 50
-"""Steps between the thresholds 0 and 1 of the automation report."""
+"""Steps between thresholds 0 and 1 in the automation report."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +79,21 @@ class CertificateState:
     Attributes
     ----------
     certified : bool
-        A certificate for the model that serves proves the threshold in force.
+        Whether a certificate for the serving model proves the threshold in force.
     threshold : float or None
         The threshold in force.
     since : datetime or None
-        When the certificate was made.
+        When the certificate was created.
     newest : Certification or None
-        The newest attempt for the model that serves.
+        The newest attempt for the serving model.
     audits : int
-        Finished audits of that model.
+        Completed audits of that model.
     next_attempt_in : int or None
         Audits until the next attempt; None if none is due, because the newest certificate covers
         the policy or the threshold is fixed.
     audits_needed : int or None
-        Audits that would probably prove a threshold, by the newest attempt; None if unknown, or if
-        no number would.
+        Estimate, from the newest attempt, of how many audits prove a threshold; None if unknown, or
+        if no number would.
     """
 
     certified: bool
@@ -123,24 +123,24 @@ class Cockpit:
     Attributes
     ----------
     at, since : datetime
-        When the numbers were read, and the start of the period, a midnight in UTC.
+        When the numbers were read, and the start of the period, midnight in UTC.
     documents, sent : int
         Received documents, and those sent without a review.
     accuracy : Share
-        Accuracy of the label sets that were confident enough to be sent, from weighted audits;
-        from reported outcomes while there is no audit.
+        Accuracy of label sets that were confident enough to be sent, from weighted audits; without
+        audits, from reported outcomes.
     drawn : bool
-        The accuracy is from audits.
+        Whether the accuracy comes from audits.
     reported : Share
-        Accuracy of sent sets with a reported outcome, which need not be a random sample.
+        Accuracy of sent sets with a reported outcome, which may not be a random sample.
     seconds : float or None
-        Mean time of a review; None before the first one.
+        Mean time per review; None before the first review.
     hours_saved : float or None
-        Review time of the documents that were sent.
+        Review time saved by the sent documents.
     rows, weeks : list of Row
-        By ``pace``, and by weeks, as a day has too few audits to measure accuracy.
+        Rows by ``pace``, and by week, because a day has too few audits to measure accuracy.
     curve : list of Forecast
-        Forecasts at rising thresholds.
+        Forecasts at increasing thresholds.
     now, then : Forecast or None
         Forecasts of the policy in force and of the other policy. Here and in ``curve``, documents
         held back by a rule stay held back.
@@ -180,12 +180,12 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports on predictions and reviews; nothing changes.
+    """Read-only reports on predictions and reviews.
 
     Attributes
     ----------
     lease_clock : callable
-        The clock that all servers share; the age of waiting work is measured with it.
+        The clock that all servers share; it measures the age of waiting work.
     """
 
     begin: Transactions
@@ -211,13 +211,13 @@ class Reports:
         )
 
     def backlog(self, caller: Caller) -> tuple[Backlog, datetime]:
-        """Return the waiting work, and when it was read."""
+        """Return the backlog and when it was read."""
         caller.require(Permission.REPORT)
         with self.begin(read_only=True) as transaction:
             return transaction.backlog.read(), self.lease_clock()
 
     def reliability(self, caller: Caller, documents: int) -> Reliability:
-        """Compare confidence with correctness on the most recent documents."""
+        """Return the reliability of confidence on the most recent documents."""
         caller.require(Permission.REPORT)
         _check_documents(documents)
         with self.begin(read_only=True) as transaction:
@@ -247,7 +247,7 @@ class Reports:
         pace: Pace = Pace.DAY,
         what_if: WhatIf | None = None,
     ) -> Cockpit:
-        """Return the cockpit of the last ``days``, today included, at one instant.
+        """Return the cockpit for the last ``days``, including today, at one instant.
 
         Raises
         ------
@@ -322,7 +322,7 @@ class Reports:
 
 
 def _check_documents(documents: int) -> None:
-    """Raise `InvalidRequest` unless a report can cover that many documents."""
+    """Raise `InvalidRequest` if a report cannot cover that many documents."""
     if not 1 <= documents <= MOST_DOCUMENTS:
         fault = FieldFault("/query/documents", f"must lie between 1 and {MOST_DOCUMENTS}")
         raise InvalidRequest("The report cannot cover that many documents.", [fault])
@@ -355,7 +355,7 @@ def _certificate(transaction: Transaction, policy: RoutingPolicy) -> Certificate
         since=proof.created_at if certified and proof else None,
         newest=newest,
         audits=audits,
-        # With a fixed threshold nothing is certified automatically.
+        # With a fixed threshold, nothing is certified automatically.
         next_attempt_in=None
         if policy.threshold_mode is ThresholdMode.FIXED
         else SCHEDULE.missing(policy, newest, audits),
@@ -370,7 +370,7 @@ def _needed(newest: Certification | None) -> int | None:
 
 
 def _reported(sent: Sequence[Cell], risk: float) -> Share:
-    # Outcomes only, without the answers of people.
+    # Outcomes only, without reviews.
     return share([cell._replace(said=None) for cell in sent], risk)
 
 
@@ -380,7 +380,7 @@ def _what_if(
     """Return forecasts of the curve, the policy in force and the other policy."""
     sendable = [cell.sendable for cell in cells]
 
-    # Cells begin at these steps, and at the two thresholds, which may lie between steps.
+    # Cells start at these steps and at the two thresholds, which may lie between steps.
     steps = [step / STEPS for step in range(STEPS + 1)]
     thresholds = [*steps, in_force(policy), what_if.threshold, None]
     made = forecasts(cells, thresholds, sendable=sendable, risk=policy.risk, days=days)
@@ -396,6 +396,6 @@ def _histogram(cells: Sequence[Cell]) -> list[Bin]:
     for cell in cells:
         audited = cell.reason is Reason.AUDIT and cell.decision is not Decision.AUTO
         kind = 0 if cell.decision is Decision.AUTO else 1 if audited else 2
-        place = min((cell.step or 0) * BINS // STEPS, BINS - 1)  # certainty is in the last bin
+        place = min((cell.step or 0) * BINS // STEPS, BINS - 1)  # confidence 1 is in the last bin
         counts[place][kind] += cell.documents
     return [Bin(place / BINS, (place + 1) / BINS, *kinds) for place, kinds in enumerate(counts)]

@@ -1,6 +1,6 @@
 """Claim, decide and complete review tasks.
 
-A decision is stored at once and becomes final when its maker decides the next task, or after a
+A decision is stored at once. It becomes final when the reviewer decides the next task, or after a
 short time in which it can be undone. Only then does it become an annotation that other programs
 see.
 """
@@ -43,16 +43,16 @@ from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 LEASE = timedelta(minutes=15)
-"""How long a reviewer keeps a claimed task without a sign of life."""
+"""How long a reviewer keeps a claimed task without extending the lease."""
 
 MOST_LEASES = 10
-"""Tasks that one reviewer may hold at once, so that no one can empty the queue alone."""
+"""Most tasks that a reviewer may hold, so that no one empties the queue alone."""
 
 UNDO = timedelta(seconds=20)
 """How long a decision can be undone."""
 
 MOST_EXPLAINED_LABELS = 20
-"""Labels explained in one call."""
+"""Most labels explained in one call."""
 
 _CHANGED_PER_TRANSACTION = 100
 """Bounds how long expiring leases and submitting decisions keep rows locked."""
@@ -64,13 +64,13 @@ def _ignore(transaction: Transaction, prediction: Prediction, annotation: Annota
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision as it is stored.
+    """A stored decision.
 
     Attributes
     ----------
     task : ReviewTask
     undo_s : float
-        Seconds in which it can still be undone; 0 when it is final.
+        Seconds in which it can still be undone; 0 if it is final.
     """
 
     task: ReviewTask
@@ -84,9 +84,9 @@ class Reviews(Recorded):
     Attributes
     ----------
     predictors : PredictorSource
-        Its active model's labels are those that a reviewer may give.
+        Its active model provides the labels that a reviewer may choose.
     lottery : Lottery
-        Draws the audits that are read again.
+        Draws the audits for a second reading.
     lease : timedelta
     most_leases : int
     undo_window : timedelta
@@ -132,7 +132,7 @@ class Reviews(Recorded):
             return transaction.reviews.page(state=state, reason=reason, after=after, limit=limit)
 
     def mine(self, caller: Caller) -> list[ReviewTask]:
-        """Return the caller's undecided tasks, first claimed first."""
+        """Return the caller's undecided tasks, earliest claim first."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
             return transaction.reviews.leased_to(caller.id, self.now())
@@ -145,7 +145,7 @@ class Reviews(Recorded):
         raise ReviewNotFound(f"You hold no review task with the id {task_id!r}.")
 
     def lease_left_s(self, task: ReviewTask) -> float:
-        """Return how many seconds a task's lease still lasts."""
+        """Return the remaining time of a task's lease, in seconds."""
         if task.lease is None:
             return 0.0
         return max(0.0, (task.lease.expires_at - self.now()).total_seconds())
@@ -162,13 +162,13 @@ class Reviews(Recorded):
     ) -> ReviewTask | None:
         """Lease the oldest task that the caller may claim; None if there is none.
 
-        Leads and administrators get adjudications and tasks that were skipped twice first; other
-        reviewers never get them. A reviewer gets at most one task of a prediction.
+        Leads and administrators first get adjudications and tasks that were skipped twice; other
+        reviewers never get those. A reviewer gets at most one task of each prediction.
 
         Parameters
         ----------
         only : str, optional
-            The id of a task, if the caller wants to go on with that one.
+            Id of a task; no other task is claimed then.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class Reviews(Recorded):
         return claimed
 
     def extend(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Restart the lease of a task; the audit trail does not record it."""
+        """Restart the lease of a task, without recording it in the audit trail."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             extended = _locked(transaction, task_id).extended(caller.id, self.now(), self.lease)
@@ -240,7 +240,7 @@ class Reviews(Recorded):
         return skipped
 
     def expire_leases(self) -> int:
-        """Return tasks with expired leases to the queue; returns how many."""
+        """Return tasks with expired leases to the queue; return their number."""
         total = 0
         while True:
             with self.begin() as transaction:
@@ -264,11 +264,11 @@ class Reviews(Recorded):
         *,
         request_id: str | None = None,
     ) -> Annotation:
-        """Complete a claimed task with the label set that is right.
+        """Complete a claimed task with the right label set.
 
-        A review is final. So is an audit that agrees with the model, unless it was drawn to be
-        read again; otherwise a lead decides, as where two reviewers differ. Sending the same
-        completion again returns the same annotation.
+        A review is final. An audit that agrees with the model is final unless it was drawn for a
+        second reading. Otherwise, and if two reviewers differ, a lead decides. Repeating the same
+        request returns the same annotation.
 
         Parameters
         ----------
@@ -276,12 +276,12 @@ class Reviews(Recorded):
             Distinct labels of the active model or of the task's prediction; empty for the empty
             set.
         expected_version : int or None
-            The version of the task that the caller saw; required.
+            The version of the task that the caller read; required.
 
         Raises
         ------
         VersionRequired, StaleVersion, LeaseLost, ReviewAlreadyDecided
-            If the caller cannot complete the task in the state that they saw.
+            If the task cannot be completed by the caller in that version.
         InvalidRequest
             If a label is unknown or repeated, or the comment cannot be stored.
         """
@@ -313,7 +313,7 @@ class Reviews(Recorded):
     ) -> Decided:
         """Decide a claimed task; the caller's previous decision becomes final.
 
-        Takes and raises what `complete` does. Sending the same decision again changes nothing.
+        Parameters and errors are those of `complete`. Repeating the same request changes nothing.
         """
         caller.require(Permission.REVIEW)
         if expected_version is None:
@@ -349,19 +349,19 @@ class Reviews(Recorded):
         return reopened
 
     def submit_decisions(self) -> int:
-        """Make decisions final that can no longer be undone; returns how many."""
+        """Make expired undoable decisions final; return their number."""
         total = 0
         while True:
             with self.begin(read_only=True) as transaction:
                 due = transaction.reviews.decided(before=self.now(), limit=_CHANGED_PER_TRANSACTION)
             submitted = sum(self._submit(task_id, early=False) for task_id in due)
             total += submitted
-            # Another worker may have submitted some of them; those do not count.
+            # Another worker may have submitted some of them, which are not counted.
             if len(due) < _CHANGED_PER_TRANSACTION or not submitted:
                 return total
 
     def submit_decisions_of(self, reviewer: str, *, but: str | None = None) -> int:
-        """Make a reviewer's decisions final, except ``but``; returns how many."""
+        """Make a reviewer's decisions final, except ``but``; return their number."""
         with self.begin(read_only=True) as transaction:
             decided = transaction.reviews.decided(reviewer=reviewer, limit=_CHANGED_PER_TRANSACTION)
         return sum(self._submit(task_id, early=True) for task_id in decided if task_id != but)
@@ -369,7 +369,7 @@ class Reviews(Recorded):
     def check(
         self, caller: Caller, task: ReviewTask, sets: Sequence[Sequence[str]]
     ) -> list[Oddity]:
-        """Return what is unusual about each label set as an answer to the task."""
+        """Return what is unusual about each label set for the task."""
         caller.require(Permission.REVIEW)
         with self.begin(read_only=True) as transaction:
             rules = transaction.policies.current().rules
@@ -386,12 +386,14 @@ class Reviews(Recorded):
     def explain(
         self, caller: Caller, task: ReviewTask, labels: Sequence[str]
     ) -> list[tuple[TermWeight, ...]]:
-        """Return, for each label, the document's terms that weigh most in the active model.
+        """Return the most important terms of the document for each label.
+
+        Weights are those of the active model.
 
         Raises
         ------
         Forbidden
-            If the task must be read without the model's opinion.
+            If the task is blind.
         ModelUnavailable
             If no model is active.
         InvalidRequest
@@ -440,7 +442,7 @@ class Reviews(Recorded):
         *,
         request_id: str | None = None,
     ) -> Annotation:
-        """Complete a locked task of the caller's with checked labels."""
+        """Complete a locked task with checked labels on behalf of its holder."""
         completed = task.finished()
         others = transaction.reviews.annotations_of(task.prediction.id)
         annotation = task.answer(self.new_id(), caller.id, labels, comment, self.now())
@@ -479,7 +481,7 @@ class Reviews(Recorded):
     def _reread(self, transaction: Transaction, task: ReviewTask) -> bool:
         prediction = task.prediction
         draws = self.lottery(prediction.client_id, prediction.name)
-        # Certificates rest on the share in the policy that drew the audit, not in today's.
+        # Certificates rely on the rate in the policy that drew the audit, not in the current one.
         return transaction.policies.get(prediction.policy_version).audits.rereads(draws)
 
     def _send(
@@ -489,7 +491,7 @@ class Reviews(Recorded):
         annotation: Annotation,
         others: Sequence[Annotation],
     ) -> None:
-        """Queue a message if other programs do not have the annotation's labels yet."""
+        """Queue a message unless these labels have been sent already."""
         sent = sent_labels(prediction, others, transaction.outcomes.of(prediction.id))
         if sent is None:
             transaction.outbox.add(review_completed(prediction, annotation, self.new_id()))
@@ -510,7 +512,7 @@ class Reviews(Recorded):
         expected_version: int,
     ) -> ReviewTask:
         now = self.now()
-        # Check first that the caller may decide the task, as `complete` does.
+        # First check that the caller may decide the task, as `complete` does.
         task.completed(caller.id, expected_version)
         decision = HeldDecision(
             labels=self._checked(task, labels, comment),

@@ -1,8 +1,8 @@
-"""Webhook endpoints, deliveries of messages to them, and the outbox of clients that poll.
+"""Webhook endpoints, deliveries of messages to them, and the outbox for polling clients.
 
-A courier routes messages, claims deliveries, sends them outside any transaction, and records the
-answers. If it dies in between, its lease expires and another courier sends the same message again
-under the same id.
+A courier routes messages, claims deliveries, sends them outside transactions, and records the
+responses. If it dies in between, its lease expires and another courier sends the same message
+again with the same id.
 """
 
 import random
@@ -41,20 +41,20 @@ from setwise.service.services.recording import Recorded
 from setwise.service.stores.transaction import Transaction
 
 SECRET_GRACE = timedelta(hours=24)
-"""How long a replaced secret signs beside the new one."""
+"""How long a replaced secret still signs beside the new one."""
 
 DELIVERY_LEASE = timedelta(seconds=60)
-"""Longer than any attempt: `runtime.sender.PATIENCE_S` and a slow look-up of the host's name."""
+"""Longer than any attempt: `runtime.sender.PATIENCE_S` plus a slow DNS look-up."""
 
 BACKOFF = Backoff()
 
 MOST_ACKNOWLEDGED = 1_000
-"""Messages that one call may acknowledge."""
+"""Most messages that one call may acknowledge."""
 
 _REPLAYED_PER_ROUND = 500
 _ROUTED_PER_TRANSACTION = 200
 _DROPPED_PER_TRANSACTION = 1_000
-"""Messages without deliveries cost less. The limit bounds how long other writers wait."""
+"""Greater, because messages without deliveries cost less. It bounds how long other writers wait."""
 
 
 def random_secret() -> str:
@@ -64,16 +64,16 @@ def random_secret() -> str:
 
 @dataclass(frozen=True)
 class Webhooks(Recorded):
-    """Endpoints and deliveries, as administrators, clients and couriers use them.
+    """Endpoints and deliveries, for administrators, clients and couriers.
 
     Attributes
     ----------
     allow_private : bool
-        Whether endpoints may be on private networks, where they need no encryption.
+        Whether endpoints may be on private networks, without encryption.
     grace : timedelta
-        How long a replaced secret signs beside the new one.
+        How long a replaced secret still signs beside the new one.
     draw : callable
-        Returns random numbers in [0, 1) that spread retries.
+        Returns random numbers in [0, 1), which spread retries.
     """
 
     allow_private: bool
@@ -88,7 +88,7 @@ class Webhooks(Recorded):
     def add(
         self, caller: Caller, wanted: EndpointChange, *, request_id: str | None = None
     ) -> tuple[Endpoint, str]:
-        """Add an endpoint; returns it and its secret, which is not shown again.
+        """Add an endpoint; return it with its secret, which is not shown again.
 
         It receives the messages that are routed from now on.
         """
@@ -124,12 +124,12 @@ class Webhooks(Recorded):
     ) -> Endpoint:
         """Replace an endpoint's URL, description, events or state, and return it.
 
-        The secrets stay. Deliveries that waited while it was disabled go out once it is enabled.
+        The secrets stay. Deliveries that waited while it was disabled are sent once it is enabled.
 
         Raises
         ------
         StaleVersion
-            If it is not at the expected version.
+            If the endpoint is not at the expected version.
         """
         caller.require(Permission.ADMINISTER)
         self._check(change)
@@ -156,7 +156,7 @@ class Webhooks(Recorded):
         *,
         request_id: str | None = None,
     ) -> None:
-        """Delete an endpoint and its secrets, and cancel its deliveries; the log stays."""
+        """Delete an endpoint and its secrets, and cancel deliveries; keep the log."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             endpoint = _load(transaction, endpoint_id, expected_version)
@@ -176,9 +176,9 @@ class Webhooks(Recorded):
     def rotate_secret(
         self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
     ) -> tuple[Endpoint, str]:
-        """Replace the secret; returns the endpoint and the secret, which is not shown again.
+        """Replace the secret; return the endpoint and the new secret.
 
-        The replaced secret signs beside the new one for a while.
+        The secret is not shown again. The replaced one signs beside it for a while.
         """
         caller.require(Permission.ADMINISTER)
         secret = self.new_secret()
@@ -199,7 +199,7 @@ class Webhooks(Recorded):
     def try_out(
         self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
     ) -> Delivery:
-        """Send an endpoint a test message; returns the delivery, which a courier will make."""
+        """Queue a test message to an endpoint; return its delivery."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             endpoint = _load(transaction, endpoint_id)
@@ -214,7 +214,7 @@ class Webhooks(Recorded):
             )
             delivery = Delivery(self.new_id(), message, endpoint.id, due_at=now, created_at=now)
             transaction.outbox.add(message)
-            # Neither other endpoints nor the outbox of a client should show it.
+            # Neither other endpoints nor a client's outbox should show it.
             transaction.outbox.mark_routed([message.id], now)
             transaction.outbox.acknowledge(caller.id, [message.id], now)
             transaction.deliveries.add([delivery])
@@ -232,7 +232,7 @@ class Webhooks(Recorded):
         return endpoint
 
     def page(self, caller: Caller) -> list[Endpoint]:
-        """Return every endpoint, oldest first."""
+        """Return all endpoints, oldest first."""
         caller.require(Permission.INSPECT)
         with self.begin(read_only=True) as transaction:
             return transaction.endpoints.all()
@@ -248,7 +248,7 @@ class Webhooks(Recorded):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Delivery]:
-        """Return one page of deliveries in a state and to an endpoint, newest first."""
+        """Return a page of matching deliveries, newest first."""
         caller.require(Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
@@ -268,12 +268,12 @@ class Webhooks(Recorded):
     def replay(
         self, caller: Caller, delivery_id: str, *, request_id: str | None = None
     ) -> Delivery:
-        """Send a message again, whatever the state of its delivery, and return the delivery.
+        """Send a message again, whatever its delivery's state; return the delivery.
 
         Raises
         ------
         DeliveryNotFound
-            If there is no such delivery.
+            If the delivery does not exist.
         DeliveryCancelled
             If its endpoint was deleted.
         """
@@ -300,7 +300,7 @@ class Webhooks(Recorded):
     def replay_dead(
         self, caller: Caller, endpoint_id: str, *, request_id: str | None = None
     ) -> int:
-        """Send an endpoint every dead delivery again; returns how many there are."""
+        """Send an endpoint's dead deliveries again; return their number."""
         caller.require(Permission.ADMINISTER)
         total = 0
         with self.begin() as transaction:
@@ -318,21 +318,21 @@ class Webhooks(Recorded):
     # The outbox of clients that poll
 
     def outbox(self, caller: Caller, *, after: str | None = None, limit: int = 50) -> Page[Message]:
-        """Return one page of the client's unacknowledged messages, oldest first."""
+        """Return a page of the client's unacknowledged messages, oldest first."""
         caller.require(Permission.PREDICT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
             return transaction.outbox.unacknowledged(caller.id, after=after, limit=limit)
 
     def acknowledge(self, caller: Caller, message_ids: Sequence[str]) -> int:
-        """Acknowledge messages, so that they are not listed again; returns how many were new.
+        """Acknowledge messages, so that they are not listed again; return how many are new.
 
-        Ids that belong to no message of the caller change nothing.
+        Ids of other clients' messages and unknown ids change nothing.
 
         Raises
         ------
         InvalidRequest
-            If there are too many ids or one cannot be an id.
+            If there are too many ids, or one is malformed.
         """
         caller.require(Permission.PREDICT)
         faults = [
@@ -352,14 +352,14 @@ class Webhooks(Recorded):
     # For couriers
 
     def route(self) -> int:
-        """Make a delivery of each new message for every endpoint that wants it.
+        """Create deliveries of new messages to the endpoints that want them.
 
-        An endpoint gets the messages that are routed after it was added. While it is disabled its
-        deliveries wait. Returns how many messages were routed.
+        An endpoint receives messages that are routed after it was added. While it is disabled, its
+        deliveries wait. Returns the number of routed messages.
         """
         total = 0
         while True:
-            # Read in a transaction of its own, which keeps the writing one short.
+            # Read in a separate transaction, to keep the writing one short.
             with self.begin(read_only=True) as transaction:
                 wanted = bool(transaction.endpoints.all())
                 messages = transaction.outbox.unrouted(_ROUTED_PER_TRANSACTION if wanted else 1)
@@ -371,7 +371,7 @@ class Webhooks(Recorded):
             else:
                 total += (dropped := self._route_to_none())
                 more = dropped == _DROPPED_PER_TRANSACTION
-            # New messages wait for the next call: on a busy service the loop would never end.
+            # Leave new messages to the next call: on a busy service, the loop would never end.
             if not more:
                 return total
 
@@ -380,7 +380,7 @@ class Webhooks(Recorded):
             now = self.now()
             if not transaction.outbox.mark_routed([message.id for message in messages], now):
                 return 0
-            # Read after the mark, or a new endpoint could miss messages written after it.
+            # Read after marking: otherwise a new endpoint could miss messages written after it.
             endpoints = transaction.endpoints.all()
             transaction.deliveries.add(
                 [
@@ -396,25 +396,25 @@ class Webhooks(Recorded):
     def _route_to_none(self) -> int:
         with self.begin() as transaction:
             routed = transaction.outbox.mark_oldest_routed(_DROPPED_PER_TRANSACTION, self.now())
-            if transaction.endpoints.all():  # added since: the messages are for it
+            if transaction.endpoints.all():  # added since, and wants the messages
                 return 0
             transaction.commit()
         return routed
 
     def claim(self, busy: Mapping[str, int], *, room: int, share: int) -> list[Parcel]:
-        """Lease due deliveries and return them.
+        """Lease and return due deliveries.
 
         Parameters
         ----------
         busy : mapping
-            Number of attempts under way, by endpoint.
+            Number of attempts in progress, by endpoint.
         room : int
             Most deliveries to claim.
         share : int
-            Most attempts under way to one endpoint, so that a slow one leaves room for others.
+            Most attempts in progress to one endpoint, so that a slow one leaves room for others.
         """
         claimed: list[Parcel] = []
-        # Couriers ask every second: a read keeps them out of writers' way.
+        # Couriers ask every second. Reading first does not block writers.
         with self.begin(read_only=True) as transaction:
             due = transaction.deliveries.due_endpoints(self.now())
         waiting = {endpoint_id for endpoint_id in due if busy.get(endpoint_id, 0) < share}
@@ -423,7 +423,7 @@ class Webhooks(Recorded):
         with self.begin() as transaction:
             now = self.now()
             wanted = (e for e in transaction.endpoints.all() if e.enabled and e.id in waiting)
-            # The least busy first: an endpoint with a long queue must not starve the last one.
+            # Least busy first, so that an endpoint with a long queue does not starve the others.
             for endpoint in sorted(wanted, key=lambda one: busy.get(one.id, 0)):
                 limit = min(share - busy.get(endpoint.id, 0), room - len(claimed))
                 if limit > 0:

@@ -1,7 +1,7 @@
 """Sign-in with an OpenID Connect provider: authorization code with PKCE, state and nonce.
 
-It follows OpenID Connect Core 1.0 and RFC 7636: the provider's metadata names its addresses, this
-server exchanges the code, and the token's signature, issuer, audience, nonce and times are checked
+It follows OpenID Connect Core 1.0 and RFC 7636. The provider's metadata contains its endpoints.
+This server exchanges the code and checks the token's signature, issuer, audience, nonce and times
 with the provider's published keys.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import httpx
     from joserfc.jwk import KeySet
 
-# Asymmetric algorithms only: with the others, knowing the public key is enough to sign.
+# Asymmetric algorithms only: with symmetric ones, the published key would be enough to sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
 LEEWAY_S = 60
 PATIENCE_S = 10.0
@@ -35,7 +35,7 @@ _RANKED = (Role.ADMIN, Role.LEAD, Role.AUDITOR, Role.REVIEWER)
 
 @dataclass(frozen=True)
 class Attempt:
-    """State of a sign-in, which the browser keeps where other sites cannot read it."""
+    """State of a sign-in, stored in the browser where other sites cannot read it."""
 
     state: str
     nonce: str
@@ -56,11 +56,11 @@ class Provider:
     Attributes
     ----------
     issuer : str
-        Its address; its metadata is below it, at ``.well-known/openid-configuration``.
+        The provider's URL; its metadata is at ``.well-known/openid-configuration`` below it.
     role_claim : str
-        Claim of the token with groups or roles: a word or a list of words.
+        Claim of the token with groups or roles: a string or a list of strings.
     roles : mapping
-        Role of each group; the most powerful one of a person counts.
+        Role of each group; a person gets the most powerful one.
     """
 
     issuer: str
@@ -71,12 +71,12 @@ class Provider:
 
 
 class OpenIdConnect:
-    """Client of one provider.
+    """Client of an OpenID Connect provider.
 
     Parameters
     ----------
     provider : Provider
-        Its settings.
+        Settings of the provider.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -85,7 +85,7 @@ class OpenIdConnect:
         self._known: tuple[dict[str, Any], KeySet, float] | None = None  # Any: JSON
 
     def address(self, attempt: Attempt, redirect_uri: str) -> str:
-        """Return the address at which the browser signs in.
+        """Return the URL at which the browser signs in.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class OpenIdConnect:
         return f"{described['authorization_endpoint']}?{urlencode(asked)}"
 
     def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> ExternalIdentity:
-        """Exchange the code from the browser; returns the identity of the person.
+        """Exchange the browser's code; return the person's identity.
 
         Raises
         ------
@@ -220,7 +220,7 @@ def _unavailable(why: str) -> NoReturn:
 
 
 def read_roles(written: str) -> dict[str, Role]:
-    """Read the roles of groups from the text of the setting.
+    """Return the role of each group from the text of the setting.
 
     >>> read_roles("coders=reviewer, leads=lead")
     {'coders': <Role.REVIEWER: 'reviewer'>, 'leads': <Role.LEAD: 'lead'>}
@@ -228,7 +228,7 @@ def read_roles(written: str) -> dict[str, Role]:
     Raises
     ------
     ValueError
-        Naming the part that is wrong.
+        If a part is malformed; the message names it.
     """
     roles = {}
     for part in filter(None, (piece.strip() for piece in written.split(","))):

@@ -11,7 +11,7 @@ TIME_COST, MEMORY_KIB, LANES = 3, 65_536, 4
 """RFC 9106, section 4, the second recommended option: three passes over 64 MiB."""
 
 MOST_AT_ONCE = 2
-"""Hashes computed at the same time, which bounds the memory."""
+"""Most hashes computed at the same time, which bounds memory."""
 
 PATIENCE_S = 5.0
 
@@ -39,7 +39,7 @@ class Argon2Passwords:
             return self._hasher.hash(password.encode("utf-8", "surrogatepass"))
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Tell whether a password matches; takes as long if none is stored."""
+        """Return whether a password matches; without a stored one, take as long."""
         if self._unknown is None:
             self._unknown = self.hash("not a password")
         with self._turn():
@@ -53,7 +53,7 @@ class Argon2Passwords:
         return stored is not None
 
     def outdated(self, stored: str) -> bool:
-        """Tell whether a stored hash has other parameters than new ones."""
+        """Return whether a stored hash has outdated parameters."""
         return self._hasher.check_needs_rehash(stored)
 
     def _turn(self) -> "_Turn":
@@ -61,7 +61,7 @@ class Argon2Passwords:
 
 
 class _Turn:
-    """Waits briefly for one of the places: a waiting thread serves no requests."""
+    """Waits only briefly for a place, because a waiting thread serves no requests."""
 
     def __init__(self, free: BoundedSemaphore) -> None:
         self._free = free

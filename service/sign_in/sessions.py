@@ -1,8 +1,8 @@
 """Session cookies, and protection against forged requests (CSRF).
 
-A browser sends its cookies with requests from any site. So a request that changes something also
-needs a token that only our pages can read, derived from the session, and headers in which the
-browser names the site that sent it.
+A browser sends its cookies with requests from any site. So a request with side effects also needs a
+token derived from the session, which only our pages can read, and headers in which the browser
+names the sending site.
 """
 
 import base64
@@ -37,13 +37,13 @@ class _OpenSession(Protocol):
 
 @dataclass(frozen=True)
 class Visit:
-    """A request of a person who is signed in.
+    """A request of a signed-in person.
 
     Attributes
     ----------
     csrf : str
-        Token that forms send in the field `CSRF_FIELD` and scripts in `CSRF_HEADER`; it differs at
-        each visit.
+        Token that forms send in the field `CSRF_FIELD` and scripts in `CSRF_HEADER`; it differs
+        between visits.
     """
 
     caller: Caller
@@ -53,17 +53,17 @@ class Visit:
 
 
 class SessionCookies:
-    """Reads and writes session cookies, and makes and checks the tokens of forms.
+    """Reads and writes session cookies, and creates and checks form tokens.
 
     Parameters
     ----------
     open_session : callable
         Returns the session of a token, or raises `Unauthenticated`.
     secret : bytes
-        Key of the forms' tokens; all processes of a service share it.
+        Key of form tokens, shared by all processes of a service.
     public_url : str
-        Address of the service for browsers, such as ``https://setwise.example``; empty uses the
-        address of each request.
+        URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL of
+        each request.
     longest_s : float
         Lifetime of the cookie, in seconds.
     """
@@ -77,11 +77,11 @@ class SessionCookies:
         self._longest_s = int(longest_s)
 
     def token(self, request: HTTPConnection) -> str | None:
-        """Return the session's token in a request."""
+        """Return the session token of a request, or None."""
         return request.cookies.get(self._name(request, _SESSION))
 
     def visit(self, request: HTTPConnection) -> Visit:
-        """Return the person who is signed in, from the database; raises `Unauthenticated`."""
+        """Return the visit of a signed-in person; raises `Unauthenticated`."""
         token = self.token(request)
         if not token:
             raise Unauthenticated("You are not signed in.")
@@ -89,11 +89,11 @@ class SessionCookies:
         return Visit(found.caller, found.session, token, _masked(self._proof("session", token)))
 
     def begin(self, request: HTTPConnection, response: Response, token: str) -> None:
-        """Set the cookie of a new session."""
+        """Set the cookie for a new session."""
         self._set(request, response, _SESSION, token, self._longest_s)
 
     def end(self, request: HTTPConnection, response: Response) -> None:
-        """Delete the cookie of the session."""
+        """Delete the session cookie."""
         self._set(request, response, _SESSION, "", 0)
 
     def check(self, request: HTTPConnection, visit: Visit, given: str | None) -> None:
@@ -106,17 +106,17 @@ class SessionCookies:
                 f"{CSRF_HEADER}, forms the field {CSRF_FIELD}.)"
             )
 
-    # The sign-in form has no session yet, but needs protection too: an attacker could sign a person
+    # The sign-in form has no session yet but needs protection too: an attacker could sign a person
     # in to the attacker's account.
 
     def form_token(self, request: HTTPConnection, response: Response) -> str:
-        """Return the token of a form before the sign-in, bound to the browser."""
+        """Return the token of a form before sign-in, bound to the browser."""
         nonce = request.cookies.get(self._name(request, _FORM)) or secrets.token_urlsafe(16)
         self._set(request, response, _FORM, nonce, _FORM_LIFE_S)
         return self._proof("form", nonce)
 
     def check_form(self, request: HTTPConnection, given: str) -> None:
-        """Raise `ForgedRequest` unless the form came from us."""
+        """Raise `ForgedRequest` unless our sign-in page sent the form."""
         self._check_origin(request)
         nonce = request.cookies.get(self._name(request, _FORM))
         if not nonce or not hmac.compare_digest(_bytes(given), _bytes(self._proof("form", nonce))):
@@ -124,16 +124,16 @@ class SessionCookies:
                 "The form is old, or the browser keeps no cookies of this site; try again."
             )
 
-    # The browser keeps the state of a sign-in while it is at the identity provider.
+    # The browser stores the state of a sign-in while it is at the identity provider.
 
     def remember(self, request: HTTPConnection, response: Response, value: str) -> None:
-        """Store a signed value in the browser for some minutes."""
+        """Store a signed value in the browser for a few minutes."""
         body = base64.urlsafe_b64encode(_bytes(value)).decode()
         kept = f"{body}.{self._proof('away', body)}"
         self._set(request, response, _AWAY, kept, _AWAY_LIFE_S)
 
     def recall(self, request: HTTPConnection) -> str | None:
-        """Return the stored value; None if it is missing or not ours."""
+        """Return the stored value; None if it is missing or forged."""
         body, _, proof = request.cookies.get(self._name(request, _AWAY), "").partition(".")
         if not hmac.compare_digest(_bytes(proof), _bytes(self._proof("away", body))):
             return None
@@ -144,11 +144,11 @@ class SessionCookies:
         self._set(request, response, _AWAY, "", 0)
 
     def secure(self, request: HTTPConnection) -> bool:
-        """Tell whether the browser uses TLS, to us or to a proxy."""
+        """Return whether the browser uses TLS, to us or to a proxy."""
         return (self._public_url or str(request.url)).startswith("https:")
 
     def origin(self, request: HTTPConnection) -> str:
-        """Return scheme, host and port of the service for the browser."""
+        """Return the service's scheme, host and port for the browser."""
         return self._public_url or f"{request.url.scheme}://{request.url.netloc}"
 
     def _check_origin(self, request: HTTPConnection) -> None:
@@ -166,7 +166,7 @@ class SessionCookies:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
     def _name(self, request: HTTPConnection, name: str) -> str:
-        # With this prefix, browsers refuse the cookie from a neighbouring host and over http.
+        # With this prefix, browsers reject the cookie from a neighbouring host and over http.
         return f"__Host-{name}" if self.secure(request) else name
 
     def _set(
@@ -184,7 +184,7 @@ class SessionCookies:
 
 
 def address_of(request: HTTPConnection) -> str | None:
-    """Return the network address of a request, as trusted proxies report it."""
+    """Return the network address of a request, as reported by trusted proxies."""
     return request.client.host if request.client else None
 
 
@@ -196,7 +196,7 @@ def _masked(proof: str) -> str:
 
 
 def _unmasked(token: str) -> str:
-    """Return the proof of a token; an empty text if the token is malformed.
+    """Return the proof in a token; empty if the token is malformed.
 
     >>> _unmasked(_masked("abc")), _unmasked("?"), _unmasked("é")
     ('abc', '', '')

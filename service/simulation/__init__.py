@@ -1,1 +1,1 @@
-"""Simulated weeks: documents with known label sets pass through the whole service."""
+"""Simulated weeks: documents with known label sets go through the whole service."""

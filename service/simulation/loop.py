@@ -32,20 +32,19 @@ class Week:
     ----------
     week : int
         From 1.
-    documents, sent, right : int
-        Documents that arrived; those sent without a review; those of them that were right.
+        Received documents, those sent without a review, and those of the latter that were right.
     threshold : float or None
         Lowest confidence that is sent at the end of the week; None if nothing is sent.
     certified : bool
         Whether a certificate proves the threshold; False after the breaker has tripped.
     lacking : str or None
-        Why the last certification proved nothing.
+        Why the last certification failed.
     further_audits : int or None
-        Estimated number of audits missing for a certificate.
+        Estimated number of audits that a certificate still needs.
     breaker : Position
         State of the breaker at the end of the week.
     trips : int
-        How often it tripped in the week.
+        Number of trips in the week.
     reviews, audits, overlaps, adjudications : int
         Documents read, by kind of task.
     hours : float
@@ -115,7 +114,7 @@ class _Run:
             yield replace(self._week(week, made, done), recalibrated=recalibrated)
 
     def _govern(self) -> None:
-        """Do the scheduled work, and reset a tripped breaker once a certificate allows it."""
+        """Run scheduled tasks, and reset a tripped breaker once a certificate allows it."""
         services = self.office.services
         services.breaker.watch()
         services.certification.certify_if_due()
@@ -166,7 +165,7 @@ class _Run:
         return drifted(item.truth, self.plan.drift, week, self.stream.labels, draw)
 
     def _read(self) -> Counter[ReviewKind]:
-        """Let reviewers empty the queue side by side, then let the lead adjudicate."""
+        """Let reviewers empty the queue in parallel, then let the lead adjudicate."""
         services, lead = self.office.services, self.office.lead
         done: Counter[ReviewKind] = Counter()
         while taken := [
@@ -218,7 +217,7 @@ class _Run:
 def simulate(
     plan: Plan, stream: Stream, report: Callable[[Week], None] = lambda _: None
 ) -> list[Week]:
-    """Run a plan on a stream.
+    """Run a plan on a stream and return its weeks.
 
     Parameters
     ----------
@@ -228,7 +227,7 @@ def simulate(
     Returns
     -------
     list of Week
-        Equal for equal plans and streams.
+        The weeks; equal for equal plans and streams.
 
     Raises
     ------

@@ -33,26 +33,26 @@ _LEASE_MARGIN = 3.0  # reviews that fit in a lease
 
 
 class SimulatedClock:
-    """A clock that stands still until it is moved forward."""
+    """A clock that stands still until it is advanced."""
 
     def __init__(self, start: datetime = START) -> None:
         self._now = start
 
     def __call__(self) -> datetime:
-        """Return the time."""
+        """Return the simulated time."""
         return self._now
 
     def advance(self, minutes: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self._now += timedelta(minutes=minutes)
 
     def reach(self, instant: datetime) -> None:
-        """Move to an instant, unless it has passed."""
+        """Advance to an instant, unless it has passed."""
         self._now = max(self._now, instant)
 
 
 class SimulatedIds:
-    """UUIDv7 strings that count up with the simulated time, the same in every run."""
+    """UUIDv7 strings that increase with simulated time, equal in every run."""
 
     def __init__(self, clock: SimulatedClock) -> None:
         self._clock = clock
@@ -67,7 +67,7 @@ class SimulatedIds:
 
 @dataclass(frozen=True)
 class _Always:
-    """Serves one predictor."""
+    """Always returns the same predictor."""
 
     predictor: Predictor
 
@@ -77,17 +77,17 @@ class _Always:
 
 @dataclass(frozen=True)
 class Annotator:
-    """A reviewer who errs at a known rate, as the noise model of the calibrators assumes.
+    """A reviewer who errs at known rates, as the calibrators' noise model assumes.
 
     Attributes
     ----------
     noise : float
-        Probability, in [0, 1), of contradicting a correct prediction, and of correcting a wrong
-        one wrongly.
+        Probability, in [0, 1), of contradicting a right prediction, and of replacing a wrong one
+        with another wrong set.
     miss_rate : float
         Probability, in [0, 1), of agreeing with a wrong prediction.
     seed : int
-        Determines each answer, together with the name and the document.
+        Determines each answer, together with the reviewer's name and the document.
     """
 
     caller: Caller
@@ -96,7 +96,7 @@ class Annotator:
     seed: int
 
     def answer(self, task: ReviewTask, truth: Labels, labels: Sequence[str]) -> Labels:
-        """Return the label set that the reviewer gives to a task's document."""
+        """Return the reviewer's label set for a task."""
         predicted = task.prediction.scored.labels
         name = f"{self.seed}/{self.caller.name}/{task.prediction.name}/{task.kind}"
         draw = Random(name)  # noqa: S311 -- keeps no secret
@@ -107,8 +107,8 @@ class Annotator:
 
 
 def _mistaken(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Random) -> Labels:
-    """Return a set that is neither right nor predicted: one label more or less."""
-    while len(labels) > 1:  # with a single label no third set may exist
+    """Return a set that is neither right nor predicted: the truth with one label changed."""
+    while len(labels) > 1:  # with a single label, there may be no third set
         label = draw.choice(truth) if truth and draw.random() < 0.5 else draw.choice(labels)
         found = set(truth) ^ {label}
         if found != set(predicted) and found != set(truth):
@@ -118,7 +118,7 @@ def _mistaken(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Ran
 
 @dataclass(frozen=True)
 class Office:
-    """A running service without a network, and its people."""
+    """A service without a network, and its people."""
 
     services: Services
     clock: SimulatedClock
@@ -130,7 +130,7 @@ class Office:
 
 @contextmanager
 def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
-    """Set up an office for a plan; its files are removed at the end."""
+    """Set up an office for a plan; its files are deleted at the end."""
     clock = SimulatedClock()
     with TemporaryDirectory(prefix="setwise-simulation-") as folder:
         settings = _settings(Path(folder), plan)
@@ -149,7 +149,7 @@ def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
 
 
 def _settings(folder: Path, plan: Plan) -> Settings:
-    """Return settings that ignore those of a real installation."""
+    """Return settings that ignore those of the installation."""
     return Settings.read(
         data_dir=folder,
         database_url="",

@@ -1,6 +1,6 @@
-"""Streams of documents with known label sets: synthetic ones, and those of a data set."""
+"""Streams of documents with known label sets: synthetic, or from a data set."""
 
-# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
 import math
 import warnings
@@ -25,7 +25,7 @@ VOCABULARY = tuple(f"label-{number}" for number in range(1, 11))
 # the calibrated documents to be sent and .27 of the over-confident ones.
 _SHAPE = (2.2, 0.75)
 _SLOPE, _SHIFT = 0.75, -0.35
-_SECOND = 0.6  # share of the remaining probability that the second candidate has
+_SECOND = 0.6  # the second candidate's share of the remaining probability
 
 
 class Item(NamedTuple):
@@ -51,7 +51,7 @@ class Stream(Protocol):
         """The predictor, if there is no artifact."""
 
     def item(self, number: int) -> Item:
-        """Return the document with a number from 0; equal numbers give equal documents."""
+        """Return the document with this number from 0; equal numbers give equal documents."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class SyntheticStream:
         return SyntheticPredictor(self)
 
     def item(self, number: int) -> Item:
-        """Return the document with a number."""
+        """Return the document with this number."""
         name = f"document-{number}"
         return Item(Document(id=name, text=name), self.drawn(name).truth)
 
@@ -147,7 +147,7 @@ class SyntheticPredictor:
         return [self._score(self._stream.drawn(document.id or "")) for document in documents]
 
     def seen(self, sets: Sequence[Sequence[str]]) -> list[bool]:
-        """Return True for each set: there are no training documents to compare with."""
+        """Return True for each set, because there are no training documents."""
         return [True for _ in sets]
 
     def explain(
@@ -155,12 +155,12 @@ class SyntheticPredictor:
         document: Document,  # noqa: ARG002 -- a `Predictor`
         labels: Sequence[str],
     ) -> list[tuple[TermWeight, ...]]:
-        """Return no terms: the documents have none."""
+        """Return no terms, because the documents have none."""
         return [() for _ in labels]
 
     def _score(self, drawn: _Drawn) -> ScoredSet:
         rest = 1.0 - drawn.confidence
-        # The first candidate must stay the most confident one.
+        # The first candidate must remain the most confident one.
         others = (min(part * rest, drawn.confidence) for part in (_SECOND, 1.0 - _SECOND))
         shares = (drawn.confidence, *others)
         marginals: dict[str, float] = {}
@@ -183,21 +183,21 @@ class SyntheticPredictor:
 
 
 class HeldOutStream:
-    """The documents of a data set in random order, again and again.
+    """The documents of a data set in random order, repeated in rounds.
 
     Parameters
     ----------
     artifact : Path
         A folder written by ``setwise train``.
     data : Path
-        A data file, or a dataset folder, of which the test part is used.
+        A data file, or a dataset folder, whose test part is used.
     seed : int
-        Determines the order, which differs in each round.
+        Determines the order, which differs between rounds.
 
     Raises
     ------
     BadPlan
-        If the model takes another kind of data, or knows all labels of no document.
+        If the model needs another kind of data, or knows all labels of no document.
     """
 
     def __init__(self, artifact: Path, data: Path, seed: int) -> None:
@@ -246,7 +246,7 @@ class HeldOutStream:
         return len(self._documents)
 
     def item(self, number: int) -> Item:
-        """Return the document with a number; its name differs in each round."""
+        """Return the document with this number; its name differs between rounds."""
         turn, place = divmod(number, len(self._documents))
         if turn not in self._orders:
             order = list(range(len(self._documents)))
@@ -263,7 +263,7 @@ class HeldOutStream:
 
 
 def _known(dataset: "Dataset", n_labels: int) -> tuple[list[str | dict[str, float]], list[Labels]]:
-    """Return the documents of which the model knows all labels, and these labels."""
+    """Return documents whose labels the model knows, and those labels."""
     contents: list[str | dict[str, float]] = []
     truths: list[Labels] = []
     bounds = dataset.Y.indptr
@@ -293,7 +293,7 @@ def _content(dataset: "Dataset", row: int) -> str | dict[str, float]:
 def drifted(
     truth: Labels, drift: Drift | None, week: int, labels: Sequence[str], draw: Random
 ) -> Labels:
-    """Return the true label set in a week, in the order of the vocabulary."""
+    """Return the true label set in a week, ordered by the vocabulary."""
     if drift is None or week < drift.week or not truth:
         return truth
     if (drift.label is not None and drift.label not in truth) or draw.random() >= drift.share:
@@ -302,7 +302,7 @@ def drifted(
 
 
 def _changed(labels: Labels, old: str, vocabulary: Sequence[str]) -> Labels:
-    """Replace a label of the set by the next label that the set lacks."""
+    """Replace a label with the next one that is not in the set."""
     place = vocabulary.index(old)
     behind = (*vocabulary[place + 1 :], *vocabulary[:place])
     new = next((label for label in behind if label not in labels), None)

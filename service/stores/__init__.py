@@ -1,1 +1,1 @@
-"""SQL."""
+"""SQL stores, one per noun."""

@@ -35,7 +35,7 @@ class PersonStore:
         self._connection = connection
 
     def add(self, person: Person) -> None:
-        """Store an account; raises `LoginTaken`."""
+        """Store an account; raises `LoginTaken` if the login name is taken."""
         if self.by_login(person.login) is not None:
             raise LoginTaken(f"The login name {person.login!r} is taken.")
         try:
@@ -52,7 +52,7 @@ class PersonStore:
         return self._one(_PERSON.id == person_id, for_update) if is_id(person_id) else None
 
     def by_login(self, login: str, *, for_update: bool = False) -> Person | None:
-        if "\x00" in login:  # which PostgreSQL would refuse
+        if "\x00" in login:  # PostgreSQL rejects it
             return None
         return self._one(_PERSON.login == login, for_update)
 
@@ -81,7 +81,7 @@ class PersonStore:
 
 
 class SessionStore:
-    """Sessions of people in browsers."""
+    """Browser sessions of people."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -102,7 +102,7 @@ class SessionStore:
         return None if row is None else (_to_session(row), _to_person(row))
 
     def see(self, session_id: str, now: datetime) -> None:
-        """Store a later use of the session."""
+        """Store the time of the session's latest use."""
         self._connection.execute(
             update(sessions)
             .where(_SESSION.id == session_id, _SESSION.seen_at < now)
@@ -113,14 +113,14 @@ class SessionStore:
         self._connection.execute(delete(sessions).where(_SESSION.id == session_id))
 
     def delete_of(self, person_id: str, *, but: str | None = None) -> int:
-        """Delete the sessions of a person, except ``but``; returns their number."""
+        """Delete a person's sessions, except ``but``; return their number."""
         query = delete(sessions).where(_SESSION.person_id == person_id)
         if but is not None:
             query = query.where(_SESSION.id != but)
         return self._connection.execute(query).rowcount
 
     def delete_ended(self, now: datetime, last_seen_before: datetime) -> int:
-        """Delete expired and unused sessions; returns their number."""
+        """Delete expired and idle sessions; return their number."""
         ended = or_(_SESSION.expires_at <= now, _SESSION.seen_at <= last_seen_before)
         return self._connection.execute(delete(sessions).where(ended)).rowcount
 
@@ -132,7 +132,7 @@ class SignInAttemptStore:
         self._connection = connection
 
     def lock(self, key: bytes, now: datetime) -> Attempts:
-        """Return the locked count of a key, which is created if missing."""
+        """Return and lock the count of a key; create it if missing."""
         # Only an existing row can be locked.
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         self._connection.execute(
@@ -152,7 +152,7 @@ class SignInAttemptStore:
         )
 
     def uncount(self, key: bytes) -> None:
-        """Subtract an attempt that succeeded."""
+        """Subtract a successful attempt."""
         self._connection.execute(
             update(sign_in_attempts)
             .where(_ATTEMPTS.key == key, _ATTEMPTS.count > 0)

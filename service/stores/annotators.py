@@ -1,4 +1,4 @@
-"""Annotators, their groups, and what their answers tell."""
+"""Annotators, their groups, and statistics of their answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,37 +45,37 @@ _BLIND = annotations.c.kind.in_([kind.value for kind in ReviewKind if kind.blind
 
 
 class AnnotatorStore:
-    """Who belongs where, and what answers tell of the groups."""
+    """Annotators, their groups, and statistics of their answers."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def group_of(self, annotator_id: str) -> str:
-        """Return the group's id, the default one for somebody whom nobody has put anywhere."""
+        """Return the id of the annotator's group, by default the default group."""
         query = select(annotators.c.group).where(annotators.c.id == annotator_id)
         return self._connection.execute(query).scalar_one_or_none() or DEFAULT_GROUP
 
     def placed(self) -> Mapping[str, Annotator]:
-        """Return those whom somebody has put into a group, by id."""
+        """Return the annotators assigned to a group, by id."""
         rows = self._connection.execute(
             select(annotators.c.id, annotators.c.group, annotators.c.version)
         )
         return {row.id: Annotator(*row) for row in rows}
 
     def place(self, annotator: Annotator) -> None:
-        """Store where somebody belongs; raises `StaleVersion` unless it is the next version."""
+        """Store an annotator's group; raises `StaleVersion` unless it is the next version."""
         self._write(annotators, "annotator", vars(annotator))
 
     def group(self, group_id: str) -> Group | None:
-        """Return one."""
+        """Return a group, or None."""
         query = select(annotator_groups).where(annotator_groups.c.id == group_id)
         row = self._connection.execute(query).mappings().one_or_none()
         return None if row is None else _to_group(row)
 
     def groups(self) -> list[Group]:
-        """List by id."""
+        """Return all groups, ordered by id."""
         query = select(annotator_groups).order_by(annotator_groups.c.id)
-        # Databases sort letters each in their own way.
+        # Sorted here, because databases collate text differently.
         found = [_to_group(row) for row in self._connection.execute(query).mappings()]
         return sorted(found, key=lambda group: group.id)
 
@@ -86,7 +86,7 @@ class AnnotatorStore:
         self._write(annotator_groups, "group", values)
 
     def _write(self, table: Table, kind: str, values: Mapping[str, Any]) -> None:  # Any: a row
-        """Store a version, the first or the one after that which is stored."""
+        """Insert version 1 or update the row from the previous version."""
         name, version = values["id"], values["version"]
         if version > 1:
             before = and_(table.c.id == name, table.c.version == version - 1)
@@ -100,7 +100,7 @@ class AnnotatorStore:
             raise _stale(kind, name) from error
 
     def answers(self) -> Mapping[str, Answers]:
-        """Count what everybody has answered, by id."""
+        """Return counts of each annotator's answers, by id."""
         column = annotations.c
         rows = self._connection.execute(
             select(
@@ -114,7 +114,7 @@ class AnnotatorStore:
         return {who: Answers(n, int(blind), float(mean), at) for who, n, blind, mean, at in rows}
 
     def gold(self) -> list[GoldAnswer]:
-        """List, oldest first, the blind answers to audits that leads have decided on."""
+        """Return blind answers to audits that a lead has adjudicated, oldest first."""
         said, decided = annotations.alias("said"), annotations.alias("decided")
         rate = routing_policies.c.gold_reread_rate
         query = (
@@ -134,14 +134,14 @@ class AnnotatorStore:
                 said.c.kind == ReviewKind.AUDIT.value,
                 _unusual("decided"),
                 decided.c.kind == ReviewKind.ADJUDICATION.value,
-                # Agreements are read by chance alone; where the chance is 0, none were.
+                # Agreements are adjudicated only by chance: with a rate of 0, none were.
                 or_(~said.c.agreed, rate > 0),
             )
         )
         return [GoldAnswer(*row) for row in self._oldest_first(query)]
 
     def blind_counts(self) -> Mapping[str, tuple[int, int]]:
-        """Count the blind answers of everybody who gave some, and those that agree, by id."""
+        """Return each annotator's number of blind answers and of agreements, by id."""
         column = annotations.c
         query = (
             select(column.reviewer, func.count(), func.sum(case((column.agreed, 1), else_=0)))
@@ -151,7 +151,7 @@ class AnnotatorStore:
         return {who: (n, int(agreed)) for who, n, agreed in self._connection.execute(query)}
 
     def blind(self) -> list[BlindAnswer]:
-        """List every blind answer, oldest first."""
+        """Return all blind answers, oldest first."""
         column = annotations.c
         query = (
             select(
@@ -163,7 +163,7 @@ class AnnotatorStore:
         return [BlindAnswer(*row) for row in self._oldest_first(query)]
 
     def pairs(self) -> list[AnswerPair]:
-        """List the ordinary reviews that somebody of the same group did a second time."""
+        """Return ordinary reviews that the same group reviewed a second time."""
         first, second = annotations.alias("first"), annotations.alias("second")
         query = (
             select(
@@ -190,15 +190,15 @@ class AnnotatorStore:
         return [AnswerPair(*row) for row in self._oldest_first(query)]
 
     def _oldest_first(self, query: Select[Any]) -> list[tuple[Any, ...]]:  # Any: several columns
-        """Return rows in the order of their first column, an id, without it."""
-        # Sorted here: a database that is to sort would rather read all answers in order than find
-        # the few that are asked for.
+        """Return rows sorted by their first column, an id, without that column."""
+        # Sorted here: with ORDER BY, the database would scan all answers in order instead of
+        # finding the few that match.
         rows = sorted(self._connection.execute(query), key=lambda row: str(row[0]))
         return [tuple(row)[1:] for row in rows]
 
 
 def _unusual(alias: str) -> ColumnElement[bool]:
-    """Return the condition of the index on unusual answers, for an alias of their table."""
+    """Return the condition of the index on unusual answers, for a table alias."""
     return literal_column(f"{alias}.{UNUSUAL}")
 
 

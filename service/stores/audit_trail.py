@@ -1,7 +1,7 @@
-"""SQL of the append-only audit trail.
+"""The append-only audit trail.
 
-Predictions are by far the most frequent events. They are not written a second time: the row of a
-prediction never changes, and the event is read from it.
+Predictions are by far the most frequent events. They are not stored twice: a prediction's row
+never changes, so its event is read from that row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ class AuditTrailStore:
     def page(
         self, wanted: EventFilter | None = None, *, after: str | None, limit: int
     ) -> Page[Event]:
-        """Return one page, newest first."""
+        """Return a page of events, newest first."""
         found = read_events(
             self._connection,
             wanted or EventFilter(),
@@ -90,14 +90,14 @@ def read_events(
     limit: int,
     newest_first: bool,
 ) -> list[Event]:
-    """Return the next events after the id ``after``, in the order of their ids."""
+    """Return the next events after the id ``after``, ordered by id."""
     query = select(audit_events).where(*_of_events(wanted), *_past(_EVENT.id, after, newest_first))
     order = _EVENT.id.desc() if newest_first else _EVENT.id
     rows = connection.execute(query.order_by(order).limit(limit)).mappings()
     found = [Event(**row) for row in rows]
     if not _includes(wanted.action, PREDICTION_CREATED):
         return found
-    # Predictions beyond the last of these events would be cut off below: do not read them.
+    # Skip predictions beyond the last of these events: the limit would cut them off.
     last = found[-1].id if len(found) == limit else None
     query = select(_MADE.id, _MADE.client_id, _MADE.created_at, *_ORIGIN, *_DETAIL).where(
         _MADE.actor_name.is_not(None),

@@ -1,4 +1,4 @@
-"""Audits that the breaker watches, and what it did."""
+"""Audits that the breaker watches, its trips and its resets."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -53,18 +53,18 @@ _WITH_RESET = select(breaker_trips, breaker_resets).outerjoin(
 
 
 class BreakerStore:
-    """What the breaker watches, when it tripped, and who closed it."""
+    """Audits that the breaker watches, its trips and its resets."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def audits(self, scorer: Scorer, *, after: str | None, limit: int) -> list[WatchedAudit]:
-        """List, by prediction, the newest audits of what was sent or would have been.
+        """Return the newest audits of sent or sendable predictions, ordered by prediction.
 
         Parameters
         ----------
         after : str or None
-            Id behind which a prediction's own must lie.
+            Return only predictions with greater ids.
         """
         column = predictions.c
         newest = (
@@ -90,21 +90,21 @@ class BreakerStore:
         return rows[::-1]
 
     def in_force_since(self) -> datetime | None:
-        """Tell since when all of what sends has been in force without a break.
+        """Return since when the current sending configuration has been in force.
 
-        That is the model, its calibrator, and policies that rest on audits. None stands for the
-        beginning. What other ones sent before is not to be held against those in force.
+        The configuration is the model, its calibrator, and policies that rest on audits. None means
+        from the start. Predictions sent by earlier configurations do not count against it.
         """
         found = self._connection.execute(select(*_STARTS)).one()
         return max((start for start in found if start is not None), default=None)
 
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
-        """Count what was sent after ``since`` by policies that rest on audits, up to ``most``."""
+        """Count up to ``most`` predictions sent since by policies that rest on audits."""
         column = predictions.c
         decision: ColumnElement[str] = column.decision
         if self._connection.dialect.name == "sqlite":
-            # It has no statistics of instants, and would rather read everything that was ever
-            # sent by the index on decisions. An expression has no index.
+            # SQLite has no statistics on instants and would read every sent prediction through the
+            # index on decisions. An expression cannot use that index.
             decision = decision.concat("")
         sent = (
             select(column.created_at)
@@ -140,7 +140,7 @@ class BreakerStore:
         self._connection.execute(insert(breaker_resets), vars(reset))
 
     def trip(self, trip_id: str) -> Trip | None:
-        """Return one."""
+        """Return a trip, or None."""
         if not is_id(trip_id):
             return None
         query = select(breaker_trips).where(breaker_trips.c.id == trip_id)
@@ -148,7 +148,7 @@ class BreakerStore:
         return None if row is None else _to_trip(row)
 
     def newest_trip(self, *, sets_evidence_aside: bool = False) -> Trip | None:
-        """Return the newest trip, or the newest of those that set evidence aside."""
+        """Return the newest trip, optionally only one that set evidence aside."""
         query = select(breaker_trips).order_by(breaker_trips.c.id.desc()).limit(1)
         if sets_evidence_aside:
             query = query.where(breaker_trips.c.cause == TripCause.DRIFT.value)
@@ -162,7 +162,7 @@ class BreakerStore:
         return None if row is None else _to_reset(row)
 
     def history(self, limit: int) -> list[tuple[Trip, Reset | None]]:
-        """List the newest trips, newest first, each with what ended it."""
+        """Return the newest trips, newest first, each with its reset."""
         query = _WITH_RESET.order_by(breaker_trips.c.id.desc()).limit(limit)
         return [
             (_to_trip(row), None if row[breaker_resets.c.id] is None else _to_reset(row))
@@ -171,10 +171,10 @@ class BreakerStore:
 
 
 def _starts() -> tuple[ScalarSelect[datetime], ...]:
-    """Return queries for when the policies, the model and its calibrator came into force.
+    """Return queries for when policies, model and calibrator came into force.
 
-    That is at the first one after the last that was something else, and never if there was nothing
-    else; but a model begins with a calibrator of its own.
+    Each starts with the first entry after the last different one, and is NULL without a different
+    one. A model starts with its own calibrator.
     """
     policy, model, calibrator = routing_policies.c, model_activations.c, calibration_activations.c
     active = _only(select(model.model_id).order_by(model.ordinal.desc()).limit(1))
@@ -209,7 +209,7 @@ def _starts() -> tuple[ScalarSelect[datetime], ...]:
 
 
 def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
-    """Return the one value of a query, which stands for itself inside others of its table."""
+    """Return the query as a scalar that does not correlate with enclosing queries."""
     return query.correlate(None).scalar_subquery()
 
 

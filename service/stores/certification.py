@@ -1,4 +1,4 @@
-"""Attempts to prove a threshold, and the audits that they rest on."""
+"""Attempts to certify a threshold, and the audits behind them."""
 
 from collections import defaultdict
 
@@ -15,7 +15,7 @@ from setwise.service.stores.tables import AUDITED, annotations, certifications, 
 
 
 class CertificationStore:
-    """Attempts to prove a threshold, and what they rest on."""
+    """Attempts to certify a threshold, and the audits behind them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class CertificationStore:
         return None if row is None else _to_certification(row)
 
     def page(self, *, after: str | None, limit: int) -> Page[Certification]:
-        """List newest first."""
+        """Return a page of attempts, newest first."""
         query = select(certifications).order_by(certifications.c.id.desc()).limit(limit + 1)
         if after is not None:
             query = query.where(certifications.c.id < after)
@@ -53,7 +53,7 @@ class CertificationStore:
         return None if found is None else _to_certification(found)
 
     def proved(self, scorer: Scorer) -> list[Certification]:
-        """List those that proved a threshold, newest first."""
+        """Return the attempts that proved a threshold, newest first."""
         query = select(certifications).where(
             _attempted_for(scorer), certifications.c.threshold.is_not(None)
         )
@@ -65,7 +65,7 @@ class CertificationStore:
         return int(self._connection.execute(query.where(_attempted_for(scorer))).scalar_one())
 
     def serving(self) -> Scorer | None:
-        """Return what made the newest prediction; None if there is none."""
+        """Return the scorer of the newest prediction; None without predictions."""
         newest = select(predictions.c.model_version, predictions.c.calibrator_version)
         row = self._connection.execute(
             newest.order_by(predictions.c.id.desc()).limit(1)
@@ -73,7 +73,7 @@ class CertificationStore:
         return None if row is None else Scorer(*row)
 
     def audited(self, scorer: Scorer) -> list[AuditedPrediction]:
-        """List the predictions drawn to certify, oldest first."""
+        """Return the predictions drawn for certification, oldest first."""
         column = predictions.c
         chosen = and_(
             AUDITED,
@@ -116,7 +116,7 @@ class CertificationStore:
         ]
 
     def unaudited(self, scorer: Scorer, *, limit: int) -> list[float]:
-        """Return confidences of the newest predictions that could be sent and were not drawn."""
+        """Return confidences of the newest sendable predictions that were not drawn."""
         column = predictions.c
         query = (
             select(column.confidence)

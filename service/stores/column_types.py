@@ -20,29 +20,29 @@ from setwise.service.domain.errors import StorageUnavailable
 
 
 def stored_json(value: object) -> str:
-    """Return ``value`` as JSON without white space.
+    """Return ``value`` as JSON without whitespace.
 
     Raises
     ------
     ValueError
-        For numbers that JSON lacks.
+        If a number has no JSON form.
     """
     text = to_json(value, inf_nan_mode="constants").decode()
-    if "NaN" in text or "Infinity" in text:  # a number that JSON lacks, or such a word
+    if "NaN" in text or "Infinity" in text:  # an invalid number, or the word in a text
         json.dumps(value, allow_nan=False)
     return text
 
 
 KEY_BYTES = 32
 _NONCE_BYTES = 12
-"""Drawn at random. NIST SP 800-38D, section 8.3, allows 2**32 of them a key: rotate before."""
+"""Drawn at random. NIST SP 800-38D, section 8.3, allows 2**32 nonces per key: rotate before."""
 
 SEALED = "sw1:"
-"""How everything sealed begins: the form, then the key's id, then nonce and ciphertext."""
+"""Prefix of sealed text: the format; then follow the key's id, the nonce and the ciphertext."""
 
 
 class TextCipher:
-    """Seals and opens texts.
+    """Encrypts and decrypts texts.
 
     A sealed text is bound to its table and column, so an attacker who can write to the database
     cannot move it to a place where others would see it.
@@ -59,7 +59,7 @@ class TextCipher:
 
     @property
     def sealing_id(self) -> str:
-        """The id of the key that seals."""
+        """The id of the key that encrypts."""
         return self.key_ids[0]
 
     def seal(self, text: str, place: str) -> str:
@@ -70,7 +70,7 @@ class TextCipher:
         return f"{SEALED}{self.sealing_id}:{body}"
 
     def open(self, sealed: str, place: str) -> str:
-        """Return the text.
+        """Return the decrypted text.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class TextCipher:
 
 
 def key_of(sealed: str) -> str | None:
-    """Return the id of the key that sealed a text; None for a plain one.
+    """Return the id of the key that sealed a text; None for plain text.
 
     >>> key_of("sw1:0a1b2c3d:AAAA"), key_of("fever")
     ('0a1b2c3d', None)
@@ -104,24 +104,24 @@ def key_of(sealed: str) -> str | None:
 
 
 def missing(name: str) -> StorageUnavailable:
-    """Return the refusal to open what was sealed under a key that is not there."""
+    """Return the error for a text whose key is not configured."""
     return StorageUnavailable(
         f"Stored texts are encrypted under key {name}, which SETWISE_ENCRYPTION_KEYS lacks."
     )
 
 
 def key_id(key: bytes) -> str:
-    """Return the name of a key, which says nothing of the key itself."""
+    """Return the id of a key, which reveals nothing about the key."""
     return hashlib.sha256(b"setwise key id\0" + key).hexdigest()[:8]
 
 
 def read_keys(written: str) -> list[bytes]:
-    """Read keys as the setting holds them: base64, separated by commas.
+    """Return the keys in the setting: base64, separated by commas.
 
     Raises
     ------
     ValueError
-        Saying which key is wrong; the text quotes none.
+        If a key is malformed. The message names its position but quotes no key.
     """
     keys = []
     for place, part in enumerate(filter(None, (p.strip() for p in written.split(","))), start=1):
@@ -139,24 +139,24 @@ def read_keys(written: str) -> list[bytes]:
 
 
 Id = String(36).with_variant(UUID(as_uuid=False), "postgresql")
-"""A UUID, as text in Python on both; 16 bytes on PostgreSQL. Both order as the text does."""
+"""A UUID: text in Python, 16 bytes on PostgreSQL. Both databases sort it like its text."""
 
 Json = JSON(none_as_null=True)
-"""Kept as it was written: PostgreSQL's ``jsonb`` would turn 1e300 into an integer of 301 digits and
-lose the order of names, and takes longer to write. A query that needs its operators may cast."""
+"""JSON stored as written. PostgreSQL's ``jsonb`` would turn 1e300 into an integer of 301 digits and
+lose the order of names, and is slower to write. Queries that need its operators can cast."""
 
 
 class Instant(TypeDecorator[datetime]):
-    """A point in time: aware and in UTC in Python.
+    """A point in time, aware and in UTC in Python.
 
-    PostgreSQL stores ``timestamptz``; SQLite text of fixed width in UTC, which sorts by time.
+    PostgreSQL stores ``timestamptz``; SQLite stores UTC text of fixed width, which sorts by time.
     """
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse a time without a zone."""
+        """Return the time in UTC; raises `ValueError` without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -165,21 +165,21 @@ class Instant(TypeDecorator[datetime]):
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give the time back in UTC."""
+        """Return the stored time in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
 CIPHER = "setwise_cipher"
-"""Attribute of an engine's dialect: the cipher of its sealed columns, or None."""
+"""Attribute of an engine's dialect: the cipher for its sealed columns, or None."""
 
 _PLAIN = "sw0:"
-"""Stands before a plain text that begins like a sealed one."""
+"""Prefix for plain text that begins like sealed text."""
 
 
 def cipher_of(dialect: Dialect) -> TextCipher | None:
-    """Return the cipher of the engine that has ``dialect``."""
+    """Return the cipher of the engine with this dialect, or None."""
     found: TextCipher | None = getattr(dialect, CIPHER, None)
     return found
 
@@ -190,7 +190,7 @@ class Sealed(TypeDecorator[str]):
     Parameters
     ----------
     place : str
-        Table and column; a sealed text opens at its own place only.
+        Table and column. A sealed text opens only at its own place.
     """
 
     impl = Text
@@ -201,11 +201,11 @@ class Sealed(TypeDecorator[str]):
         self.place = place
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Seal the text."""
+        """Encrypt the text."""
         return None if value is None else seal(value, self.place, cipher_of(dialect))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """Open the text."""
+        """Decrypt the text."""
         return None if value is None else unseal(value, self.place, cipher_of(dialect))
 
 
@@ -220,31 +220,31 @@ class SealedJson(TypeDecorator[Any]):  # Any: JSON values of every shape
         self.place = place
 
     def process_bind_param(self, value: object, dialect: Dialect) -> object:
-        """Seal the value."""
+        """Encrypt the value."""
         cipher = cipher_of(dialect)
         if value is None or cipher is None:
             return value
         return cipher.seal(stored_json(value), self.place)
 
     def process_result_value(self, value: object, dialect: Dialect) -> object:
-        """Open the value; what is sealed is a string, and nothing else that is kept here is."""
+        """Decrypt the value; only sealed values are strings here."""
         if not isinstance(value, str):
             return value
         return json.loads(unseal(value, self.place, cipher_of(dialect)))
 
 
 def seal(text: str, place: str, cipher: TextCipher | None) -> str:
-    """Return what is stored of a text."""
+    """Return the stored form of a text."""
     return plain(text) if cipher is None else cipher.seal(text, place)
 
 
 def plain(text: str) -> str:
-    """Return what is stored of a text without a cipher."""
+    """Return the stored form of a text without a cipher."""
     return _PLAIN + text if text.startswith((SEALED, _PLAIN)) else text
 
 
 def unseal(stored: str, place: str, cipher: TextCipher | None) -> str:
-    """Return the text behind what is stored; raises `StorageUnavailable` without its key."""
+    """Return the text of its stored form; raises `StorageUnavailable` without its key."""
     name = key_of(stored)
     if name is None:
         return stored.removeprefix(_PLAIN)

@@ -1,4 +1,4 @@
-"""Engines for the two databases, set up so that what was committed stays."""
+"""Engines for SQLite and PostgreSQL, configured so that commits are durable."""
 
 import sqlite3
 import threading
@@ -34,7 +34,7 @@ Clock = Callable[[], datetime]
 
 
 SYNC_EVERY_S = 30.0
-"""Clocks of sound machines drift by less than a millisecond in this time."""
+"""Clocks of healthy machines drift by less than a millisecond in this time."""
 
 
 def utc_now() -> datetime:
@@ -43,19 +43,19 @@ def utc_now() -> datetime:
 
 
 def database_clock(engine: Engine) -> Clock:
-    """Return the clock that leases are measured with.
+    """Return the clock for leases.
 
-    Processes on several machines share one PostgreSQL server, and its clock; otherwise a machine
-    whose clock is ahead would take leases away before their time. An SQLite file is on this
-    machine, so the local clock serves.
+    Processes on several machines share one PostgreSQL server and its clock; otherwise a machine
+    whose clock is ahead would expire leases early. An SQLite file is on this machine, so the local
+    clock serves.
     """
     return ServerClock(engine) if engine.dialect.name == "postgresql" else utc_now
 
 
 class ServerClock:
-    """The database server's time, read now and then and extrapolated in between.
+    """The database server's time, read periodically and extrapolated in between.
 
-    In between it follows this machine's monotonic counter, so it does not jump when the machine's
+    Extrapolation uses this machine's monotonic clock, so the time does not jump when the machine's
     clock is set.
     """
 
@@ -65,7 +65,7 @@ class ServerClock:
         self._anchor: tuple[datetime, float] | None = None
 
     def __call__(self) -> datetime:
-        """Return the server's time; raises `StorageUnavailable` if it has never answered."""
+        """Return the server's time; raises `StorageUnavailable` if it never answered."""
         anchor = self._anchor
         if anchor is None:
             with self._refreshing:
@@ -73,7 +73,7 @@ class ServerClock:
         elif time.monotonic() - anchor[1] > SYNC_EVERY_S and self._refreshing.acquire(
             blocking=False
         ):
-            # One thread asks while the others go on with the anchor that they have.
+            # One thread asks while the others keep using the old anchor.
             try:
                 anchor = self._ask()
             except StorageUnavailable:
@@ -99,22 +99,22 @@ NewId = Callable[[], str]
 
 
 def new_id() -> str:
-    """Return a UUIDv7 (RFC 9562, section 5.7) greater than any that this process made before.
+    """Return a UUIDv7 (RFC 9562, section 5.7) greater than this process's earlier ones.
 
-    A counter orders ids of one millisecond, so lists by id are lists by time even in a burst.
+    A counter orders ids within a millisecond, so sorting by id sorts by time even in a burst.
     """
     return str(uuid_utils.uuid7())
 
 
 READ_ONLY = "setwise_read_only"
-"""Execution option of a connection whose transactions do not write."""
+"""Execution option of a connection with read-only transactions."""
 
 MOST_CONNECTIONS = 40
-"""As many as the HTTP server has threads, so that a thread never waits for a connection."""
+"""The number of the HTTP server's threads, so that no thread waits for a connection."""
 
 
 def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = None) -> Engine:
-    """Return an engine for ``url``; nothing is opened before it is used.
+    """Return an engine for ``url``; it connects on first use.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = Non
     patience_s : float
         How long to wait for a connection, or for SQLite's write lock, in seconds.
     cipher : TextCipher or None
-        Encrypts texts, metadata and secrets in the database; None keeps them as they are.
+        Encrypts texts, metadata and secrets in the database; None stores them in plain text.
 
     Raises
     ------
     ValueError
-        If the address is of another kind. Its text holds no password.
+        If the address is of another kind. The message contains no password.
     """
     try:
         address = make_url(url)
@@ -150,9 +150,9 @@ def create(url: str, *, patience_s: float = 5.0, cipher: TextCipher | None = Non
 
 
 def hurry(engine: Engine) -> None:
-    """Do not wait for the disk at commits to a throwaway SQLite file.
+    """Turn off disk syncs at commits, for a throwaway SQLite file.
 
-    Call it before the engine is used.
+    Call this before the engine is used.
     """
 
     @event.listens_for(engine, "connect")
@@ -161,7 +161,7 @@ def hurry(engine: Engine) -> None:
 
 
 def sqlite_path(engine: Engine) -> Path:
-    """Return the file behind an SQLite engine."""
+    """Return the file of an SQLite engine."""
     if engine.dialect.name != "sqlite" or engine.url.database is None:
         raise ValueError(f"{engine.url!r} is not an SQLite file")
     return Path(engine.url.database)
@@ -174,16 +174,16 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
     path = Path(name).absolute()
 
     def connect() -> sqlite3.Connection:
-        # mode=rw: a file that vanished is an error, not an empty database to go on with.
+        # mode=rw: a missing file is an error, not a new empty database.
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode=rw",
             uri=True,
             timeout=patience_s,
-            isolation_level=None,  # transactions begin where we say so, see below
+            isolation_level=None,  # `_begin` below begins transactions
             check_same_thread=False,
         )
         try:
-            connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not wait
+            connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.Error:
@@ -197,19 +197,19 @@ def _sqlite(address: URL, patience_s: float) -> Engine:
         poolclass=QueuePool,
         pool_size=MOST_CONNECTIONS,
         max_overflow=0,
-        # The connection that has written last: what it keeps in memory still holds, while those
-        # of others is read again once anybody else has written.
+        # Prefer the connection that wrote last: its page cache is still valid, while the caches of
+        # the others are stale after a write.
         pool_use_lifo=True,
         pool_timeout=patience_s,
         json_serializer=stored_json,
-        json_deserializer=from_json,  # twice as fast as the standard library
-        hide_parameters=True,  # errors are logged, and parameters hold documents
+        json_deserializer=from_json,
+        hide_parameters=True,  # errors are logged, and parameters contain documents
     )
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock at once, where a DEFERRED transaction that reads and then
-        # writes fails as "locked" without waiting.
+        # IMMEDIATE takes the write lock at once. A DEFERRED transaction that reads and then writes
+        # fails as "locked" without waiting.
         options = connection.get_execution_options()
         begin = "BEGIN" if options.get(READ_ONLY) else "BEGIN IMMEDIATE"
         connection.exec_driver_sql(begin)
@@ -227,7 +227,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
         )
     return create_engine(
         address,
-        pool_pre_ping=True,  # a server that was restarted costs a reconnect, not a failed request
+        pool_pre_ping=True,  # after a server restart, reconnect instead of failing a request
         pool_size=MOST_CONNECTIONS // 2,
         max_overflow=MOST_CONNECTIONS // 2,
         pool_timeout=patience_s,
@@ -236,7 +236,7 @@ def _postgres(address: URL, patience_s: float) -> Engine:
         hide_parameters=True,  # as above
         connect_args={
             "connect_timeout": max(2, round(patience_s)),
-            # A server that vanished without a word is noticed in seconds, not hours.
+            # Notice a server that vanished within seconds, not hours.
             "keepalives_idle": 10,
             "keepalives_interval": 5,
             "keepalives_count": 3,
@@ -248,8 +248,8 @@ def _postgres(address: URL, patience_s: float) -> Engine:
     )
 
 
-# Result codes of SQLite that pass by themselves or once there is room again; see
-# https://sqlite.org/rescode.html. SQLITE_ERROR (1), such as a missing table, is a fault of ours.
+# SQLite result codes for problems that pass or can be resolved; see
+# https://sqlite.org/rescode.html. SQLITE_ERROR (1), such as a missing table, is our own fault.
 _SQLITE_REASONS = {
     sqlite3.SQLITE_PERM: "its file may not be opened",
     sqlite3.SQLITE_BUSY: "another process kept it locked for too long",
@@ -265,7 +265,7 @@ _SQLITE_REASONS = {
     sqlite3.SQLITE_NOTADB: "its file is not an SQLite database",
 }
 
-# Classes of SQLSTATE (PostgreSQL, appendix A) that say the same.
+# Classes of SQLSTATE (PostgreSQL, appendix A) with the same meaning.
 _POSTGRES_REASONS = {
     "08": "the connection failed",
     "25006": "the server accepts no writes; it may be a standby",
@@ -280,15 +280,15 @@ _POSTGRES_REASONS = {
 
 
 def translate(engine: Engine) -> None:
-    """Make errors on ``engine`` fit to be raised and logged.
+    """Make errors on ``engine`` safe to raise and log.
 
-    Where the database does not answer they become `StorageUnavailable`, and no message quotes rows.
+    If the database does not answer, they become `StorageUnavailable`. No message quotes rows.
     """
 
     @event.listens_for(engine, "handle_error")
     def _on_error(context: ExceptionContext) -> None:
         error = context.original_exception
-        # A pooled connection that fails its ping is replaced; there is nothing to report yet.
+        # A pooled connection that fails its ping is replaced, so there is nothing to report.
         reason = None if context.is_pre_ping else why_unavailable(error)
         if reason is not None:
             raise StorageUnavailable(f"The database is not available: {reason}.") from error
@@ -299,7 +299,7 @@ def translate(engine: Engine) -> None:
 
 @contextmanager
 def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
-    """Raise what the driver raises in the block as if SQLAlchemy had run the statement."""
+    """Raise driver errors in the block as if SQLAlchemy had run the statement."""
     try:
         yield
     except (psycopg.Error, sqlite3.Error) as error:
@@ -319,7 +319,7 @@ def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
 
 
 def _forget_row(error: psycopg.Error) -> bool:
-    """Take PostgreSQL's detail away, which quotes the row, with the document in it."""
+    """Remove PostgreSQL's detail, which quotes the row and its document."""
     quotes = error.diag.message_detail is not None or error.diag.context is not None
     if quotes:
         error.args = (error.diag.message_primary,)
@@ -327,7 +327,7 @@ def _forget_row(error: psycopg.Error) -> bool:
 
 
 def why_unavailable(error: BaseException) -> str | None:
-    """Say why the database did not answer; None when it did and the statement was wrong."""
+    """Return why the database did not answer; None if it did."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         return None if code is None else _SQLITE_REASONS.get(code & 0xFF)

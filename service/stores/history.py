@@ -1,4 +1,4 @@
-"""What is stored, in the order of its ids, for exports."""
+"""Stored rows in the order of their ids, for exports."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +16,11 @@ from setwise.service.stores.reports import flag, said_of, told_of
 from setwise.service.stores.reviews import to_annotation
 from setwise.service.stores.tables import annotations, outcomes, predictions
 
-Query = Select[Any]  # Any: rows of whatever columns
+Query = Select[Any]  # Any: rows of any columns
 
 
 class HistoryStore:
-    """What is stored, in the order of its ids."""
+    """Stored rows in the order of their ids."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -45,12 +45,12 @@ class HistoryStore:
         return [(Outcome(**_own(row, outcomes)), to_prediction(row)) for row in found]
 
     def events(self, span: Span, *, after: str | None, limit: int) -> list[Event]:
-        """List the audit trail of all clients."""
+        """Return events of all clients from the audit trail."""
         wanted = EventFilter(since=span.created_from, before=span.created_before)
         return read_events(self._connection, wanted, after=after, limit=limit, newest_first=False)
 
     def evidence(self, limit: int, *, with_labels: bool) -> list[Evidence]:
-        """Return what is known of the most recent predictions, newest first."""
+        """Return the evidence on the most recent predictions, newest first."""
         column = predictions.c
         wanted = [
             column.confidence,

@@ -1,4 +1,4 @@
-"""SQL of jobs."""
+"""Stored jobs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,9 +21,9 @@ class JobStore:
         self._connection = connection
 
     def enqueue(self, job: Job) -> bool:
-        """Store a job; False if one with the same key is queued or running.
+        """Store a job; return False if one with its key is queued or running.
 
-        Also False if its owner has requested a job with the same request key before.
+        Also return False if its owner has already requested a job with the same request key.
         """
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
         stored = self._connection.execute(
@@ -49,11 +49,11 @@ class JobStore:
         return self._one(query.with_for_update() if for_update else query)
 
     def unfinished(self, key: str) -> Job | None:
-        """Return the queued or running job with a key."""
+        """Return the queued or running job with this key."""
         return self._one(select(jobs).where(UNFINISHED, jobs.c.key == key))
 
     def requested(self, owner_id: str, request_key: str) -> Job | None:
-        """Return the job that an owner requested with an idempotency key."""
+        """Return the job that the owner requested with this idempotency key."""
         column = jobs.c
         return self._one(
             select(jobs).where(
@@ -62,7 +62,7 @@ class JobStore:
         )
 
     def page(self, wanted: JobFilter, *, after: str | None, limit: int) -> Page[Job]:
-        """Return one page, newest first."""
+        """Return a page of jobs, newest first."""
         column = jobs.c
         query = select(jobs).order_by(column.id.desc()).limit(limit + 1)
         if wanted.owner_id is not None:
@@ -78,7 +78,7 @@ class JobStore:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def any_due(self, kinds: Sequence[str], now: datetime) -> bool:
-        """Return, without a lock, whether there is a job to claim."""
+        """Return whether there is a job to claim, without locking."""
         return any(self._one(query) for query in _claimable(kinds, now))
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
@@ -94,14 +94,14 @@ class JobStore:
         return claimed
 
     def save(self, job: Job, *, token: int) -> bool:
-        """Store the state of a claimed job; False if another worker has the lease.
+        """Store the state of a claimed job; return False if its lease was lost.
 
         Only `checkpoint` changes the stored checkpoint.
         """
         return self._write(job.id, token, _changing(job))
 
     def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
-        """Store the checkpoint of a claimed job; False as above."""
+        """Store the checkpoint of a claimed job; return False if its lease was lost."""
         return self._write(job_id, token, {"checkpoint": dict(state)})
 
     def change(self, job: Job) -> None:
@@ -128,8 +128,8 @@ class JobStore:
 
 
 def _claimable(kinds: Sequence[str], now: datetime) -> list[Select[tuple[object, ...]]]:
-    # Two queries, so that each reads a small index. Abandoned jobs have waited longer, so they go
-    # first.
+    # Two queries, so that each reads a small index. Abandoned jobs come first, because they have
+    # waited longer.
     column = jobs.c
     wanted = select(jobs).where(column.kind.in_(kinds)).limit(1)
     return [

@@ -31,7 +31,7 @@ _ACTIVE = (
 
 
 class ModelStore:
-    """Registered artifacts, and which of them serves."""
+    """Registered models, their activations, and the active one."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -68,7 +68,7 @@ class ModelStore:
         return self._one(_query().where(models.c.id == _ACTIVE))
 
     def previous(self) -> ModelVersion | None:
-        """Return the model that was active before the present one."""
+        """Return the model that was active before the current one."""
         column = model_activations.c
         before = (
             select(column.model_id)
@@ -80,7 +80,7 @@ class ModelStore:
         return self._one(_query().where(models.c.id == before))
 
     def all(self) -> list[ModelVersion]:
-        """List newest first."""
+        """Return all models, newest first."""
         rows = self._connection.execute(_query().order_by(models.c.id.desc())).mappings()
         return [_to_model(row) for row in rows]
 
@@ -102,21 +102,21 @@ class ComparisonStore:
         self._connection = connection
 
     def begin_shadow(self, shadow: Shadow) -> None:
-        """Store a shadow; raises `ShadowTaken` if there is one already."""
+        """Store a shadow; raises `ShadowTaken` if another model is shadowing."""
         try:
             self._connection.execute(insert(model_shadows), vars(shadow))
         except IntegrityError as error:
             raise ShadowTaken("Another model is shadowing; end its shadow first.") from error
 
     def shadow(self) -> Shadow | None:
-        """Return the present shadow."""
+        """Return the current shadow, or None."""
         columns = [column for column in model_shadows.columns if column.name != "place"]
         row = self._connection.execute(select(*columns).where(SHADOWING)).mappings()
         found = row.one_or_none()
         return None if found is None else Shadow(**found)
 
     def end_shadow(self, model_id: str, now: datetime) -> bool:
-        """End the model's shadow; False if it is not shadowing."""
+        """End the model's shadow; return False if it is not shadowing."""
         if not is_id(model_id):
             return False
         column = model_shadows.c
@@ -126,7 +126,7 @@ class ComparisonStore:
         return ended.rowcount == 1
 
     def add_all(self, comparisons: Sequence[Comparison]) -> None:
-        """Store comparisons, keeping those that exist."""
+        """Store new comparisons and leave existing ones unchanged."""
         if not comparisons:
             return
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
@@ -170,7 +170,7 @@ class ComparisonStore:
     def differing(
         self, model_id: str, *, routes_only: bool, after: str | None, limit: int
     ) -> Page[tuple[Comparison, Prediction]]:
-        """Return a page of differences, newest first."""
+        """Return a page of comparisons that differ, newest first."""
         column = model_comparisons.c
         differs = (
             ~column.same_decision if routes_only else ~(column.same_decision & column.same_labels)

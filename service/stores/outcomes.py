@@ -1,4 +1,4 @@
-"""SQL of outcomes."""
+"""Stored outcomes."""
 
 from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
@@ -8,17 +8,17 @@ from setwise.service.stores.tables import outcomes
 
 
 class OutcomeRaced(Exception):
-    """A concurrent outcome took the same number; start the transaction again."""
+    """A concurrent outcome took the same number; retry the transaction."""
 
 
 class OutcomeStore:
-    """Label sets that turned out to be right."""
+    """Outcomes: the label sets that turned out to be right."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, outcome: Outcome) -> None:
-        """Store one; raises `OutcomeRaced` when its number is taken."""
+        """Store an outcome; raises `OutcomeRaced` if its number is taken."""
         try:
             self._connection.execute(
                 insert(outcomes), {**vars(outcome), "labels": list(outcome.labels)}
@@ -29,7 +29,7 @@ class OutcomeStore:
             raise
 
     def of(self, prediction_id: str) -> list[Outcome]:
-        """Return the outcomes of one prediction, by number."""
+        """Return the outcomes of a prediction, ordered by number."""
         rows = self._connection.execute(
             select(outcomes)
             .where(outcomes.c.prediction_id == prediction_id)

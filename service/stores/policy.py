@@ -16,10 +16,10 @@ from setwise.service.stores.tables import routing_policies
 _NEWEST = select(routing_policies).order_by(routing_policies.c.ordinal.desc()).limit(1)
 
 NEWEST_VERSION = "SELECT version FROM routing_policies ORDER BY ordinal DESC LIMIT 1"
-"""Finds the policy in force."""
+"""Selects the version of the policy in force."""
 
 _SEEN: WeakKeyDictionary[Engine, RoutingPolicy] = WeakKeyDictionary()
-"""Of each database the policy found in force last. No version ever changes."""
+"""The last known policy in force of each database. A version never changes."""
 
 
 class PolicyStore:
@@ -29,17 +29,18 @@ class PolicyStore:
         self._connection = connection
 
     def lock(self) -> None:
-        """Let others that change the policy wait until this transaction ends.
+        """Lock the policy until this transaction ends.
 
-        So do those that weigh audits: of two that end at once neither would be seen by the other.
+        Changes of the policy and evaluations of audits take this lock, because two that finish
+        at the same time would not see each other.
         """
-        # SQLite lets one writer in at a time anyway.
+        # SQLite allows only one writer at a time.
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
 
     def current(self) -> RoutingPolicy:
-        # Each prediction asks, and next to none finds another one than the last did. To run a
-        # statement by way of SQLAlchemy takes ten times as long.
+        # Every prediction calls this, and the policy rarely changes. SQLAlchemy's overhead would
+        # dominate, so the statement goes to the driver.
         cursor = self._connection.connection.cursor()
         with as_sqlalchemy_raises(NEWEST_VERSION, self._connection.dialect):
             cursor.execute(NEWEST_VERSION)
@@ -53,7 +54,7 @@ class PolicyStore:
         return seen
 
     def get(self, version: str) -> RoutingPolicy:
-        """Return a version that a stored prediction names."""
+        """Return the policy of a version that a stored prediction names."""
         query = select(routing_policies).where(routing_policies.c.version == version)
         return _to_policy(self._connection.execute(query).mappings().one())
 
@@ -91,12 +92,12 @@ class PolicyStore:
                 },
             )
         except IntegrityError as error:
-            if "ordinal" in str(error.orig):  # somebody else replaced the same version first
+            if "ordinal" in str(error.orig):  # a concurrent transaction replaced the same version
                 raise _stale(replacing) from error
             raise
 
 
-_LOCK = 0x5E7_0B01  # any number that nothing else locks
+_LOCK = 0x5E7_0B01  # arbitrary, but used for no other lock
 
 
 def _to_policy(row: RowMapping) -> RoutingPolicy:

@@ -44,14 +44,14 @@ from setwise.service.stores.tables import (
 )
 
 NewPrediction = tuple[Prediction, Submission]
-"""A prediction that is to be stored, and what it answers."""
+"""A new prediction and the submission that it answers."""
 
 _KeyName = tuple[str, str]
-"""A client's id and its idempotency key."""
+"""A client's id and an idempotency key."""
 
 
 class IdempotencyKeyTaken(Exception):
-    """Another request was stored under the same key first; this transaction is lost."""
+    """Another request used the same key first; the transaction has failed."""
 
 
 class PredictionStore:
@@ -61,9 +61,9 @@ class PredictionStore:
         self._connection = connection
 
     def add_all(self, new: Sequence[NewPrediction]) -> None:
-        """Store each, with the event that it was made.
+        """Store predictions and their idempotency keys.
 
-        Raises `IdempotencyKeyTaken` when a client used a key before.
+        Raises `IdempotencyKeyTaken` if a client has already used a key.
         """
         if not new:
             return
@@ -97,12 +97,12 @@ class PredictionStore:
         return None if found is None else to_prediction(found)
 
     def replayed(self, names: Collection[_KeyName]) -> dict[_KeyName, tuple[Prediction, str]]:
-        """Return the predictions made under idempotency keys, each with its request digest.
+        """Return stored predictions by idempotency key, each with its request digest.
 
         Parameters
         ----------
         names : collection of pairs
-            Of a client's id and its key.
+            Client ids and their keys.
         """
         key = idempotency_keys.c
         rows = self._connection.execute(
@@ -116,7 +116,7 @@ class PredictionStore:
         }
 
     def page(self, wanted: PredictionFilter, *, after: str | None, limit: int) -> Page[Prediction]:
-        """List newest first."""
+        """Return a page of predictions, newest first."""
         column = predictions.c
         query = select(predictions).order_by(column.id.desc()).limit(limit + 1)
         if wanted.client_id is not None:
@@ -128,8 +128,8 @@ class PredictionStore:
         if wanted.created_before is not None:
             query = query.where(column.created_at < wanted.created_before)
         if wanted.document_id is not None:
-            # Its ids first: planners would rather read all of a client's, or all there are, in
-            # the order that is wanted. They do not see that the expression is the id.
+            # Select the ids first: query planners prefer to scan all of the client's predictions
+            # in the order of their ids. ``coalesce`` hides the id from the planner.
             ids = select(column.id).where(column.document_id == wanted.document_id)
             if after is not None:
                 ids = ids.where(func.coalesce(column.id, column.id) < after)
@@ -145,8 +145,8 @@ class PredictionStore:
         decision: ColumnElement[str] = predictions.c.decision
         reason: ColumnElement[str] = predictions.c.reason
         if self._connection.dialect.name == "sqlite":
-            # In the order of the index on decisions it would have to read the rows for the
-            # reasons; without an order it counts in an index that has both.
+            # Grouping by plain columns would use the index on decisions and read every row for
+            # its reason. An expression makes SQLite count in an index that has both.
             decision, reason = decision.concat(""), reason.concat("")
         query = select(decision, reason, func.count()).group_by(decision, reason)
         return {(Decision(a), Reason(b)): count for a, b, count in self._connection.execute(query)}
@@ -193,7 +193,7 @@ def _tuple(values: list[float] | None) -> tuple[float, ...] | None:
 
 
 def to_prediction(row: RowMapping) -> Prediction:
-    """Return the prediction in a row that selects, among others, the columns of its table."""
+    """Return the prediction in a row with the columns of its table."""
     column = predictions.c
     return Prediction(
         id=row[column.id],
@@ -232,13 +232,13 @@ def to_prediction(row: RowMapping) -> Prediction:
 
 
 PURGED = "purged"
-"""Stands where a reason was that somebody wrote."""
+"""Replaces a purged reason."""
 
 _MOST_PARAMETERS = 500
 
 
 class TextStore:
-    """What people wrote: documents, their metadata, comments. Numbers and labels stay."""
+    """Documents, metadata and comments, which can be purged. Numbers and labels stay."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -246,9 +246,10 @@ class TextStore:
     def purgeable(
         self, decision: Decision, *, before: datetime, after: str | None, limit: int
     ) -> list[str]:
-        """Return the oldest predictions of that age with texts whose reviews are all done.
+        """Return the oldest predictions whose texts may be purged.
 
-        Gives ids, in order, beginning behind ``after``.
+        These were made before ``before``, still have their texts, and have no open review. Returns
+        ids in order, starting after ``after``.
         """
         column = predictions.c
         unfinished = exists().where(
@@ -259,7 +260,7 @@ class TextStore:
             select(column.id)
             .where(
                 column.decision == decision.value,
-                # Ids order by time, and have an index with the decision.
+                # Ids sort by time and share an index with the decision.
                 column.id < first_id_at(before),
                 column.created_at < before,
                 column.purged_at.is_(None),
@@ -273,13 +274,13 @@ class TextStore:
         return list(self._connection.execute(query).scalars())
 
     def of_document(self, document_id: str) -> list[str]:
-        """Return the predictions of a document, whoever posted it."""
+        """Return the ids of a document's predictions, from all clients."""
         column = predictions.c
         query = select(column.id).where(column.document_id == document_id).order_by(column.id)
         return list(self._connection.scalars(query))
 
     def purge(self, prediction_ids: Sequence[str], now: datetime) -> int:
-        """Take text, features, metadata, comments and reasons of skips away; returns how many."""
+        """Purge texts, features, metadata, comments and skip reasons; return the number purged."""
         purged = 0
         for ids in _parts(prediction_ids):
             column = predictions.c
@@ -308,7 +309,7 @@ class TextStore:
         return purged
 
     def forget_name(self, document_id: str) -> None:
-        """Take a document's own id away, also from messages, except those still on their way."""
+        """Delete a document's id from predictions and messages, except from pending ones."""
         column = predictions.c
         named = column.document_id == document_id
         clients = self._connection.execute(select(column.client_id).where(named).distinct())
@@ -334,7 +335,7 @@ class TextStore:
             )
 
     def purge_answers(self, before: datetime, limit: int) -> int:
-        """Take away what receivers of webhooks answered; returns how many answers."""
+        """Delete the stored responses of webhook receivers; return how many."""
         column = delivery_attempts.c
         old = (
             select(column.id)

@@ -1,4 +1,4 @@
-"""Calibrators learnt from reviews, which of them serve, and predictions by model."""
+"""Calibrators learnt from reviews, their activations, and predictions by model."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ from setwise.service.stores.tables import (
 )
 
 CLOCKS_DIFFER_BY = timedelta(minutes=10)
-"""Upper bound of the difference: machines make the ids of activations and predictions."""
+"""Bound on clock skew: different machines make the ids of activations and predictions."""
 
 _MADE = predictions.c
 _CALIBRATOR = calibration_activations.c
@@ -45,13 +45,13 @@ _MODEL = model_activations.c
 
 
 class CalibrationStore:
-    """Calibrators, which of them serve, and the reviews they are learnt from."""
+    """Calibrators, their activations, and the reviews they are learnt from."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, calibration: Calibration) -> None:
-        """Store a calibrator, which does not serve yet."""
+        """Store a calibrator that is not active yet."""
         row = {name: value for name, value in vars(calibration).items() if name != "active"}
         self._connection.execute(
             insert(calibrations),
@@ -81,7 +81,7 @@ class CalibrationStore:
         return Page(tuple(found[:limit]), found[limit - 1].id if len(found) > limit else None)
 
     def active(self, model_id: str) -> Calibration | None:
-        """Return the calibrator that serves with a model; None is its own."""
+        """Return a model's active calibrator; None means the model's own."""
         column = calibration_activations.c
         newest = (
             select(column.calibration_id)
@@ -92,7 +92,7 @@ class CalibrationStore:
         return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
 
     def previous(self, model_id: str) -> Serving | None:
-        """Return the calibrator that served before; None if there was no other."""
+        """Return the calibrator active before this one; None if there was none."""
         column = calibration_activations.c
         query = select(column.calibration_id).where(column.model_id == model_id)
         served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]
@@ -104,7 +104,7 @@ class CalibrationStore:
     def activate(
         self, model_id: str, calibration_id: str | None, now: datetime, activation_id: str
     ) -> None:
-        """Let a calibrator serve with a model; None is its own."""
+        """Activate a calibrator for a model; None means the model's own."""
         self._connection.execute(
             insert(calibration_activations),
             {
@@ -184,19 +184,19 @@ def _to_calibration(row: RowMapping) -> Calibration:
     return Calibration(**{**own, "noise": Noise(own["noise"])}, active=bool(row["active"]))
 
 
-# No prediction is older than the first activation of its model and calibrator. Predictions are in
-# the order of their ids, so the first possible id replaces an index on models, which would make
-# every insert slower.
+# No prediction is older than the first activation of its model and calibrator. Ids of predictions
+# sort by time, so a lower bound on the id replaces an index on models, which would slow down every
+# insert.
 
 
 def made_by_model(connection: Connection, version: str) -> ColumnElement[bool]:
-    """Return the condition that a model made a prediction."""
+    """Return the condition that a prediction was made by a model."""
     since = _since(connection, _model_activated(version))
     return and_(_MADE.model_version == version, *since)
 
 
 def made_by(connection: Connection, scorer: Scorer) -> ColumnElement[bool]:
-    """Return the condition that a model with a calibrator made a prediction."""
+    """Return the condition that a prediction was made by a model with a calibrator."""
     calibrator_activated = (
         select(_CALIBRATOR.id)
         .join(calibrations, calibrations.c.id == _CALIBRATOR.calibration_id)
@@ -207,7 +207,7 @@ def made_by(connection: Connection, scorer: Scorer) -> ColumnElement[bool]:
         .order_by(_CALIBRATOR.id)
         .limit(1)
     )
-    # A model's own calibrator is active from the model's activation on.
+    # A model's own calibrator is active from the activation of the model.
     since = _since(connection, _model_activated(scorer.model_version), calibrator_activated)
     return and_(
         _MADE.model_version == scorer.model_version,

@@ -1,7 +1,7 @@
 """Aggregates for reports, from covering indexes, and the backlog.
 
-Every query starts at an instant, so a long history costs nothing. Rows of predictions are wide, so
-only those whose labels are shown are read.
+Every query starts at an instant, so its cost does not grow with the history. Rows of predictions
+are wide, so queries read only those whose labels are shown.
 """
 
 from collections.abc import Sequence
@@ -64,17 +64,17 @@ from setwise.service.stores.tables import (
 )
 
 LONGEST_READING_S = 900.0
-"""Longer gaps are breaks, not work."""
+"""Longer gaps count as breaks, not as work."""
 
 _SLACK = timedelta(days=1)
-"""Upper bound of the difference of two clocks: no check is older than its prediction."""
+"""Bound on clock skew: no check is older than its prediction by more than this."""
 
 
 _DECISIONS, _REASONS = tuple(Decision), tuple(Reason)
 _FLAGS = (False, True, None)
 _UNKNOWN: ColumnElement[int] = literal_column(str(_FLAGS.index(None)))
 _KINDS = len(_DECISIONS) * len(_REASONS) * len(_FLAGS) ** 2
-"""Kinds of predictions in a `Cell`, apart from time and confidence."""
+"""Number of kinds of predictions in a `Cell`, apart from time and confidence."""
 
 
 class _Answer(NamedTuple):
@@ -85,21 +85,21 @@ class _Answer(NamedTuple):
 
 
 class ReportStore:
-    """Aggregates of what was predicted and reviewed, by days in UTC."""
+    """Aggregates of predictions and reviews by day in UTC."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def tally(self, since: datetime, splits: Sequence[float] = ()) -> Counted:
-        """Return the predictions made from ``since`` on, counted by what they have in common.
+        """Return counts of the predictions made since ``since``, grouped by kind.
 
-        Steps of confidence within which one of ``splits`` lies are counted in parts.
+        A step of confidence that contains one of ``splits`` is counted in parts.
         """
         splits = sorted(splits)
         first = since.astimezone(UTC).date()
         alike = self._alike(since, first, splits).subquery()
-        # Counted once, and then put together in two ways from what is far less: a table expression
-        # that is named twice is computed once.
+        # Count once, then group the small result in two ways: the database computes a common
+        # table expression that is named twice only once.
         fine = (
             select(
                 alike.c.code,
@@ -141,15 +141,15 @@ class ReportStore:
     def _alike(
         self, since: datetime, first: date, splits: Sequence[float]
     ) -> Select[Any]:  # Any: of several columns
-        """Return what predictions are counted by, a row for each.
+        """Return a query for the group of each prediction, one row per prediction.
 
-        All but the inclusion probability is put into one number, as databases sort and compare
-        one number in half the time of eight columns. Its digits, from the last on: `_KINDS` for
-        the outcome, the outcome before that, the reason and the decision; then the step, the
-        splits that are reached, and the days since the first.
+        One number encodes everything except the inclusion probability, because databases sort and
+        compare one number much faster than eight columns. Its digits, from the last: `_KINDS` for
+        the outcome, the review before it, the reason and the decision; then the step, the number
+        of splits reached, and the days since the first.
         """
         column = predictions.c
-        # What `setwise.service.domain.reports.step_of` says.
+        # The same rule as `setwise.service.domain.reports.step_of`.
         nearest = cast(self._whole(column.confidence * STEPS + 0.5), Integer)
         step = nearest - case((column.confidence < nearest / float(STEPS), 1), else_=0)
         reached: ColumnElement[int] = literal_column("0")
@@ -159,8 +159,8 @@ class ReportStore:
         said: ColumnElement[Any]  # Any: a number, or a flag
         told: ColumnElement[Any]
         if self._connection.dialect.name == "sqlite":
-            # Looked up one by one in indexes that hold them: cheaper here than a join with what
-            # was put into the order of predictions first. People see only what was held back.
+            # On SQLite, lookups in covering indexes are cheaper than a join that needs a sort.
+            # Only held predictions have reviews.
             held = column.decision == Decision.REVIEW.value
             said, told = case((held, said_of(column.id))), told_of(column.id)
         else:
@@ -185,7 +185,7 @@ class ReportStore:
         )
 
     def review_days(self, since: datetime) -> list[ReviewDay]:
-        """Return what came to reviewers and what they completed, a row a day, oldest first."""
+        """Return arrived and completed reviews, one row per day, oldest first."""
         at, seconds = annotations.c.created_at, annotations.c.seconds
         work = case((seconds > LONGEST_READING_S, LONGEST_READING_S), else_=seconds)
         done = select(self._day(at).label("day"), work.label("work")).where(at >= since).subquery()
@@ -205,9 +205,9 @@ class ReportStore:
         ]
 
     def checked(self, since: datetime, limit: int) -> list[CheckedSet]:
-        """Return predictions made and checked from ``since`` on, the last checked ones.
+        """Return the most recently checked predictions made since ``since``.
 
-        At most ``limit`` that people read, and as many that only other programs reported on.
+        At most ``limit`` that people have reviewed, and at most ``limit`` with an outcome.
         """
         column = predictions.c
         ids = select(
@@ -223,7 +223,7 @@ class ReportStore:
             column.confidence,
             column.reason,
             column.inclusion_probability,
-            # Only the first candidate: the others make up most of the row.
+            # Only the first candidate, because the others make up most of the row.
             column.candidates[0].label("first"),
         ).where(column.id.in_(ids), column.created_at >= since)
         found = []
@@ -277,7 +277,7 @@ class ReportStore:
         return found
 
     def certification_audits(self, scorer: Scorer) -> int:
-        """Count the documents drawn to certify that auditors have read."""
+        """Count the audited documents that were drawn for certification."""
         column, said = predictions.c, annotations.c
         read = select(said.id).where(
             said.prediction_id == column.id, said.kind == ReviewKind.AUDIT.value
@@ -293,24 +293,24 @@ class ReportStore:
 
     def _day(self, at: Column[datetime]) -> ColumnElement[Any]:  # Any: a date, or text
         if self._connection.dialect.name == "sqlite":
-            # Instants are text of fixed width in UTC there.
+            # SQLite stores instants as UTC text of fixed width.
             return func.substr(at, 1, 10, type_=String)
         return cast(func.timezone("UTC", at), Date)
 
     def _days_since(self, first: date, at: Column[datetime]) -> ColumnElement[int]:
         if self._connection.dialect.name == "sqlite":
-            # A day begins half-way through a Julian one.
+            # A Julian day starts at noon.
             julian: ColumnElement[float] = literal_column(str(first.toordinal() + _JULIAN))
             return cast(func.julianday(self._day(at)) - julian, Integer)
         return type_coerce(self._day(at) - literal(first, Date), Integer)
 
     def _whole(self, number: ColumnElement[float]) -> ColumnElement[float]:
-        # A cast cuts off on SQLite and rounds on PostgreSQL.
+        # A cast truncates on SQLite and rounds on PostgreSQL.
         return number if self._connection.dialect.name == "sqlite" else func.floor(number)
 
 
 class BacklogStore:
-    """Waiting work, read from small indexes, as every scrape asks for it."""
+    """The backlog, from small indexes, because every scrape of the metrics reads it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -347,36 +347,36 @@ class BacklogStore:
         )
 
 
-# What `domain.verdicts.deciding` says, for the database. Flags become numbers, of which
-# PostgreSQL knows the least too.
+# The same rule as `domain.verdicts.deciding`. Flags become numbers because PostgreSQL has no
+# minimum of booleans.
 _ADJUDICATED = case((annotations.c.kind == ReviewKind.ADJUDICATION.value, 1), else_=0)
 _AGREED = case((annotations.c.agreed, 1), else_=0)
 _JULIAN = 1_721_424.5
-"""Julian day at the beginning of the day before the first one that Python knows."""
+"""Julian day at the beginning of the day before the first day that Python supports."""
 
 _COUNTS = or_(annotations.c.settles, annotations.c.kind == ReviewKind.AUDIT.value)
 _LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.min(_AGREED))
 
 
 def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
-    """Return what people say in the end of one prediction: 1, 0 or NULL."""
+    """Return the final answer of the reviewers of a prediction: 1, 0 or NULL."""
     word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, _COUNTS)
     return word.scalar_subquery()
 
 
 def told_of(prediction_id: Column[str]) -> ColumnElement[bool | None]:
-    """Return whether the last outcome of one prediction agrees with it; NULL without any."""
+    """Return whether the last outcome agrees with the prediction; NULL without outcomes."""
     last = select(outcomes.c.agreed).where(outcomes.c.prediction_id == prediction_id)
     return last.order_by(outcomes.c.number.desc()).limit(1).scalar_subquery()
 
 
 def flag(number: int | bool | None) -> bool | None:
-    """Return as a flag what a database may give as a number."""
+    """Return a database's number or boolean as a boolean."""
     return None if number is None else bool(number)
 
 
 def _said(since: datetime) -> CTE:
-    """Return for each prediction what people say in the end."""
+    """Return the final answer of the reviewers of each prediction."""
     of = annotations.c
     return (
         select(of.prediction_id, _LAST_WORD.label("said"))
@@ -387,9 +387,9 @@ def _said(since: datetime) -> CTE:
 
 
 def _told(since: datetime) -> CTE:
-    """Return for each prediction what the last outcome says."""
+    """Return whether the last outcome of each prediction agrees with it."""
     of = outcomes.c
-    # The greatest number carries its flag along in the last bit.
+        # The flag is the lowest bit, so it comes with the greatest number.
     last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
     return (
         select(of.prediction_id, (last % 2).label("told"))
@@ -411,7 +411,7 @@ def _last(table: Table, since: datetime, limit: int) -> Select[tuple[str]]:
 
 
 def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[int]:
-    """Return the place of a value among all that the column may have."""
+    """Return the index of the column's value in ``values``."""
     places: dict[str, ColumnElement[int]] = {
         each.value: literal_column(str(place)) for place, each in enumerate(values)
     }
@@ -419,7 +419,7 @@ def _place_of(column: Column[str], values: Sequence[StrEnum]) -> ColumnElement[i
 
 
 def _together(fine: CTE, code: ColumnElement[int], *, on_days: bool) -> Select[Any]:
-    """Return what has the same ``code`` as one row; Any: of several columns."""
+    """Return the rows summed by ``code``; Any: of several columns."""
     coded = select(
         code.label("code"), fine.c.inclusion_probability, fine.c.n, fine.c.total
     ).subquery()

@@ -79,7 +79,7 @@ class ReviewStore:
                 self._add_skips(task)
 
     def get(self, task_id: str, *, for_update: bool = False) -> ReviewTask | None:
-        """Return one; ``for_update`` locks it and the other tasks of its prediction."""
+        """Return a task; ``for_update`` locks it and the prediction's other tasks."""
         if not is_id(task_id):
             return None
         if for_update:
@@ -94,11 +94,11 @@ class ReviewStore:
         self._lock_all(of_task.scalar_subquery())
 
     def lock(self, prediction_id: str) -> None:
-        """Let whoever settles a task of this prediction wait until this transaction ends."""
+        """Lock the prediction's tasks until this transaction ends."""
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
-        """Lock every task of the prediction, in one order, so that no two are settled at once."""
+        """Lock the prediction's tasks, in one order, so that settling them cannot overlap."""
         self._connection.execute(
             select(review_tasks.c.id)
             .where(review_tasks.c.prediction_id == prediction_id)
@@ -111,10 +111,10 @@ class ReviewStore:
     ) -> ReviewTask | None:
         """Lock and return the oldest task that ``reviewer`` may claim now.
 
-        That is one that waits or whose lease has run out, that ``reviewer`` has not skipped, and of
-        whose prediction ``reviewer`` neither holds nor has settled another task; with
-        ``escalated``, tasks for leads come first. Tasks locked by a concurrent claim are passed
-        over, so no task is ever claimed twice. With ``only``, an id, no other task will do.
+        The task waits or its lease has expired, ``reviewer`` has not skipped it, and ``reviewer``
+        neither holds nor has settled another task of the same prediction. With ``escalated``, tasks
+        for leads come first. Tasks locked by a concurrent claim are skipped, so no task is claimed
+        twice. With ``only``, an id, no other task is returned.
         """
         if only is not None and not is_id(only):
             return None
@@ -160,15 +160,15 @@ class ReviewStore:
             task_id = self._connection.execute(query).scalar_one_or_none()
             if task_id is None:
                 return None
-            # PostgreSQL found the row in a snapshot and locked its newest version, of which it
-            # checked the row but not the skips, so they are read anew.
+            # PostgreSQL finds the row in a snapshot and locks its newest version. It rechecks the
+            # row but not the skips, so read them again.
             task = self.get(task_id)
             if task is not None and task.claimable_by(reviewer, now, escalated=True):
                 return task
             query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
-        """Store a changed task; raises `StaleVersion` when a newer or settled one is stored."""
+        """Store a changed task; raises `StaleVersion` if the stored one is newer or settled."""
         column = review_tasks.c
         saved = self._connection.execute(
             update(review_tasks)
@@ -184,9 +184,9 @@ class ReviewStore:
         self._add_skips(task)
 
     def held_by(self, reviewer: str, now: datetime) -> int:
-        """Count the live leases of ``reviewer``, whose other claims wait until this one ends."""
+        """Count the live leases of ``reviewer`` and block the reviewer's other claims."""
         if self._connection.dialect.name == "postgresql":
-            # Two claims by one reviewer at once would both count before either has claimed.
+            # Without the lock, two concurrent claims by one reviewer would miss each other.
             self._connection.execute(
                 select(func.pg_advisory_xact_lock(func.hashtextextended(reviewer, 0)))
             )
@@ -206,7 +206,7 @@ class ReviewStore:
         after: str | None,
         limit: int,
     ) -> Page[ReviewTask]:
-        """List oldest first; a blind task has no ``reason`` that anybody may ask for."""
+        """Return a page of tasks, oldest first; ``reason`` excludes blind tasks."""
         query = _WITH_PREDICTION.order_by(review_tasks.c.id).limit(limit + 1)
         if state is not None:
             query = query.where(review_tasks.c.state == state.value)
@@ -256,16 +256,16 @@ class ReviewStore:
         return None if row is None else to_annotation(row)
 
     def annotations_of(self, prediction_id: str) -> list[Annotation]:
-        """List what people said of one prediction, oldest first."""
+        """Return the annotations of a prediction, oldest first."""
         rows = self._connection.execute(
             select(annotations).where(annotations.c.prediction_id == prediction_id)
         ).mappings()
         return sorted(map(to_annotation, rows), key=lambda annotation: annotation.id)
 
     def expire_leases(self, now: datetime, *, limit: int) -> list[ReviewTask]:
-        """Return up to ``limit`` tasks whose lease has run out to the queue, but no decided ones.
+        """Return up to ``limit`` tasks with expired leases to the queue.
 
-        Gives the changed tasks, oldest first.
+        Decided tasks stay. Returns the changed tasks, oldest first.
         """
         query = (
             _WITH_PREDICTION.where(LEASED, _expired(now), review_tasks.c.decided_at.is_(None))
@@ -280,7 +280,7 @@ class ReviewStore:
         return expired
 
     def leased_to(self, reviewer: str, now: datetime) -> list[ReviewTask]:
-        """List what ``reviewer`` holds and has not decided, first claimed first."""
+        """Return the tasks that ``reviewer`` holds undecided, earliest claim first."""
         column = review_tasks.c
         query = _WITH_PREDICTION.where(
             LEASED,
@@ -293,7 +293,7 @@ class ReviewStore:
     def decided(
         self, *, reviewer: str | None = None, before: datetime | None = None, limit: int
     ) -> list[str]:
-        """List tasks whose decision could be taken back until now, or ``before``; oldest first."""
+        """Return decided tasks that settle by ``before``, if given; earliest first."""
         column = review_tasks.c
         query = select(column.id).where(DECIDED).order_by(column.settles_at, column.id).limit(limit)
         if reviewer is not None:
@@ -303,7 +303,7 @@ class ReviewStore:
         return list(self._connection.execute(query).scalars())
 
     def settled_by(self, reviewer: str, since: datetime) -> int:
-        """Count the annotations that ``reviewer`` made since."""
+        """Count the annotations that ``reviewer`` has made since ``since``."""
         query = select(func.count()).where(
             annotations.c.reviewer == reviewer, annotations.c.created_at >= since
         )
@@ -313,7 +313,7 @@ class ReviewStore:
         if not task.skips:
             return
         dialect = postgresql if self._connection.dialect.name == "postgresql" else sqlite
-        # Those stored before are left alone.
+        # Skips that are stored already stay unchanged.
         self._connection.execute(
             dialect.insert(review_skips).on_conflict_do_nothing(),
             [
@@ -377,7 +377,7 @@ def _changing(task: ReviewTask) -> dict[str, object]:
 
 
 def to_annotation(row: RowMapping) -> Annotation:
-    """Return the annotation in a row that selects, among others, the columns of its table."""
+    """Return the annotation in a row with the columns of its table."""
     own = {column.name: row[column] for column in annotations.c}
     return Annotation(**{**own, "labels": tuple(own["labels"]), "kind": ReviewKind(own["kind"])})
 

@@ -1,9 +1,9 @@
-"""Tables, constraints and indexes; `migrations/` builds the same, and triggers besides.
+"""Tables, constraints and indexes, which `migrations/` creates together with triggers.
 
-Triggers (in the migrations) keep rows of predictions, annotations, outcomes, certifications, trips
-and resets of the breaker, audit events, policies and activations from ever being changed or
-deleted, and completed review tasks from being changed.
-Of predictions and annotations what people wrote can be taken away, or encrypted; nothing else.
+The triggers keep rows of predictions, annotations, outcomes, certifications, breaker trips and
+resets, audit events, policies and activations from being changed or deleted, and completed review
+tasks from being changed. In predictions and annotations, only text that people wrote may be purged
+or encrypted.
 """
 
 from enum import StrEnum
@@ -51,10 +51,10 @@ metadata = MetaData(
 )
 
 Counter = BigInteger().with_variant(Integer, "sqlite")
-"""A number that the database counts up; SQLite does so for plain integers only."""
+"""An auto-incremented number; SQLite increments only plain integers."""
 
-# All reasons and kinds of the HTTP contract, so that a release that brings one needs no rebuilt
-# table on SQLite, and the release before it can run beside it.
+# All reasons and kinds of the HTTP contract, so that adding one needs no table rebuild on SQLite
+# and the previous release can run beside the new one.
 REASONS = (
     "above_threshold",
     "below_threshold",
@@ -66,8 +66,8 @@ REASONS = (
 )
 KINDS = ("review", "audit", "overlap", "adjudication")
 
-# Conditions of partial indexes. A query repeats them word for word, because PostgreSQL uses such
-# an index only where it can see, without knowing parameters, that the query implies its condition.
+# Conditions of partial indexes. Queries repeat them verbatim, because PostgreSQL uses such an index
+# only if the query implies its condition without knowing parameters.
 OPEN: ColumnElement[bool] = literal_column("state <> 'completed'")
 LEASED: ColumnElement[bool] = literal_column("state = 'leased'")
 DECIDED: ColumnElement[bool] = literal_column("settles_at IS NOT NULL")
@@ -94,9 +94,9 @@ def _check(name: str, condition: str) -> CheckConstraint:
 
 
 def _share(name: str, *, given: bool = False) -> Column[float]:
-    """Return a column of numbers from 0 to 1, added to a table that had rows already.
+    """Return a column of numbers from 0 to 1, added to a table with rows.
 
-    One that is ``given`` holds 0 there, another one nothing.
+    If ``given``, it is 0 in existing rows; otherwise it is NULL there.
     """
     share = _check(f"{name}_is_share", f"{name} >= 0 AND {name} <= 1")
     default = "0" if given else None
@@ -104,7 +104,7 @@ def _share(name: str, *, given: bool = False) -> Column[float]:
 
 
 def _word(name: str, values: type[StrEnum]) -> Column[str]:
-    """Return a column that holds one of ``values``, by default the first."""
+    """Return a column for one of ``values``, by default the first."""
     first = next(iter(values)).value
     return Column(name, Text, _one_of(name, values), nullable=False, server_default=first)
 
@@ -166,7 +166,7 @@ sessions = Table(
 encryption_keys = Table(
     "encryption_keys",
     metadata,
-    # Names of the keys under which something may be sealed; never the keys themselves.
+    # Ids of the keys that may have encrypted something; never the keys themselves.
     Column("id", Text, primary_key=True),
     Column("first_used_at", Instant, nullable=False),
 )
@@ -185,7 +185,7 @@ routing_policies = Table(
     "routing_policies",
     metadata,
     Column("version", Id, primary_key=True),
-    # The greatest ordinal is in force. Two changes of the same version would get the same one.
+    # The greatest ordinal is in force. It is unique, so concurrent changes of a version conflict.
     Column("ordinal", Integer, nullable=False),
     Column("target_accuracy", Double, nullable=False),
     Column("risk", Double, nullable=False),
@@ -200,7 +200,7 @@ routing_policies = Table(
     _word("audit_mode", AuditMode),
     _share("overlap_rate", given=True),
     _share("gold_reread_rate", given=True),
-    Column("rules", Json),  # NULL before there were any
+    Column("rules", Json),  # NULL in versions from before rules existed
     Column("certificate_id", Id),
     Column("certified_model", Text),
     Column("certified_calibrator", Text),
@@ -227,7 +227,7 @@ models = Table(
 model_activations = Table(
     "model_activations",
     metadata,
-    # Ids of several machines order by their clocks; what counts is the order of the commits.
+    # Ids sort by the clocks of several machines; the order of commits is what counts.
     Column("ordinal", Counter, primary_key=True, autoincrement=True),
     Column("id", Id, nullable=False),
     Column("model_id", Id, ForeignKey("models.id"), nullable=False),
@@ -244,7 +244,7 @@ model_shadows = Table(
     Column("started_at", Instant, nullable=False),
     Column("started_by", Text, nullable=False),
     Column("ended_at", Instant),
-    # The same in every row: with the condition of its index, one shadow at a time.
+    # Constant, so that the partial unique index allows one shadow at a time.
     Column("place", Integer, nullable=False, server_default=text("1")),
     _check("one_place", "place = 1"),
     _partial("uq_model_shadows_place", "place", where=SHADOWING, unique=True),
@@ -274,12 +274,12 @@ predictions = Table(
     _share("draw"),
     _share("inclusion_probability"),
     Column("rule", Text),
-    # When text, features and metadata were taken away; the numbers stay.
+    # When text, features and metadata were purged; the numbers stay.
     Column("purged_at", Instant),
-    # What the model said by itself, where a calibrator learnt from reviews spoke in its place.
+    # The model's own confidences, if a calibrator learnt from reviews replaced them.
     Column("own_confidences", Json),
-    # The rest of the event of its making, with the client's id; the name is NULL in rows whose
-    # event is one of `audit_events`.
+    # The rest of the prediction's audit event, besides the client's id. The name is NULL in rows
+    # whose event is stored in `audit_events`.
     Column("actor_name", Text),
     Column("request_id", Text),
     Column("address", Text),
@@ -289,10 +289,10 @@ predictions = Table(
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
     _check("one_content", "text IS NULL OR features IS NULL"),
     Index(None, "client_id", "id"),
-    # Without the id, by which few predictions of one document are soon ordered.
+    # Without the id: one document has few predictions, which are cheap to sort.
     Index(None, "document_id"),
     Index(None, "decision", "id"),
-    # All that reports count by: the rows themselves are wide.
+    # Covers everything that reports count by, because the rows themselves are wide.
     Index(
         "ix_predictions_reports",
         "created_at",
@@ -357,13 +357,13 @@ review_tasks = Table(
     Column("kind", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("version", Integer, nullable=False),
-    # Follows from the skips; kept here so that the queue can be read in order.
+    # Derived from the skips; stored so that the queue can be read in order.
     Column("escalated", Boolean, nullable=False),
     Column("lease_holder", Text),
     Column("lease_claimed_at", Instant),
     Column("lease_expires_at", Instant),
     Column("created_at", Instant, nullable=False),
-    # What the holder decided and may still take back; empty once it is an annotation.
+    # The holder's decision, which can still be withdrawn; NULL once it is an annotation.
     Column("decided_labels", Json),
     Column("decided_comment", Sealed("review_tasks.decided_comment")),
     Column("decided_by", Text),
@@ -415,7 +415,7 @@ annotations = Table(
     _word("kind", ReviewKind),
     Column("settles", Boolean, nullable=False, server_default=true()),
     Column("group", Text, nullable=False, server_default=DEFAULT_GROUP),
-    Column("version", Integer),  # NULL before it was kept
+    Column("version", Integer),  # NULL in older rows
     _check("rank_counts", "chosen_rank >= 0"),
     _check("seconds_pass", "seconds >= 0"),
     UniqueConstraint("task_id"),
@@ -440,7 +440,7 @@ annotator_groups = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False),
-    # What the owner says of them; NULL where gold labels are to tell.
+    # Rates set by the owner; NULL to estimate them from gold labels.
     Column("alpha", Double),
     Column("beta", Double),
     Column("version", Integer, nullable=False),
@@ -454,7 +454,7 @@ annotator_groups = Table(
 annotators = Table(
     "annotators",
     metadata,
-    # A person's or a key's.
+    # The id of a person or a key.
     Column("id", Text, primary_key=True),
     Column("group", Text, ForeignKey("annotator_groups.id"), nullable=False),
     Column("version", Integer, nullable=False),
@@ -466,7 +466,7 @@ outcomes = Table(
     metadata,
     Column("id", Id, primary_key=True),
     Column("prediction_id", Id, ForeignKey("predictions.id"), nullable=False),
-    # Two reports at once would get the same one.
+    # Unique per prediction, so concurrent reports conflict.
     Column("number", Integer, nullable=False),
     Column("labels", Json, nullable=False),
     Column("source", Text, nullable=False),
@@ -497,7 +497,7 @@ certifications = Table(
     _check("attempt_counts", "attempt >= 1"),
     _check("proved_or_refused", "(threshold IS NULL) <> (reason IS NULL)"),
     _check("threshold_is_probability", "threshold >= 0 AND threshold <= 1"),
-    # Two attempts at once would spend the same share of the risk.
+    # Concurrent attempts must conflict: they would spend the same share of the risk.
     UniqueConstraint("model_version", "calibrator_version", "attempt"),
 )
 
@@ -513,7 +513,7 @@ breaker_trips = Table(
     Column("evidence", Json, nullable=False),
     Column("created_at", Instant, nullable=False),
     _one_of("cause", TripCause),
-    # One policy trips once; what replaces it after a reset is another one.
+    # A policy trips once; after a reset, a new policy replaces it.
     UniqueConstraint("policy_version"),
 )
 
@@ -617,8 +617,8 @@ jobs = Table(
 outbox_messages = Table(
     "outbox_messages",
     metadata,
-    # As with activations: ids of several machines order by their clocks, and a message that was
-    # written after another one was committed must come after it.
+    # As with activations: ids sort by the clocks of several machines, but a message must come after
+    # all messages that were committed before it was written.
     Column("ordinal", Counter, primary_key=True, autoincrement=True),
     Column("id", Id, nullable=False),
     Column("type", Text, nullable=False),
@@ -655,7 +655,7 @@ deliveries = Table(
     Column("id", Id, primary_key=True),
     Column("message_ordinal", Counter, ForeignKey("outbox_messages.ordinal"), nullable=False),
     Column("endpoint_id", Id, ForeignKey("webhook_endpoints.id"), nullable=False),
-    # The message's own; here so that the first delivery of a document is found in one index.
+    # Copied from the message, so that one index finds a document's first delivery.
     Column("document_key", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("attempt", Integer, nullable=False),

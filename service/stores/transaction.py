@@ -1,4 +1,4 @@
-"""One transaction: the repositories share its connection, and it rolls back unless committed."""
+"""One transaction: its stores share a connection, and it rolls back unless committed."""
 
 import threading
 from collections.abc import Callable
@@ -28,17 +28,17 @@ from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, Outbox
 
 
 class Transactions:
-    """Opens transactions on one engine; make one instance a process and share it.
+    """Opens transactions on one engine; make one instance per process and share it.
 
-    SQLite lets one writer in at a time, and those who wait poll for the lock, so the luckless may
-    wait for long. Writers of this process therefore queue at a lock of their own first.
+    SQLite allows one writer at a time, and waiting writers poll for its lock, so some could wait
+    for long. Writers of this process therefore first queue at a lock.
 
     Parameters
     ----------
     engine : Engine
-        Knows the database.
+        Connects to the database.
     patience_s : float
-        How long a writer waits there.
+        How long a writer waits in the queue, in seconds.
     """
 
     def __init__(self, engine: Engine, *, patience_s: float = 10.0) -> None:
@@ -48,7 +48,7 @@ class Transactions:
         self._patience_s = patience_s
 
     def __call__(self, *, read_only: bool = False, snapshot: bool = False) -> "Transaction":
-        """Return a unit of work, to be entered with ``with``."""
+        """Return a transaction, to be entered with ``with``."""
         return Transaction(
             self._reads if read_only else self._writes,
             snapshot=snapshot,
@@ -61,7 +61,7 @@ _R = TypeVar("_R")
 
 
 class _Repository(Generic[_R]):
-    """A repository of a transaction, made when it is asked for: few transactions need five."""
+    """A store of a transaction, created on first use: most transactions need few."""
 
     def __init__(self, make: Callable[[Connection], _R]) -> None:
         self._make = make
@@ -71,12 +71,12 @@ class _Repository(Generic[_R]):
 
 
 def _repository(make: Callable[[Connection], _R]) -> _R:
-    """Return what gives a transaction its repository, typed as what it gives."""
+    """Return a descriptor for a transaction's store, typed as the store."""
     return _Repository(make)  # type: ignore[return-value]  # as a descriptor
 
 
 class Transaction:
-    """A transaction on a pooled connection. After `StorageUnavailable` that one is discarded."""
+    """A transaction on a pooled connection, which is discarded after `StorageUnavailable`."""
 
     predictions = _repository(PredictionStore)
     reviews = _repository(ReviewStore)
@@ -147,14 +147,14 @@ class Transaction:
             self._leave()
 
     def repository(self, make: Callable[[Connection], _R]) -> _R:
-        """Return the transaction's repository of one kind."""
+        """Return the transaction's store of one kind."""
         found = self._repositories.get(make)
         if found is None:
             found = self._repositories[make] = make(self._opened())
         return cast("_R", found)
 
     def commit(self) -> None:
-        """Make everything since the start permanent, or raise `StorageUnavailable`."""
+        """Make all changes permanent, or raise `StorageUnavailable`."""
         self._opened().commit()
 
     def _opened(self) -> Connection:
@@ -172,7 +172,7 @@ class Transaction:
         try:
             if self._snapshot and connection.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            connection.begin()  # SQLite's transactions are snapshots as they are
+            connection.begin()  # SQLite's transactions are always snapshots
         except BaseException:
             self._discard(connection)
             raise
@@ -190,10 +190,10 @@ class Transaction:
 
     def _roll_back(self, connection: Connection) -> None:
         try:
-            connection.close()  # rolls back what was not committed
+            connection.close()  # rolls back uncommitted changes
         except StorageUnavailable:
-            # Nothing was promised, and the pool has dropped the connection: not worth hiding the
-            # error that brought us here.
+            # Nothing was committed, and the pool has dropped the connection. Do not hide the error
+            # that caused the rollback.
             self._discard(connection)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""SQL of webhooks: messages to other programs, endpoints, deliveries and their attempts."""
+"""Stored webhooks: outgoing messages, endpoints, deliveries and their attempts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -48,7 +48,7 @@ _OLDEST_UNROUTED = select(outbox_messages).where(UNROUTED).order_by(outbox_messa
 
 
 class OutboxStore:
-    """Messages to other programs, in the order of their creation."""
+    """Outgoing messages in the order of their creation."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -79,16 +79,16 @@ class OutboxStore:
         return [_to_message(row) for row in rows.mappings()]
 
     def mark_routed(self, message_ids: Sequence[str], now: datetime) -> bool:
-        """Mark messages as routed; False if one of them already was.
+        """Mark messages as routed; return False if one already was.
 
-        A concurrent call with one of the messages waits for the end of this transaction, so that
-        no later message has deliveries before an earlier one does.
+        A concurrent call for one of the messages waits until this transaction ends, so no message
+        gets deliveries before an earlier one.
         """
         named = _OLDEST_UNROUTED.where(outbox_messages.c.id.in_(message_ids))
         return self._mark_routed(named, now) == len(message_ids)
 
     def mark_oldest_routed(self, limit: int, now: datetime) -> int:
-        """Mark the oldest unrouted messages as routed; returns how many there were."""
+        """Mark the oldest unrouted messages as routed; return their number."""
         return self._mark_routed(_OLDEST_UNROUTED.limit(limit), now)
 
     def _mark_routed(self, found: Select[Any], now: datetime) -> int:  # Any: all columns
@@ -101,7 +101,7 @@ class OutboxStore:
         return marked.rowcount
 
     def unacknowledged(self, client_id: str, *, after: str | None, limit: int) -> Page[Message]:
-        """Return one page of what a client has not acknowledged, oldest first."""
+        """Return a page of a client's unacknowledged messages, oldest first."""
         column = outbox_messages.c
         query = (
             select(outbox_messages)
@@ -117,7 +117,7 @@ class OutboxStore:
         return Page(items, items[-1].id if len(rows) > limit else None)
 
     def acknowledge(self, client_id: str, message_ids: Sequence[str], now: datetime) -> int:
-        """Mark messages of a client as acknowledged; returns how many were new."""
+        """Mark a client's messages as acknowledged; return how many were new."""
         acknowledged = self._connection.execute(
             update(outbox_messages)
             .where(
@@ -131,7 +131,7 @@ class OutboxStore:
 
 
 def _to_message(row: RowMapping) -> Message:
-    # The row may have columns of other tables as well.
+    # The row may also have columns of other tables.
     column = outbox_messages.c
     return Message(
         id=row[column.id],
@@ -147,7 +147,7 @@ def _to_message(row: RowMapping) -> Message:
 
 
 class EndpointStore:
-    """Webhook endpoints, without the deleted ones."""
+    """Webhook endpoints, except deleted ones."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -170,7 +170,7 @@ class EndpointStore:
         return None if row is None else _to_endpoint(row)
 
     def all(self) -> list[Endpoint]:
-        """Return every endpoint, oldest first."""
+        """Return all endpoints, oldest first."""
         rows = self._connection.execute(
             select(webhook_endpoints)
             .where(webhook_endpoints.c.deleted_at.is_(None))
@@ -246,7 +246,7 @@ _WHOLE = select(deliveries, outbox_messages).join(
 )
 _EARLIER = deliveries.alias("earlier")
 
-# Word for word as in `tables`, so that partial indexes apply; here two tables have a state.
+# Verbatim as in `tables`, so that partial indexes apply; qualified because two tables have a state.
 _IS_PENDING: ColumnElement[bool] = literal_column("deliveries.state = 'pending'")
 _IS_DEAD: ColumnElement[bool] = literal_column("deliveries.state = 'dead'")
 _IS_FIRST = ~exists().where(
@@ -295,7 +295,7 @@ class DeliveryStore:
         return next(iter(self._all(query)), None)
 
     def due_endpoints(self, now: datetime) -> frozenset[str]:
-        """Return, without a lock, the enabled endpoints with deliveries to claim."""
+        """Return enabled endpoints with deliveries to claim, without locking."""
         of_endpoint = _DELIVERY.endpoint_id == webhook_endpoints.c.id
         found = self._connection.execute(
             select(webhook_endpoints.c.id).where(
@@ -309,7 +309,7 @@ class DeliveryStore:
     def claim(
         self, endpoint_id: str, now: datetime, lease: timedelta, limit: int
     ) -> list[Delivery]:
-        """Lease due deliveries; of each document only the first unfinished one."""
+        """Lease due deliveries, only the first unfinished one per document."""
         found = self._all(
             _WHOLE.where(_DELIVERY.endpoint_id == endpoint_id, *_claimable(now))
             .order_by(_DELIVERY.due_at, _DELIVERY.message_ordinal)
@@ -322,17 +322,17 @@ class DeliveryStore:
         return claimed
 
     def save(self, delivery: Delivery, *, token: int) -> bool:
-        """Store a changed delivery; False if it was claimed, replayed or cancelled since."""
+        """Store a changed delivery; return False if its token is outdated."""
         return self._store(delivery, token=token)
 
     def cancel(self, endpoint_id: str, now: datetime) -> int:
-        """Cancel every pending delivery to an endpoint; returns how many there were."""
+        """Cancel the pending deliveries to an endpoint; return their number."""
         cancelled = self._connection.execute(
             update(deliveries)
             .where(PENDING, _DELIVERY.endpoint_id == endpoint_id)
             .values(
                 state=DeliveryState.CANCELLED.value,
-                token=_DELIVERY.token + 1,  # refuses the answer of an attempt under way
+                token=_DELIVERY.token + 1,  # rejects the result of an attempt in progress
                 lease_expires_at=None,
                 finished_at=now,
             )
@@ -356,7 +356,7 @@ class DeliveryStore:
         after: str | None,
         limit: int,
     ) -> Page[Delivery]:
-        """Return one page, newest first."""
+        """Return a page of deliveries, newest first."""
         if endpoint_id is not None and not is_id(endpoint_id):
             return Page((), None)
         query = _WHOLE.order_by(_DELIVERY.id.desc()).limit(limit + 1)
@@ -371,7 +371,7 @@ class DeliveryStore:
         return Page(items, items[-1].id if len(found) > limit else None)
 
     def counts(self) -> Mapping[DeliveryState, int]:
-        """Count the pending and the dead deliveries; the others are too many to count."""
+        """Count pending and dead deliveries; the others are too many to count."""
         count = select(func.count()).select_from(deliveries)
         pending, dead = (
             self._connection.execute(count.where(condition)).scalar_one()

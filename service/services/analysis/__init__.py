@@ -1,1 +1,1 @@
-"""Computations over what a transaction has read: forecasts, noise, accuracy over time."""
+"""Computations on stored data: forecasts, noise, accuracy over time."""

@@ -1,7 +1,7 @@
-"""What a policy would do with the documents that came in: how many it sends, how right they are.
+"""Forecasts of a policy on past documents: how many it sends, with what accuracy.
 
-Whether a set was right is known where a person or a later outcome said so; `standing` weighs what
-is known. What proves a threshold is a certificate, not these numbers.
+A set counts as right or wrong if a person or a later outcome says so; `standing` weights these
+checks. Only a certificate proves a threshold, not these numbers.
 """
 
 from collections.abc import Sequence
@@ -14,26 +14,26 @@ from setwise.service.domain.rules import Rule
 
 MOST_DOCUMENTS = 50_000
 PREVIEWED = 5_000
-"""Documents that a preview looks at; it reads their labels and metadata."""
+"""Documents in a preview, which reads their labels and metadata."""
 
 LEAST_CHECKED = 20
 SECONDS_A_DAY = 86_400
 
 _HIDDEN = 0.05
-"""Share of what is sent of which nothing may be known before its accuracy counts as unknown."""
+"""If more than this share of sent documents cannot be checked, their accuracy is unknown."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of the checked sets were right, and what that says of all of them, with bounds.
+    """The share of checked sets that is right, and an estimate for all sets.
 
     Attributes
     ----------
     checked, right : int
-        As they were counted.
+        Counts of checked sets and of right ones among them.
     value, low, high : float or None
-        Of all sets: each checked one stands for those that were as likely to be checked. Exact
-        bounds, each with the risk that was asked for; None where nothing is known.
+        Estimate for all sets, with exact bounds, each at the requested risk. Each checked set
+        stands for the sets that were as likely to be checked. None without checked sets.
     """
 
     checked: int
@@ -45,14 +45,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a policy does with documents.
+    """The documents that a policy sends and leaves to people.
 
     Attributes
     ----------
     expected_accuracy : float or None
-        Mean confidence of what is sent.
+        Mean confidence of the sent sets.
     reviews_a_day : float
-        Documents left to people, at the pace of these.
+        Documents left to people per day, at the pace of these documents.
     """
 
     threshold: float | None
@@ -73,18 +73,18 @@ def forecasts(
     risk: float,
     days: float,
 ) -> list[Forecast]:
-    """Return what each threshold would do with documents.
+    """Return a forecast for each threshold.
 
     Parameters
     ----------
     thresholds : sequence of float or None
         None sends nothing.
     sendable : sequence of bool
-        Whether anything may send each of ``found``.
+        Whether each of ``found`` can be sent at all.
     risk : float
-        Of each bound.
+        Risk of each bound.
     days : float
-        In which they came, at least 1.
+        Days in which the documents arrived, at least 1.
     """
     import numpy as np  # noqa: PLC0415 -- it and scipy load slowly
 
@@ -140,23 +140,23 @@ def forecasts(
 
 
 Weighed = tuple[Known, float]
-"""Predictions that are alike, and how many others each of them stands for."""
+"""Predictions of one kind, and how many others each of them stands for."""
 
 
 def share(found: Sequence[Known], risk: float, known: Standing | None = None) -> Share:
-    """Return the share of ``found`` that is right, as far as checked ones tell.
+    """Return the share of ``found`` that is right, estimated from checked sets.
 
     Parameters
     ----------
     known : Standing or None
-        What checked ones stand for; by ``found`` alone unless given.
+        Weights of checked sets; by default, computed from ``found``.
     """
     known = known or standing(found)
     return shares([[(one, known.of(one)) for one in found]], risk)[0]
 
 
 def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
-    """Return the share of each group that is right; one call for many is cheaper."""
+    """Return the share of each group that is right, computed together."""
     from setwise.models.guarantees.proportions import Sums, bound_shares  # noqa: PLC0415 -- as above
 
     counted = [_counted(group) for group in groups]
@@ -172,7 +172,7 @@ def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
 
 
 class _Counted(NamedTuple):
-    """Checked documents and right ones, as counted; and what `Sums` holds of their weights."""
+    """Counts of checked and right documents, and sums of their weights for `Sums`."""
 
     checked: int
     right: int
@@ -200,16 +200,15 @@ def _counted(group: Sequence[Weighed]) -> _Counted:
 
 
 def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:
-    """Return the lowest threshold above which enough sets were right; None if there is none.
+    """Return the lowest threshold that reaches the target; None if there is none.
 
     Parameters
     ----------
     made : sequence of Forecast
     target : float
-        Share of what is sent that must be right, in (0, 1).
+        Share of sent sets that must be right, in (0, 1).
     least : int
-        Where fewer sets than this were checked, the mean confidence stands in for the share that
-        was right.
+        If fewer sets were checked, the mean confidence replaces the share that was right.
     """
     enough = []
     for one in made:
@@ -221,7 +220,7 @@ def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> flo
 
 
 def in_force(policy: RoutingPolicy) -> float | None:
-    """Return the least confidence that is sent; None while nothing is."""
+    """Return the lowest confidence that is sent; None if nothing is sent."""
     return policy.least_confidence if policy.sends else None
 
 
@@ -231,7 +230,7 @@ def over(
     rules: Sequence[Rule],
     risk: float,
 ) -> list[Forecast]:
-    """Return what each threshold would do with documents under these rules, at their own pace."""
+    """Return a forecast for each threshold under these rules."""
     instants = [one.created_at for one in found]
     span_s = (max(instants) - min(instants)).total_seconds() if instants else 0.0
     return forecasts(

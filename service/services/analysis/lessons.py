@@ -1,4 +1,4 @@
-"""Fit a calibrator on reviewed predictions, and compare it with the present one."""
+"""Fit a calibrator on reviewed predictions, and compare it with the current one."""
 
 import zlib
 from collections import Counter
@@ -38,13 +38,13 @@ Floats = NDArray[np.float64]
 N_FOLDS = 5
 
 BETTER = 0.05
-"""A calibrator counts as better if the p-value of the paired test is smaller."""
+"""A calibrator counts as better if the paired test's p-value is below this."""
 
 TRUTH = "taken for the truth"
-"""Group, in a report, of leads' decisions and outcomes."""
+"""Group, in a report, for leads' decisions and outcomes."""
 
 MOST_LISTED = 200
-"""Documents listed whose route would change, in each direction."""
+"""Most documents listed whose route would change, in each direction."""
 
 
 class Learnt(NamedTuple):
@@ -59,7 +59,7 @@ class Learnt(NamedTuple):
 def learn(
     question: Question, model: Predictor, calibrators: CalibratorStore, report: Progress
 ) -> Learnt:
-    """Fit a calibrator, cross-fit it, and compare it with the present one."""
+    """Fit and cross-fit a calibrator, and compare it with the current one."""
     index = {label: column for column, label in enumerate(model.labels)}
     rows = sorted(question.lessons.rows, key=lambda row: row.prediction.id)
     sets = announced([row.prediction for row in rows], index)
@@ -109,7 +109,7 @@ def learn(
 
 
 def announced(predictions: Sequence[Prediction], index: Mapping[str, int]) -> AnnouncedSets:
-    """Return announced sets with the model's own confidences."""
+    """Return the announced sets with the model's own confidences."""
     confidence, score, runner_up, rest = (np.zeros(len(predictions)) for _ in range(4))
     labels: list[int] = []
     bounds = [0]
@@ -135,7 +135,7 @@ def _answers(rows: Sequence[Row]) -> Answers:
 
 
 def _folds(rows: Sequence[Row]) -> NDArray[np.int64]:
-    """Return a fold for each row; it depends on the row's document alone."""
+    """Return each row's fold, which depends only on the row's document."""
     names = (f"{row.prediction.client_id}\0{row.prediction.name}" for row in rows)
     return np.array([zlib.crc32(name.encode()) % N_FOLDS for name in names], dtype=np.int64)
 
@@ -149,7 +149,7 @@ def _present(question: Question, calibrators: CalibratorStore, n_labels: int) ->
 def _comparison(
     rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
 ) -> PairedComparison | None:
-    """Compare on rows that neither calibrator has seen; None if too few."""
+    """Compare on rows that neither calibrator has seen; None if they are too few."""
     unseen = np.flatnonzero([not row.seen_before for row in rows])
     if len(unseen) < LEAST_ROWS:
         return None
@@ -247,7 +247,7 @@ def _routes_json(
     proposed: Recalibration,
     index: Mapping[str, int],
 ) -> Mapping[str, object]:
-    """Return which recent documents would change route at the present threshold."""
+    """Return the recent documents whose route would change at the current threshold."""
     in_force = policy.least_confidence if policy.auto_send else None
     least = policy.target_accuracy if in_force is None else in_force
     sets = announced(recent, index)

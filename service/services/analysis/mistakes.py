@@ -11,10 +11,10 @@ from setwise.service.domain.reports import CheckedSet, Standing
 from setwise.service.services.analysis.forecast import Share, Weighed, shares
 
 MOST_SHOWN = 10
-"""Rows in a table of errors."""
+"""Most rows in a table of errors."""
 
 MOST_VALUES = 12
-"""A metadata field with more distinct values is a name or a number, not a source."""
+"""A metadata field with more distinct values is not a source but a name or a number."""
 
 LONGEST_VALUE = 60
 
@@ -67,7 +67,7 @@ class GroupErrors:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """Errors of checked documents; the most frequent come first."""
+    """Errors of checked documents, most frequent first."""
 
     checked: int
     wrong: int
@@ -83,12 +83,12 @@ def mistakes(
     """Return the errors of checked documents; ``clients`` maps ids to names.
 
     Labels and pairs are plain counts. Accuracies of sources and sizes weight each checked document
-    by the inverse of its chance to be checked, with exact bounds.
+    by the inverse of its probability of being checked, with exact bounds.
     """
     weighed = [(one, known.of(one)) for one in found]
     sources = [*_sources(weighed, clients)]
     sizes = _groups("labels", lambda one: str(len(one.labels)), weighed)
-    # One call for all bounds is cheaper.
+    # One call for all bounds, because each call has a fixed cost.
     groups = [*sources, sizes]
     bounded = iter(shares([inside for group in groups for inside in group.inside.values()], risk))
     made = [group.errors(bounded) for group in groups]
@@ -157,7 +157,7 @@ class _Groups:
     inside: Mapping[str, Sequence[Weighed]]
 
     def errors(self, bounded: Iterator[Share]) -> list[GroupErrors]:
-        """Return the errors of each value, taking its share."""
+        """Return the errors of each value with the next of ``bounded``."""
         return [GroupErrors(self.field, value, next(bounded)) for value in self.inside]
 
 

@@ -32,7 +32,7 @@ from setwise.service.stores.transaction import Transaction
 Floats = NDArray[np.float64]
 
 FEWEST_PAIRS = 50
-"""Least number of second readings for an estimate to compare with."""
+"""Fewest second readings for an estimate to compare with."""
 
 STRATA = 4
 """Number of strata, by confidence, with equally many second readings."""
@@ -67,7 +67,7 @@ class GroupReport:
 
     @property
     def usable(self) -> bool:
-        """Whether calibrators may learn from the group's answers."""
+        """Return whether calibrators may learn from the group's answers."""
         return self.rates is not None and not any(one.blocking for one in self.findings)
 
     def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
@@ -145,10 +145,10 @@ class NoiseReport:
     groups : mapping from str to GroupReport
         Every group, by id.
     annotators : mapping from (str, str) to AnnotatorNoise
-        Annotators with gold labels, by id and group at that time, shrunk towards the group.
+        Annotators with gold labels, by id and their group then, shrunk towards the group.
     stamps : mapping from str to NoiseFinding
-        Annotators, by id, who agree with everything. All estimates leave out their answers, and
-        no calibrator should learn from them.
+        Annotators, by id, who agree with everything. Estimates leave out their answers, and
+        calibrators should not learn from them.
     """
 
     groups: Mapping[str, GroupReport]
@@ -157,7 +157,7 @@ class NoiseReport:
 
 
 def report_noise(transaction: Transaction) -> NoiseReport:
-    """Estimate the noise rates of all groups from what is stored.
+    """Return the noise rates of all groups, estimated from stored answers.
 
     Equal rows give an equal report.
     """
@@ -183,7 +183,7 @@ def _stamps(transaction: Transaction) -> Mapping[str, NoiseFinding]:
         ((n, agreed),) = counts.values()
         if agreed < n:
             return {}
-        # With a single annotator, the confidences say how much agreement is usual.
+        # With a single annotator, the confidences say how much agreement to expect.
         usual = float(np.mean([one.confidence for one in transaction.annotators.blind()]))
     who = sorted(counts)
     findings = stamps_among(

@@ -12,13 +12,13 @@ from setwise.service.services.analysis.forecast import Share, shares
 
 
 class Pace(StrEnum):
-    """Period that one row covers."""
+    """Period that a row covers."""
 
     DAY = "day"
     WEEK = "week"
 
     def start(self, day: date) -> date:
-        """Return the first day of the row that ``day`` is in; weeks begin on Mondays.
+        """Return the first day of the row with ``day``; weeks start on Mondays.
 
         >>> Pace.WEEK.start(date(2026, 11, 21))
         datetime.date(2026, 11, 16)
@@ -27,7 +27,7 @@ class Pace(StrEnum):
 
     @property
     def days(self) -> int:
-        """Number of days in a row."""
+        """Number of days in a row of the report."""
         return 1 if self is Pace.DAY else 7
 
 
@@ -41,7 +41,7 @@ class Row:
     sent, audited, reviewed : int
         Documents sent without a review, confident documents held for an audit, and all others.
     accuracy : Share
-        Accuracy of the confident ones, from audits; from outcomes while there is no audit.
+        Accuracy of confident documents, from audits; without audits, from outcomes.
     arrived, completed : int
         New and completed review tasks.
     backlog : int
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def documents(self) -> int:
-        """All received documents."""
+        """Number of received documents."""
         return self.sent + self.audited + self.reviewed
 
 
@@ -142,11 +142,11 @@ class Queue:
     waiting : int
         Tasks waiting now.
     oldest_s : float
-        Age of the oldest.
+        Age of the oldest task, in seconds.
     arriving, completing : float
-        Tasks a day.
+        Tasks per day.
     over : int
-        Number of days in those means.
+        Number of days behind these means.
     """
 
     waiting: int

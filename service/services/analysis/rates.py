@@ -1,4 +1,4 @@
-"""Noise rates that recalibration corrects for, from the groups of annotators."""
+"""Annotators' noise rates, which recalibration corrects for."""
 
 from dataclasses import dataclass
 
@@ -8,16 +8,16 @@ from setwise.service.domain.reviews import Annotation
 from setwise.service.stores.transaction import Transaction
 
 MOST_REASONS = 3
-"""Reasons that a refusal names."""
+"""Most reasons that a refusal names."""
 
 
 @dataclass(frozen=True)
 class ReportedRates:
     """The noise rates of groups.
 
-    With noise ``known``, rates that the owner has set; with ``estimated``, also those estimated
-    from gold labels. Groups with too few gold labels or too many errors are left out, and so are
-    annotators who agree with everything.
+    With noise ``known``, these are the rates set by the owner; with ``estimated``, also those
+    estimated from gold labels. Groups with too few gold labels or too many errors are left out, and
+    so are annotators who agree with everything.
     """
 
     def rates(self, transaction: Transaction, noise: Noise) -> RatesOf:

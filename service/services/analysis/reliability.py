@@ -9,10 +9,10 @@ from setwise.service.services.analysis.forecast import Share, share
 BUCKETS = 10
 
 LEAST_CHECKED = 50
-"""Checked documents needed for a curve; with fewer it would show only chance."""
+"""Fewest checked documents for a curve; with fewer, it would show only chance."""
 
 MOST_CHECKED = 1_200
-"""Newest checked documents in a curve; more would not change it visibly."""
+"""Most checked documents in a curve, the newest; more would not change it visibly."""
 
 LEVEL = 0.9
 """Share of curves inside the band, at each point, if confidences are true."""
@@ -48,7 +48,7 @@ class Curve:
     level : float
         Share of curves inside the band, at each point, if confidences are true.
     p_value : float
-        Of the hypothesis that the confidences are true, in (0, 1].
+        P-value of the hypothesis that the confidences are true, in (0, 1].
     checked : int
         Number of documents in the curve.
     """
@@ -114,7 +114,7 @@ def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve
 
 
 def measure(found: Sequence[Evidence], risk: float) -> Reliability:
-    """Return ten buckets of equal width, and the curve, for documents newest first."""
+    """Return the reliability of documents, newest first, in buckets of equal width."""
     known = standing(found)
     buckets: list[list[Evidence]] = [[] for _ in range(BUCKETS)]
     for one in found:

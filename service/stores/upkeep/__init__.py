@@ -1,1 +1,1 @@
-"""What operators do with a database: migrate, back up, grant, re-encrypt, inspect."""
+"""Database operations for operators: migrate, back up, grant, re-encrypt, inspect."""

@@ -1,8 +1,8 @@
-"""The whole content of a database in an archive, and back again.
+"""Save a whole database in an archive, and load it again.
 
-SQLite's own online backup copies the file while others write. PostgreSQL's tables are read in one
-snapshot with COPY, so that nothing but a connection is needed; what is not in tables (triggers,
-constraints, indexes) comes from the migrations of the same revision.
+SQLite's online backup copies the file while others write. PostgreSQL's tables are read with COPY in
+one snapshot, so only a connection is needed. The rest (triggers, constraints, indexes) comes from
+the migrations of the same revision.
 """
 
 import sqlite3
@@ -31,14 +31,14 @@ Counts = Mapping[str, int]
 
 
 def save(engine: Engine, archive: ZipFile) -> Counts:
-    """Write every row, as of one instant, while others may go on writing.
+    """Save all rows in one snapshot, without blocking writers.
 
     Raises
     ------
     ValueError
         If the database is empty.
     StorageUnavailable
-        If it does not answer.
+        If the database does not answer.
     """
     if migrate.current(engine) is None:
         raise ValueError("the database is empty: there is nothing to back up")
@@ -48,17 +48,17 @@ def save(engine: Engine, archive: ZipFile) -> Counts:
 
 
 def load(engine: Engine, archive: ZipFile, revision: str, counts: Counts) -> None:
-    """Put the rows of an archive in the place of everything that the database holds.
+    """Replace the content of the database with the rows of an archive.
 
     Parameters
     ----------
     revision : str
-        Of the tables when the archive was made.
+        Revision of the tables when the archive was made.
 
     Raises
     ------
     ValueError
-        If the archive does not hold what it says; the database is then unchanged or empty.
+        If the archive is damaged; the database is then unchanged or empty.
     """
     if engine.dialect.name == "sqlite":
         _load_sqlite(engine, archive, counts)
@@ -90,7 +90,7 @@ def _load_sqlite(engine: Engine, archive: ZipFile, counts: Counts) -> None:
             if state != "ok" or _count_sqlite(source) != counts:
                 raise ValueError("the archive is damaged: its database is not the one it names")
             path.touch(mode=0o600)
-            # Into the file that is there, so that a process which still has it open sees it too.
+            # Into the existing file, so that a process that has it open sees the change.
             with closing(sqlite3.connect(path, timeout=10)) as target:
                 try:
                     source.backup(target)
@@ -106,7 +106,7 @@ def _count_sqlite(connection: sqlite3.Connection) -> Counts:
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     ).fetchall()
     return {
-        # Quoted; and names of our own tables.
+        # Quoted, and only names of our own tables.
         name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608
         for (name,) in sorted(names)
         if name != _REVISIONS
@@ -140,7 +140,7 @@ def _load_postgres(engine: Engine, archive: ZipFile, revision: str, counts: Coun
         if set(tables) != set(counts):
             raise ValueError("the archive is damaged: it holds other tables than its revision has")
         for table in reversed(tables):
-            # Migrations put first rows in, and triggers guard what may only be added to.
+            # Migrations insert first rows, and triggers guard append-only tables.
             _alter(connection, table, "DISABLE TRIGGER USER")
             connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
         for table, columns in tables.items():
@@ -169,7 +169,7 @@ def _copy_in(
 
 
 def _go_on_counting(connection: PostgresConnection[Any], table: str, columns: list[str]) -> None:
-    """Set the counters behind columns that the database numbers."""
+    """Advance the sequences of auto-incremented columns past the loaded rows."""
     for column in columns:
         row = connection.execute(
             "SELECT pg_get_serial_sequence(%s, %s)", (f'"{table}"', column)
@@ -194,7 +194,7 @@ def _names(columns: list[str]) -> sql.Composed:
 
 @contextmanager
 def _postgres(engine: Engine) -> Iterator[tuple[PostgresConnection[Any], dict[str, list[str]]]]:
-    """Open a connection of the driver, and list the tables, those that others refer to first."""
+    """Yield a driver connection and the tables, referenced tables first."""
     reflected = MetaData()
     reflected.reflect(engine)
     inspector = inspect(engine)
@@ -205,7 +205,7 @@ def _postgres(engine: Engine) -> Iterator[tuple[PostgresConnection[Any], dict[st
     }
     pooled = engine.raw_connection()
     connection: PostgresConnection[Any] = pooled.driver_connection  # type: ignore[assignment]  # of any driver
-    pooled.detach()  # its settings must not come back to the pool
+    pooled.detach()  # its settings must not reach the pool
     with closing(connection):
         connection.execute("SET statement_timeout = 0")
         connection.execute("SET idle_in_transaction_session_timeout = 0")

@@ -32,23 +32,23 @@ Report = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """A column whose content is sealed."""
+    """A column with sealed content."""
 
     table: Table
     column: Column[object]
 
     @property
     def is_json(self) -> bool:
-        """The column holds JSON, and what is sealed there is a JSON string."""
+        """The column holds JSON; its sealed values are JSON strings."""
         return isinstance(self.column.type, SealedJson)
 
     @property
     def name(self) -> str:
-        """Table and column."""
+        """The table and the column."""
         return f"{self.table.name}.{self.column.name}"
 
     def key_of(self, stored: str) -> str | None:
-        """Return the id of the key that sealed what is stored; None for what is plain."""
+        """Return the id of the key that sealed a value; None for plain values."""
         if not self.is_json:
             return key_of(stored)
         value = json.loads(stored)
@@ -56,7 +56,7 @@ class Place:
 
 
 def places() -> list[Place]:
-    """Return every column whose content is sealed."""
+    """Return all columns with sealed content."""
     return [
         Place(table, column)
         for table in metadata.sorted_tables
@@ -66,7 +66,7 @@ def places() -> list[Place]:
 
 
 def missing_keys(engine: Engine) -> str | None:
-    """Say which keys this server lacks to read what is stored; None when it lacks none."""
+    """Return a message that names missing keys; None if none is missing."""
     cipher = cipher_of(engine.dialect)
     known = cipher.key_ids if cipher else ()
     with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
@@ -81,7 +81,7 @@ def missing_keys(engine: Engine) -> str | None:
 
 
 def note_key(engine: Engine, now: datetime) -> None:
-    """Remember that this server seals with its first key, before it does."""
+    """Store the id of the encrypting key; call this before encrypting."""
     cipher = cipher_of(engine.dialect)
     if cipher is None:
         return
@@ -100,8 +100,8 @@ def note_key(engine: Engine, now: datetime) -> None:
 def reseal(engine: Engine, report: Report) -> int:
     """Encrypt everything under the first key; return how many values changed.
 
-    It can run beside the service, and resumes after an interruption. When it ends, no value
-    needs another key, so the other keys can be removed.
+    It can run beside the service and resumes after an interruption. When it ends, no value needs
+    another key, so the other keys can be removed.
     """
     cipher = cipher_of(engine.dialect)
     if cipher is None:
@@ -127,9 +127,9 @@ def reseal(engine: Engine, report: Report) -> int:
 def _reseal_some(
     connection: Connection, place: Place, after: tuple[object, ...] | None, sealing_id: str
 ) -> tuple[tuple[object, ...] | None, int]:
-    """Seal one batch of rows; returns the last row's key, None at the end, and a count."""
+    """Re-encrypt a batch; return its last key, None at the end, and a count."""
     keys = list(place.table.primary_key.columns)
-    # As text, for JSON too: what is compared below must be what was read, byte for byte.
+    # As text, also for JSON: the update below must compare exactly the bytes that were read.
     raw = cast(place.column, Text)
     query = select(*keys, raw.label("raw")).where(place.column.is_not(None)).order_by(*keys)
     if after is not None:
@@ -144,7 +144,7 @@ def _reseal_some(
         own = and_(*(key == value for key, value in zip(keys, row, strict=False)))
         done = connection.execute(
             update(place.table)
-            .where(own, raw == stored)  # unless it changed since it was read
+            .where(own, raw == stored)  # unless it has changed since
             .values({place.column.name: _opened(connection, place, stored)})
         )
         changed += done.rowcount

@@ -1,7 +1,7 @@
-"""The rights of the service's PostgreSQL role: what it needs, and no more.
+"""Rights of the service's PostgreSQL role: only those that it needs.
 
 The role that migrates owns the tables. The service runs as another role, which can neither alter
-the tables nor disable their triggers, and may not update or delete history. An attacker who takes
+the tables nor disable their triggers, and cannot update or delete history. An attacker who takes
 over the service therefore cannot rewrite the audit trail.
 """
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 from setwise.service.stores.tables import metadata
 
 HISTORY = {
-    # Table, and the columns of it that may change, as the triggers see to.
+    # Tables and their mutable columns, which the triggers allow to change too.
     "predictions": ("text", "features", "metadata", "document_id", "purged_at"),
     "annotations": ("comment",),
     "outcomes": (),
@@ -27,19 +27,19 @@ NEVER_DELETED = ("review_tasks",)
 
 
 def grant(connection: Connection, user: str) -> None:
-    """Give ``user`` what the service needs, and take away what it does not.
+    """Grant ``user`` the rights that the service needs, and revoke all others.
 
     Parameters
     ----------
     connection : Connection
-        Of the tables' owner, in a transaction.
+        A connection of the tables' owner, in a transaction.
     user : str
-        A role of PostgreSQL that exists.
+        An existing PostgreSQL role.
 
     Raises
     ------
     ValueError
-        If there is no such role, or the database is not PostgreSQL.
+        If the role does not exist, or the database is not PostgreSQL.
     """
     if connection.dialect.name != "postgresql":
         raise ValueError("SQLite has no users; triggers alone protect what is history there")

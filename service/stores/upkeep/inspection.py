@@ -1,4 +1,4 @@
-"""Questions that someone asks who looks after an installation."""
+"""Checks of a database for operators."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from setwise.service.stores.tables import PENDING, QUEUED, deliveries, jobs
 
 
 class Due(NamedTuple):
-    """When the work that waits was, or is, due first; None where none waits."""
+    """When the first waiting job and delivery are due; None without any."""
 
     jobs: datetime | None
     deliveries: datetime | None
 
 
 def try_to_write(engine: Engine) -> None:
-    """Take every lock and right that a write needs, and touch no row."""
+    """Take every lock and right that a write needs, without changing a row."""
     with engine.connect() as connection, connection.begin() as transaction:
         connection.execute(delete(jobs).where(false()))
         transaction.rollback()
 
 
 def first_due(engine: Engine) -> Due:
-    """Return when the first waiting job and delivery were due."""
+    """Return when the first waiting job and delivery are due."""
     with engine.connect() as connection:
         return Due(
             connection.execute(select(func.min(jobs.c.due_at)).where(QUEUED)).scalar_one(),

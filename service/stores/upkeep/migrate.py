@@ -1,7 +1,7 @@
-"""Brings a database to a version of the tables, all of the way or not at all.
+"""Migrates a database to a revision, in one transaction.
 
-Both databases can undo changes of tables, so a migration is one transaction. Two processes that
-migrate at once do it one after the other, and the second finds nothing left to do.
+Both databases can roll back changes of tables, so a migration succeeds or fails as a whole.
+Concurrent migrations run one after the other, and the second finds nothing left to do.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ from setwise.service.stores.upkeep import grants
 
 
 def _folder() -> Path:
-    """Return the migrations: beside the code in a checkout, among the data of a wheel."""
+    """Return the migrations: beside the code in a checkout, in a wheel's data."""
     beside = Path(__file__).resolve().parents[3] / "migrations"
     if (beside / "env.py").is_file():
         return beside
@@ -35,22 +35,22 @@ def _folder() -> Path:
 FOLDER = _folder()
 
 _LOCK = 0x5E7_0015E
-"""PostgreSQL's advisory lock that a migration holds. The number is arbitrary."""
+"""PostgreSQL's advisory lock for migrations. The number is arbitrary."""
 
 _PATIENCE_S = 60
-"""How long a second process waits for the first to finish."""
+"""How long a second process waits for the first one, in seconds."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """Where a database stands.
+    """The revisions of a database and of this release.
 
     Attributes
     ----------
     current : str or None
-        Its revision; None while it is empty.
+        The database's revision; None if it is empty.
     head : str
-        The revision that this release of the code works with.
+        The revision that this release works with.
     """
 
     current: str | None
@@ -58,26 +58,26 @@ class Status:
 
     @property
     def ok(self) -> bool:
-        """The code can work with the database."""
+        """The database has the revision that the code needs."""
         return self.current == self.head
 
 
 def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> Status:
-    """Bring the database up to ``revision``, making an SQLite file that is not there.
+    """Upgrade the database to ``revision``; create a missing SQLite file.
 
-    An SQLite file that holds something is copied beside itself first, as ``<name>.at-<revision>``.
+    An SQLite file that is not empty is first copied beside itself, as ``<name>.at-<revision>``.
 
     Parameters
     ----------
     app_user : str
-        PostgreSQL's role as which the service runs, if it is another one than migrates; it gets
-        the rights that it needs on the newest tables, and loses all others.
+        PostgreSQL role of the service, if another role migrates. It gets the rights that it needs
+        on the newest tables, and loses all others.
 
     Raises
     ------
     ValueError
-        If there is no such revision on the way up, the database is newer than this release, or
-        there is no such role.
+        If ``revision`` is unknown or older, the database is newer than this release, or the role
+        does not exist.
     StorageUnavailable
         If the database does not answer or another process is still migrating it.
     """
@@ -95,9 +95,9 @@ def upgrade(engine: Engine, revision: str = "head", *, app_user: str = "") -> St
 
 
 def downgrade(engine: Engine, revision: str) -> Status:
-    """Take the database back to ``revision``, ``base`` for an empty one.
+    """Downgrade the database to ``revision``; ``base`` empties it.
 
-    What the older tables have no place for is lost; an SQLite file is copied first as in `upgrade`.
+    Data that the older tables cannot hold is lost. An SQLite file is first copied as in `upgrade`.
     """
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         raise StorageUnavailable(f"There is no database at {sqlite_path(engine)}.")
@@ -109,7 +109,7 @@ def downgrade(engine: Engine, revision: str) -> Status:
 
 
 def current(engine: Engine) -> str | None:
-    """Return the revision of the database, None while it is empty."""
+    """Return the revision of the database; None if it is empty."""
     if engine.dialect.name == "sqlite" and not sqlite_path(engine).exists():
         return None
     with engine.connect().execution_options(**{READ_ONLY: True}) as connection:
@@ -117,13 +117,13 @@ def current(engine: Engine) -> str | None:
 
 
 def check(engine: Engine) -> Status:
-    """Compare the database with the code."""
+    """Return the revisions of the database and of the code."""
     return Status(current=current(engine), head=head())
 
 
 @cache
 def head() -> str:
-    """Return the revision that this release of the code works with."""
+    """Return the revision that this release works with."""
     found = ScriptDirectory.from_config(_config()).get_current_head()
     if found is None:
         raise ValueError(f"no migrations in {FOLDER}: install Setwise again, whole")
@@ -132,8 +132,8 @@ def head() -> str:
 
 @contextmanager
 def _alone(engine: Engine) -> Iterator[Connection]:
-    """Open a transaction that no other migration runs beside, and commit it."""
-    # Detached and closed afterwards: the settings below must not reach the pool.
+    """Open and commit a transaction that excludes other migrations."""
+    # Detached and then closed, so that the settings below do not reach the pool.
     with engine.connect() as connection:
         connection.detach()
         if engine.dialect.name == "sqlite":
@@ -149,8 +149,8 @@ def _alone(engine: Engine) -> Iterator[Connection]:
 
 
 def _prepare_sqlite(connection: Connection) -> None:
-    # Outside any transaction, where alone SQLite takes it: rebuilding a table drops it, and would
-    # drop the rows that refer to it as well. `_refuse_orphans` checks the references afterwards.
+    # SQLite accepts this only outside a transaction. Rebuilding a table drops it, which would
+    # delete the rows that refer to it. `_refuse_orphans` checks the references afterwards.
     cursor = connection.connection.cursor()
     cursor.execute("PRAGMA foreign_keys = OFF")
     cursor.execute(f"PRAGMA busy_timeout = {_PATIENCE_S * 1000}")
@@ -166,7 +166,7 @@ def _refuse_orphans(connection: Connection) -> None:
 
 
 def knows(revision: str) -> bool:
-    """Say whether this release has the migration ``revision``."""
+    """Return whether this release has the migration ``revision``."""
     scripts = ScriptDirectory.from_config(_config()).walk_revisions()
     return any(script.revision == revision for script in scripts)
 
@@ -210,7 +210,7 @@ def _make_file(path: Path) -> None:
 
 
 def _copy(connection: Connection) -> None:
-    """Copy an SQLite file as it was last committed; our transaction keeps other writers out."""
+    """Copy the committed SQLite file; our transaction blocks other writers."""
     revision = _revision(connection)
     if connection.dialect.name != "sqlite" or revision is None:
         return
