@@ -252,9 +252,7 @@ def assemble(
     passwords : Passwords or None
         By default, Argon2id with recommended parameters.
     """
-    desk: dict[
-        str, Any
-    ] = {  # Any: arguments that most services share, with the clock for leases
+    desk: dict[str, Any] = {  # Any: arguments that most services share, with the clock for leases
         "begin": begin,
         "now": lease_clock,
         "new_id": ids,

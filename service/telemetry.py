@@ -1,4 +1,4 @@
-"""Structured logs, request ids and metrics; none of them ever carries a document's content."""
+"""Structured logs, request ids and metrics, which never contain a document's content."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ from setwise.service.tracing import Tracing
 
 REQUEST_ID_HEADER = b"x-request-id"
 REQUEST_ID = "request_id"
-"""Name of a request's id in its state."""
+"""Name of the request id in a request's state."""
 
 _ACCEPTABLE_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _UNMATCHED = "unmatched"
@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 
 
 def configure_logging(level: str, style: Literal["console", "json"]) -> None:
-    """Send every log line, the libraries' included, to stderr in one form.
+    """Send all log lines, including those of libraries, to stderr in one format.
 
-    Tracebacks show no local variables and, except at level ``debug``, no words of the exception:
+    Tracebacks contain no local variables and, except at level ``debug``, no exception messages:
     either could quote a document.
     """
     shared: list[Processor] = [
@@ -72,7 +72,7 @@ def configure_logging(level: str, style: Literal["console", "json"]) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # tells at each look what it looks at
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every check of the database
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -101,7 +101,7 @@ def _trace_without_words(_logger: object, _method: str, event: "EventDict") -> "
 
 
 class Metrics:
-    """Counters of one application; `exposition` gives them as Prometheus text."""
+    """Metrics of one application; `exposition` returns them as Prometheus text."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -131,14 +131,14 @@ class Metrics:
             buckets=_LATENCY_BUCKETS_S,
             registry=self._registry,
         )
-        # `labels` looks a child up by name, checking and locking, which takes longer than counting.
+        # `labels` checks and locks at each look-up, so keep the children.
         self._requests = _Children(self.requests)
         self._latency = _Children(self.latency)
         self._decisions = _Children(self.decisions)
         self._stages = _Children(self.stages)
 
     def answered(self, method: str, route: str, status: str, elapsed_s: float) -> None:
-        """Count one request."""
+        """Count a request."""
         self._requests[method, route, status].inc()
         self._latency[method, route].observe(elapsed_s)
 
@@ -147,7 +147,7 @@ class Metrics:
         self._decisions[decision, reason].inc(times)
 
     def stage(self, name: str) -> AbstractContextManager[object]:
-        """Measure what happens inside the block."""
+        """Return a context that measures its duration as a stage."""
         return self._stages[(name,)].time()
 
     def watch(
@@ -157,10 +157,10 @@ class Metrics:
         labels: Sequence[str],
         read: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        """Add a gauge that ``read`` fills at each scrape, one value for each value of ``labels``.
+        """Add a gauge that ``read`` fills at each scrape, by values of ``labels``.
 
-        While ``read`` fails the gauge is absent, so that a database that is down does not take the
-        other metrics with it.
+        While ``read`` fails, the gauge is absent, so that an unavailable database does not affect
+        the other metrics.
         """
         self._registry.register(_Watched(name, help_text, labels, read))
 
@@ -173,7 +173,7 @@ _Metric = TypeVar("_Metric", Counter, Histogram)
 
 
 class _Children(dict[tuple[str, ...], _Metric]):
-    """The time series of one metric, by the values of its labels."""
+    """The time series of a metric, by label values."""
 
     def __init__(self, metric: _Metric) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class _Watched(Collector):
         family = GaugeMetricFamily(self._name, self._help, labels=self._labels)
         try:
             values = self._read()
-        except Exception as error:  # noqa: BLE001 -- whatever is down, the rest must be scraped
+        except Exception as error:  # noqa: BLE001 -- a failed gauge must not stop the scrape
             log.warning("gauge.unreadable", gauge=self._name, error=type(error).__name__)
             return []
         for key, value in values.items():
@@ -211,12 +211,12 @@ class _Watched(Collector):
 
 
 class RequestTelemetry:
-    """ASGI middleware: a request id in and out, and for each request a log line and metrics.
+    """ASGI middleware for request ids, and a log line and metrics for each request.
 
     Parameters
     ----------
     new_id : callable
-        Makes the id of a request that brings none.
+        Returns the id of a request without one.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, new_id: Callable[[], str]) -> None:
@@ -225,7 +225,7 @@ class RequestTelemetry:
         self._new_id = new_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -252,14 +252,14 @@ class RequestTelemetry:
             structlog.contextvars.reset_contextvars(**tokens)
 
     def _record(self, scope: Scope, status: int, elapsed_s: float) -> None:
-        """Record a request that has ended; status 0 if nothing was sent."""
-        # The template, not the path: one time series a route, whatever strangers ask for.
+        """Record a finished request; status 0 if nothing was sent."""
+        # The template, not the path, so that each route has one time series.
         route = getattr(scope.get("route"), "path", None) or _UNMATCHED
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         outcome = str(status or "aborted")
         self._metrics.answered(method, route, outcome, elapsed_s)
         if not logging.getLogger(__name__).isEnabledFor(logging.INFO):
-            return  # structlog would ask only after it has put the line together
+            return  # structlog would check only after building the line
         log.info(
             "request",
             method=method,
@@ -273,14 +273,14 @@ class RequestTelemetry:
 
 
 class Stages:
-    """Watches the stages of a prediction for the metrics and, where asked for, for traces."""
+    """Measures stages of a prediction for the metrics and, if configured, for traces."""
 
     def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
         self._tracing = tracing
 
     def __call__(self, name: str) -> AbstractContextManager[object]:
-        """Return what watches the stage of this name while it lasts."""
+        """Return a context that measures the stage with this name."""
         if self._tracing is None:
             return self._metrics.stage(name)
         both = ExitStack()
@@ -290,7 +290,7 @@ class Stages:
 
 
 def start_tracing(settings: Settings) -> Tracing | None:
-    """Return what sends traces where the settings say; None where they name no place.
+    """Return the tracing from the settings; None without a collector.
 
     Raises
     ------
@@ -306,7 +306,7 @@ def start_tracing(settings: Settings) -> Tracing | None:
 
 
 def watch(metrics: Metrics, finished: Services) -> None:
-    """Add what is read at each scrape: the work that waits, and the versions that decide."""
+    """Add gauges that are read at each scrape: backlog, serving versions and breaker."""
 
     def gauges(
         part: str, measure: Callable[[Line, datetime], float]

@@ -1,7 +1,6 @@
-"""Spans for OpenTelemetry: of requests, and of the stages of a prediction. No document content.
+"""OpenTelemetry spans of requests and of prediction stages, without document content.
 
-An extra: without ``setwise[telemetry]`` and the setting that names a collector nothing is
-imported and nothing is spent.
+Without the extra ``setwise[telemetry]`` and the setting for a collector, nothing is imported.
 """
 
 from collections.abc import Callable
@@ -15,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class NoTracing(RuntimeError):
-    """Tracing is asked for and cannot be had."""
+    """Tracing is configured but not installed."""
 
 
 class Tracing:
-    """Makes spans and sends them to a collector in the background.
+    """Creates spans and sends them to a collector in the background.
 
     Parameters
     ----------
     exporter : SpanExporter
-        Where spans go, in batches; a collector that is down costs spans and nothing else.
+        Receives spans in batches; an unavailable collector only loses spans.
     """
 
     def __init__(self, exporter: "SpanExporter") -> None:
@@ -43,11 +42,11 @@ class Tracing:
         self._propagator = TraceContextTextMapPropagator()
 
     def stage(self, name: str) -> AbstractContextManager[object]:
-        """Return a span around one stage; stages inside it become its children."""
+        """Return a span for a stage; stages inside it become its children."""
         return self._tracer.start_as_current_span(f"prediction.{name}", record_exception=False)
 
     def request(self, scope: Scope) -> AbstractContextManager[Any]:  # Any: a span
-        """Return a span around one request, which continues the trace that its caller started."""
+        """Return a span for a request, which continues its caller's trace."""
         from opentelemetry.trace import SpanKind  # noqa: PLC0415 -- as above
 
         carrier = {
@@ -59,18 +58,18 @@ class Tracing:
             scope["method"],
             context=self._propagator.extract(carrier),
             kind=SpanKind.SERVER,
-            # An exception's words could quote a document.
+            # An exception's message could quote a document.
             record_exception=False,
             set_status_on_exception=False,
         )
 
     def close(self) -> None:
-        """Send what is left, and stop."""
+        """Send the remaining spans, and stop."""
         self._provider.shutdown()
 
 
 def start(endpoint: str) -> Tracing:
-    """Send spans to an OTLP collector, such as ``http://collector:4318``.
+    """Return tracing with an OTLP collector, such as ``http://collector:4318``.
 
     Raises
     ------
@@ -87,7 +86,7 @@ def start(endpoint: str) -> Tracing:
 
 
 class RequestSpans:
-    """ASGI middleware: a span for each request, named by its route and not by its path."""
+    """ASGI middleware: a span for each request, named after its route, not its path."""
 
     def __init__(
         self, app: ASGIApp, *, spans: Callable[[Scope], AbstractContextManager[Any]]
@@ -96,7 +95,7 @@ class RequestSpans:
         self._spans = spans
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

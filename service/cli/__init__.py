@@ -28,7 +28,7 @@ from setwise.service.cli.console import CommandError, note, one_line
 from setwise.service.domain.errors import InvalidRequest, ServiceError
 
 BAD_INPUT = 2
-FAULT = 1  # ours, not the user's
+FAULT = 1  # an error of Setwise, not of the user
 INTERRUPTED = 130  # as shells report SIGINT
 READER_GONE = 141  # as shells report SIGPIPE
 
@@ -36,9 +36,9 @@ app = typer.Typer(
     name="setwise",
     help="Label sets with a calibrated confidence: send the sure ones, review the rest.",
     add_completion=False,
-    rich_markup_mode=None,  # help in plain text imports nothing and can be searched
+    rich_markup_mode=None,  # plain-text help needs no imports and can be searched
 )
-# One line a module. Heavy imports belong inside its commands: `setwise --help` must stay quick.
+# Heavy imports belong inside the commands, so that `setwise --help` stays quick.
 app.add_typer(demo.commands)
 app.add_typer(learning.commands)
 app.add_typer(benchmark.commands)
@@ -57,8 +57,8 @@ app.add_typer(webhooks.commands, name="webhook")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit.
 
-    The exit status is 0, or 2 with one line on stderr when the input is at fault, 130 when
-    interrupted, and 1 with one line when Setwise itself is.
+    The exit status is 0 for success, 2 for bad input, 130 after an interrupt, and 1 for an error of
+    Setwise. Errors print one line on stderr.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     with warnings.catch_warnings():
@@ -68,19 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             status = app(list(arguments) or ["--help"], prog_name="setwise", standalone_mode=False)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read our output has seen enough; Python would complain again at exit.
+            # The reader closed the pipe; Python would report it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = READER_GONE
         except (KeyboardInterrupt, Abort):
             note("setwise: interrupted")
             status = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the outermost frame: nobody else would tell
+        except Exception as error:  # noqa: BLE001 - the outermost frame reports every error
             status = _tell(error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _tell(error: Exception) -> int:
-    """Print one line about an error and return the exit status it deserves."""
+    """Print one line about an error; return its exit status."""
     if os.environ.get("SETWISE_LOG_LEVEL", "").lower() == "debug":
         traceback.print_exception(error)
     if isinstance(error, TyperException):
@@ -90,7 +90,7 @@ def _tell(error: Exception) -> int:
         name = f"{error.filename}: " if error.filename else ""
         note(f"setwise: {one_line(name + (error.strerror or str(error)))}")
         return BAD_INPUT
-    # `models` and the settings refuse what users hand them with ValueErrors.
+    # `models` and the settings raise ValueError for bad input.
     if isinstance(error, CommandError | ServiceError | ValueError):
         faults = error.faults if isinstance(error, InvalidRequest) else ()
         where = "; ".join(f"{fault.pointer.strip('/')} {fault.detail}" for fault in faults)

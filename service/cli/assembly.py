@@ -1,6 +1,6 @@
-"""How commands get at the service: directly, on its own database, as the service itself."""
+"""Access to the service for commands: directly, on its own database."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import os
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def read_settings() -> "Settings":
-    """Read the environment, and warn of variables that look like settings and are none.
+    """Return the settings, with a warning for each variable that looks misspelt.
 
     Raises
     ------
     BadSetting
-        If a setting cannot work.
+        If a setting is invalid.
     """
     from setwise.service.settings import Settings, misspelt
 
@@ -32,19 +32,19 @@ def read_settings() -> "Settings":
 
 @contextmanager
 def application(*, migrated: bool = True) -> Iterator["Application"]:
-    """Put the service together from the environment, and close it afterwards.
+    """Build the service from the environment, and close it afterwards.
 
     Parameters
     ----------
     migrated : bool
-        Refuse a database that the code cannot work with.
+        Refuse a database at another revision.
 
     Raises
     ------
     CommandError
         If the database is not migrated.
     BadSetting
-        If a setting cannot work, or a key is missing under which the database is encrypted.
+        If a setting is invalid, or a key of the encrypted database is missing.
     """
     from setwise.service.build import build, unmigrated
     from setwise.service.stores.upkeep import migrate

@@ -1,6 +1,6 @@
-"""``backup`` and ``restore``: everything that an installation keeps, in one file."""
+"""``backup`` and ``restore``: all data of an installation in one file."""
 
-# ruff: noqa: PLC0415 - SQLAlchemy and Alembic take a second to import: only where needed
+# ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
 import json
 import os
@@ -102,7 +102,7 @@ def _write(
     from setwise.service.stores.upkeep import backup as content
     from setwise.service.stores.upkeep import migrate
 
-    # Beside its place, so that what carries the name is complete; private, as documents are.
+    # A temporary file, so that only a complete backup gets the name; private, like documents.
     try:
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
     except OSError as error:
@@ -158,7 +158,7 @@ def _add_pepper(archive: ZipFile, settings: "Settings") -> bool:
 
 
 def _artifact_folder(settings: "Settings") -> Path | None:
-    """Return the folder that keeps artifacts, None where they are kept elsewhere."""
+    """Return the local folder of artifacts; None if they are elsewhere."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.local import LocalFileSystem
 
@@ -228,7 +228,7 @@ def _restore_files(archive: ZipFile, settings: "Settings") -> None:
         elif member.startswith(_ARTIFACTS) and folder is not None and ".." not in path.parts:
             target = folder.joinpath(*path.parts[1:])
             target.parent.mkdir(parents=True, exist_ok=True)
-            # The folder's name is the digest of its content: what is there need not be replaced.
+            # The folder's name is the digest of its content, so an existing file is the same.
             if not target.exists():
                 with archive.open(member) as source, target.open("wb") as copy:
                     shutil.copyfileobj(source, copy)

@@ -1,6 +1,6 @@
-"""``benchmark``: methods on data sets with several seeds, beside what papers report."""
+"""``benchmark``: methods on data sets with several seeds, beside published results."""
 
-# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
 import json
 import platform
@@ -36,7 +36,7 @@ commands = typer.Typer()
 
 Name = TypeVar("Name", bound=str)
 
-# Metric of the JSON, head of its column, and what one unit of the table is.
+# Metric in the JSON, column header, and the unit of the table's numbers.
 _COLUMNS = (
     ("set_accuracy", "set acc %", 0.01),
     ("instance_f1", "F1 %", 0.01),
@@ -56,7 +56,7 @@ _COLUMNS = (
 
 
 class Split(StrEnum):
-    """Which documents are tested on."""
+    """The documents to test on."""
 
     GIVEN = "given"
     RANDOM = "random"
@@ -64,7 +64,7 @@ class Split(StrEnum):
 
 @dataclass
 class Outcome:
-    """What one data set gave so far."""
+    """Results of a data set so far."""
 
     name: str
     n_train: int = 0
@@ -142,7 +142,7 @@ def benchmark(
 
 
 def _chosen_folders(data: Path, names: str | None) -> list[Path]:
-    """Return the folders to take, refusing before any work what is not there."""
+    """Return the folders to use; refuse missing ones before any work."""
     if not data.is_dir():
         raise CommandError(f"{data}: no such folder; name a folder of data sets")
     if names is None and _is_dataset(data):
@@ -164,7 +164,7 @@ def _is_dataset(folder: Path) -> bool:
 
 
 def _chosen(names: str | None, known: tuple[Name, ...], what: str) -> list[Name]:
-    """Return the known names among which a user chose; all where nothing was chosen."""
+    """Return the chosen names; all known names without a choice."""
     if names is None:
         return list(known)
     wanted = _listed(names)
@@ -188,7 +188,7 @@ def _run_all(
     outcome: Outcome,
     report: "Report",
 ) -> Iterator["Run"]:
-    """Run everything on one data set, adding to the outcome; yield as results come."""
+    """Run all options on a data set; add results to the outcome and yield them."""
     from setwise.models.data.datasets import check_trainable
     from setwise.models.evaluation.runs import row_name, run_method
 
@@ -212,7 +212,7 @@ def _run_all(
 
 
 def _share(report: "Report", title: str, done: int, total: int) -> "Progress":
-    """Return a progress that fills one of ``total`` equal shares of another."""
+    """Return a progress function for one of ``total`` equal shares of ``report``."""
     return lambda share, what: report((done + share) / total, f"{title}: {what}")
 
 
@@ -240,7 +240,7 @@ def _split_name(split: Split) -> str:
 
 
 class _Document:
-    """The JSON document, written whole after every run, so that nothing done is lost."""
+    """The JSON document, rewritten after each run, so that no result is lost."""
 
     def __init__(self, split: Split, seeds: int, path: Path | None) -> None:
         self.outcomes: list[Outcome] = []
@@ -256,7 +256,7 @@ class _Document:
             "split": _split_name(split),
             "seeds": list(range(seeds)),
         }
-        self.write()  # an unwritable file is refused before any work
+        self.write()  # refuse an unwritable file before any work
 
     def begin(self, name: str) -> Outcome:
         self.outcomes.append(Outcome(name))
@@ -292,7 +292,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, object]:
         {
             name: value
             for name, value in asdict(result).items()
-            if value is not None  # what the paper does not report
+            if value is not None  # None if the paper does not report it
         }
         for result in published_results(outcome.name)
     ]

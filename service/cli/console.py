@@ -1,4 +1,4 @@
-"""What commands share at the terminal: progress, JSON on stdout, everything else on stderr."""
+"""Terminal output of commands: results on stdout, progress and messages on stderr."""
 
 import json
 import os
@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     from rich.table import Table
 
-_FILE_WIDTH = 300  # columns of a table that no terminal limits
-_PLAIN_STEP = 0.1  # share of the work between two plain lines of one stage
+_FILE_WIDTH = 300  # columns of a table outside a terminal
+_PLAIN_STEP = 0.1  # share of the work between two plain lines of a stage
 
 
 class CommandError(Exception):
-    """Something the user can put right; ends the command with exit status 2 and its message."""
+    """An error that the user can fix; exits with status 2 and its message."""
 
 
 class Report(Protocol):
-    """Tells how far a long task is."""
+    """Reports the progress of a long task."""
 
     def __call__(self, fraction: float, message: str = "") -> None:
-        """Report the fraction done, in [0, 1], and what is being done."""
+        """Report the finished fraction, in [0, 1], and the current step."""
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Report]:
-    """Show progress on stderr: a bar on a terminal, now and then a plain line elsewhere."""
+    """Show progress on stderr: a bar on a terminal, occasional lines elsewhere."""
     if sys.stderr.isatty():
         with _bar(title) as report:
             yield report
@@ -53,7 +53,7 @@ def _bar(title: str) -> Iterator[Report]:
 
 
 class _PlainLines:
-    """A line for each new stage, and within one for each tenth of the work."""
+    """Prints a line for each new stage and for each tenth of the work."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -69,7 +69,7 @@ class _PlainLines:
 
 
 def note(message: str) -> None:
-    """Print a line for people on stderr, where it mixes with no result."""
+    """Print a message on stderr, apart from results."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201 - the terminal is the point
 
 
@@ -79,14 +79,14 @@ def say(text: str) -> None:
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """Print the one JSON document of a command that was asked for ``--json``."""
+    """Print the JSON document of a command with ``--json``."""
     say(json.dumps(document, indent=2, allow_nan=False))
 
 
 def print_table(table: "Table") -> None:
-    """Print a table on stdout: in the width of the terminal, in its own in a file or a pipe.
+    """Print a table on stdout, at the terminal's width or, elsewhere, its own.
 
-    Cells stand as they are, since names that people gave may have brackets and colons in them.
+    Cells are printed verbatim, because names may contain brackets and colons.
     """
     from rich.console import Console  # noqa: PLC0415 - rich is slow to import
 
@@ -101,7 +101,7 @@ def one_line(message: object) -> str:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
-    """Open a file that appears under its name only once it is complete."""
+    """Open a file that appears under its name only when it is complete."""
     if path.is_dir():
         raise CommandError(f"{path}: this is a folder; name a file")
     try:

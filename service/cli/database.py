@@ -1,6 +1,6 @@
-"""Commands on the database's tables: ``db upgrade|downgrade|current|check|reencrypt``."""
+"""Commands for the database: ``db upgrade|downgrade|current|check|reencrypt``."""
 
-# ruff: noqa: PLC0415 - SQLAlchemy and Alembic take a second to import: only where needed
+# ruff: noqa: PLC0415 - SQLAlchemy and Alembic import slowly: only where needed
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,10 +1,10 @@
 """`setwise demo`: the whole service on generated notes, in one command.
 
-Everything is kept in one folder. A second run uses the model, the database and the keys that it
-finds there and creates what is missing, for example because the first run was interrupted.
+Everything is stored in one folder. A second run reuses the model, database and keys in it and
+creates what is missing, for example after an interrupted run.
 """
 
-# ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
+# ruff: noqa: PLC0415 - the learning and serving libraries import slowly: only where needed
 
 import os
 import socket
@@ -37,7 +37,7 @@ HOST = "127.0.0.1"
 
 TRAINING_NOTES, TRAINING_SEED = 4000, 1
 TEST_NOTES, TEST_SEED = 1000, 2
-# A later run fills up a short queue, so that there is always something to review.
+# A later run tops up a short queue, so that there is always something to review.
 LEAST_WAITING, TOP_UP = 20, 60
 EXAMPLES, EXAMPLES_SEED = 200, 4
 LONGEST_EXAMPLE = 300  # characters; users paste it into a terminal
@@ -67,7 +67,7 @@ def demo(
         clock = TravellingClock()
         with closing(build(settings, clock=clock)) as built:
             secrets, passwords, examples = _prepared(built, clock, model, _part(report, 0.8, 1.0))
-    # An application runs only once.
+    # An application can run only once.
     served = build(settings)
     try:
         main.serve(
@@ -95,7 +95,7 @@ def demo(
 
 
 def _settings(data_dir: Path | None) -> "Settings":
-    """Return settings that keep the demo away from any real database."""
+    """Return settings that keep the demo away from real databases."""
     from setwise.service.settings import Settings
     from setwise.service.telemetry import configure_logging
 
@@ -115,7 +115,7 @@ def _settings(data_dir: Path | None) -> "Settings":
 
 
 def _refuse_port_in_use(port: int) -> None:
-    """Fail before a minute of training, not after it."""
+    """Fail before training if the port is in use."""
     try:
         socket.create_server((HOST, port)).close()
     except OSError as error:
@@ -129,7 +129,7 @@ def _cannot_listen(port: int, error: OSError) -> CommandError:
 
 def _greet(text: str) -> None:
     say(text)
-    sys.stdout.flush()  # a pipe would hold it back until the end
+    sys.stdout.flush()  # a pipe would buffer it until the end
 
 
 def _part(report: Report, start: float, end: float) -> Report:
@@ -199,7 +199,7 @@ def _prepared(
 
 
 def _request_calibration(services: "Services", admin: "Caller") -> None:
-    """Request a calibrator learned from the reviews, so that there is one to look at."""
+    """Request a calibrator learnt from the reviews, to have one to show."""
     from setwise.service.domain.recalibration import Options
 
     if not services.recalibration.page(admin, limit=1).items:
@@ -246,7 +246,7 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     clock: TravellingClock,
     plan: Plan = PLAN,
 ) -> None:
-    """Create the history, or the rest of it; later runs only fill up the queue."""
+    """Create the history or the rest of it; later runs only top up the queue."""
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 

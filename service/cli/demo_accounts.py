@@ -1,6 +1,6 @@
-"""The keys and people of `setwise demo`, and the private files that keep their secrets."""
+"""Keys and people of `setwise demo`, and the private files with their secrets."""
 
-# ruff: noqa: PLC0415 - the service's libraries take seconds to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import json
 import os
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from setwise.service.services.all import Services
 
 LOGINS = {"reviewer": "Rosa (demo)", "lead": "Lena (demo)", "admin": "Ada (demo)"}
-"""Login names, which are the roles too, and names to display."""
+"""Display names by login name; the login names are also the roles."""
 
 
 @dataclass(frozen=True)
 class SecretsFile:
-    """Names and secrets in a file that only its owner can read; it need not exist yet."""
+    """Names and secrets in a private file, which may not exist yet."""
 
     path: Path
 
     def read(self) -> dict[str, str]:
-        """Return the secrets by name, none if the file is missing or damaged."""
+        """Return the secrets by name; empty if the file is missing or damaged."""
         try:
             kept = json.loads(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -45,7 +45,7 @@ class SecretsFile:
 
 @dataclass(frozen=True)
 class Keyring:
-    """The demo's API keys, kept in a file because each demo shows them again."""
+    """The demo's API keys, stored in a file to show them again."""
 
     file: SecretsFile
     services: "Services"
@@ -71,7 +71,7 @@ class Keyring:
         return secrets
 
     def annotator(self, name: str, leads: bool) -> "Caller":
-        """Return the caller of a generated reviewer or lead; their keys are thrown away."""
+        """Return the caller of a generated reviewer or lead; discard the key."""
         from setwise.service.domain.callers import SYSTEM, Caller, Role
 
         name = f"{name} (generated)"

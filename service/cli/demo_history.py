@@ -1,10 +1,10 @@
 """Five weeks of history for a new demo: documents, reviews, audits, adjudications, outcomes.
 
-Everything passes through the services that programs and people use, with a clock set to the past.
-Generated annotators review; their error rates are known.
+Everything goes through the services that programs and people use, with a clock set to the past.
+Generated annotators with known error rates review.
 """
 
-# ruff: noqa: PLC0415 - the learning and serving libraries take seconds to import: only where needed
+# ruff: noqa: PLC0415 - the learning and serving libraries import slowly: only where needed
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from setwise.service.services.all import Services
 
 INCOMING_SEED = 3
-"""Incoming notes come from another stream than the training notes."""
+"""Incoming notes differ from the training notes."""
 
 TARGET, RISK, THRESHOLD = 0.9, 0.1, 0.9
 LEAST_PLAUSIBLE_S, MOST_PLAUSIBLE_S = 12, 75
@@ -36,26 +36,26 @@ LEAD = "Lou"
 _SATURDAY = 5
 _AT_ONCE = 11  # documents posted together
 _BETWEEN_S = 2 * 3600
-_REPORTED = 0.2  # share of the sent documents whose outcome is reported
+_REPORTED = 0.2  # share of sent documents with a reported outcome
 
 
 class TravellingClock:
-    """A clock that shows the present, or an instant in the past that it was set to."""
+    """A clock that shows the present, or a past instant after `travel`."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
         self._instant: datetime | None = None
 
     def __call__(self) -> datetime:
-        """Return the time."""
+        """Return the clock's time."""
         return self._now() if self._instant is None else self._instant
 
     def travel(self, instant: datetime) -> None:
-        """Set the clock to an instant: never backwards, never beyond the present."""
+        """Set the clock to an instant, never backwards or beyond the present."""
         self._instant = max(min(instant, self._now()), self._instant or instant)
 
     def advance(self, seconds: float) -> None:
-        """Move forward."""
+        """Move the clock forward."""
         self.travel(self() + timedelta(seconds=seconds))
 
     def come_back(self) -> None:
@@ -72,9 +72,9 @@ class Plan:
     days : int
         Days of history, the last of them today.
     weekday, weekend : int
-        Documents a day.
+        Documents per day.
     reviews : int
-        Reviews on a weekday. Today counts as a weekday with half of the reviews done.
+        Reviews per weekday. Today counts as a weekday with half of the reviews.
     certified_on : tuple of int
         Days that end with a certification.
     """
@@ -107,16 +107,16 @@ PLAN = Plan()
 
 @dataclass
 class History:
-    """Creates the history day by day; continues one that was interrupted.
+    """Creates the history day by day; continues an interrupted one.
 
     Attributes
     ----------
     client : Caller
         Posts the documents.
     reviewer : Caller
-        The user's reviewer. Their first task will show what the model suggests.
+        The user's reviewer. Their first task shows the model's suggestions.
     annotator : callable
-        Returns the caller of a name, given whether it is a lead.
+        Returns the caller for a name and whether it is a lead.
     """
 
     services: "Services"
@@ -136,7 +136,7 @@ class History:
         return self.plan.documents(self._today)
 
     def begin(self) -> None:
-        """Set the policy and the annotators' groups, before the first document."""
+        """Set the policy and the annotators' groups before the first document."""
         from setwise.models.demo_notes import ANNOTATORS
         from setwise.service.domain.annotators import GroupChange
         from setwise.service.domain.audits import AuditPlan
@@ -186,7 +186,7 @@ class History:
             self.clock.come_back()
 
     def _post(self, notes: "list[Note]") -> "Iterator[Prediction]":
-        """Post documents over a working day; yield those that were sent."""
+        """Post documents over a working day; yield the sent ones."""
         from setwise.service.domain.predictions import Decision, Document, Submission
         from setwise.service.services.predictions import all_predicted
 
@@ -201,7 +201,7 @@ class History:
             self.clock.advance(_BETWEEN_S)
 
     def _review(self, reviews: int, *, last_days: bool) -> None:
-        """Let annotators review, and a lead adjudicate except on the last days."""
+        """Let annotators review and, except on the last days, a lead adjudicate."""
         from setwise.models.demo_notes import ANNOTATORS, annotate
 
         # Experienced annotators review more than trainees.
@@ -209,7 +209,7 @@ class History:
         for turn in range(reviews):
             annotator = shifts[turn % len(shifts)]
             reviewer = self.annotator(annotator.name, False)
-            # Equal in every run; keeps no secret.
+            # Equal in every run, and not a secret.
             draw = Random(f"{annotator.name} {turn} {self.clock().date()}")  # noqa: S311
             answer = partial(annotate, annotator=annotator, rng=draw)
             if not self._complete_next(reviewer, draw, answer):
@@ -228,7 +228,7 @@ class History:
         *,
         only: "Callable[[ReviewTask], bool]" = lambda _: True,
     ) -> bool:
-        """Claim a task and complete it; return whether there was one to complete."""
+        """Claim and complete a task; return whether there was one."""
         task = self.services.reviews.claim(reviewer)
         if task is None:
             return False
@@ -242,7 +242,7 @@ class History:
         return True
 
     def _report_outcomes(self, sent: "list[tuple[datetime, Prediction]]") -> None:
-        """Report the outcome of every fifth document that was sent."""
+        """Report outcomes of about a fifth of the sent documents."""
         while sent and self.clock() - sent[0][0] >= REPORTED_AFTER:
             _, prediction = sent.pop(0)
             note = self._truth.get(prediction.document.id or "")

@@ -1,6 +1,6 @@
-"""``model explain``: what a model has learnt, and why documents got their label sets."""
+"""``model explain``: what a model has learnt, and why it predicted label sets."""
 
-# ruff: noqa: PLC0415 - numpy and xgboost take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from setwise.models.evaluation.explanation import LabelRate, LearntModel, Term, WhySet
     from setwise.models.predictor import SetPredictor
 
-# A component that brings less of a set's probability is left out of the story; JSON has it.
+# Components with a smaller share of a set's probability appear only in the JSON.
 _LEAST_SHARE = 0.05
 
 
@@ -65,7 +65,7 @@ def explain(
 
 
 def _named_fields(record: "LearntModel | WhySet") -> dict[str, object]:
-    """Return a dataclass as a dict, the named tuples in it too."""
+    """Return a dataclass as a dict, including its named tuples."""
     return {name: _named(value) for name, value in asdict(record).items()}
 
 
@@ -82,7 +82,7 @@ def _named(value: object) -> object:
 def _explained(
     predictor: "SetPredictor", name: str, n_labels: int, n_terms: int
 ) -> Iterator[tuple[str | None, "WhySet"]]:
-    """Yield the documents' ids and explanations."""
+    """Yield the id and explanation of each document."""
     from setwise.models.data.lines import read_lines
     from setwise.models.evaluation.explanation import document_row, explain_rows
     from setwise.service.cli.prediction_lines import LinePredictor
@@ -111,7 +111,7 @@ def _print_tables(learnt: "LearntModel") -> None:
 
 
 def _page(learnt: "LearntModel") -> Iterator[str]:
-    """Yield the lines of a Markdown page about a model."""
+    """Yield the lines of a Markdown page that describes a model."""
     if learnt.components:
         yield "| component | share | labels (rate inside) | terms |"
         yield "|---|---|---|---|"
@@ -131,7 +131,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def _story(id_: str | None, why: "WhySet", *, markdown: bool) -> Iterator[str]:
-    """Yield the lines that say why a document got its set."""
+    """Yield lines that explain the label set of a document."""
     chosen = ", ".join(f"`{label}`" for label in why.labels) or "no label"
     title = f"{id_ or 'document'}: {chosen}, confidence {why.confidence:.2f}"
     yield f"### {title}\n" if markdown else title

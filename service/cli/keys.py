@@ -1,6 +1,6 @@
-"""Commands on API keys: ``key create|list|revoke``."""
+"""Commands for API keys: ``key create|list|revoke``."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -99,7 +99,7 @@ def revoke(
 
 
 def _instant(written: str) -> datetime:
-    """Read a time to come: a span from now, or a date or time in UTC."""
+    """Return a future instant from a time span, or from a date or time in UTC."""
     span = re.fullmatch(r"(\d{1,5})([dh])", written)
     if span:
         hours = int(span[1]) * (24 if span[2] == "d" else 1)

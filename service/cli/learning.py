@@ -1,6 +1,6 @@
-"""Commands that learn and judge: ``train``, ``evaluate``, ``predict``."""
+"""Commands for models on disk: ``train``, ``evaluate``, ``predict``."""
 
-# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
 import os
 import sys
@@ -140,7 +140,7 @@ def _training_table(summary: dict[str, object]) -> "Table":
 
 
 def _check_target(out: Path, *, force: bool) -> None:
-    """Refuse, before any work, a target that must not be replaced or cannot be written."""
+    """Refuse, before any work, a target that exists or is not writable."""
     from setwise.models.storage.sealed_folder import MANIFEST
 
     if out.is_dir() and any(out.iterdir()):

@@ -1,6 +1,6 @@
-"""Commands on people: ``person create|list|change|password|disable|enable|erase``."""
+"""Commands for people: ``person create|list|change|password|disable|enable|erase``."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -120,9 +120,10 @@ def _allow(who: str, *, disabled: bool) -> None:
 
 
 def _password() -> str:
-    """Ask on a terminal, twice; elsewhere take the first line of stdin. Never an argument.
+    """Return a password from a prompt or from the first line of stdin.
 
-    Arguments can be read by every user of the machine, and stay in the shell's history.
+    It is never an argument: other users of the machine can read arguments, and the shell's history
+    stores them.
     """
     if sys.stdin.isatty():
         asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)

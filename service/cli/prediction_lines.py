@@ -1,6 +1,6 @@
-"""What ``predict`` does with its lines: read, predict, written again, on one core or several."""
+"""Read, predict and write lines for ``predict``, on one core or several."""
 
-# ruff: noqa: PLC0415 - numpy and numba take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy and numba import slowly: only where needed
 
 import json
 import multiprocessing
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Line = tuple[int, bytes]
 
 LIKELY_LABELS = 20
-"""Labels whose probability is written."""
+"""Number of labels whose probability is written."""
 
 _LINES_AT_ONCE = 256
-# Shorter input is predicted before further processes would have begun.
+# Shorter input is finished before other processes would have started.
 _LINES_ALONE = 8 * _LINES_AT_ONCE
-_WAITING_PER_WORKER = 3  # blocks: enough that none is idle, few enough for constant memory
+_WAITING_PER_WORKER = 3  # blocks: enough to keep workers busy, with constant memory
 
 
 class LinePredictor:
@@ -37,9 +37,9 @@ class LinePredictor:
     ----------
     predictor : SetPredictor
     name : str
-        Where the lines come from, for messages.
+        Name of the input, for messages.
     top : int
-        Candidate sets to write a document, at least 1.
+        Candidate sets to write per document, at least 1.
     """
 
     def __init__(self, predictor: "SetPredictor", name: str, top: int) -> None:
@@ -54,12 +54,12 @@ class LinePredictor:
         )
 
     def __call__(self, lines: Sequence[Line]) -> str:
-        """Return the predictions for numbered lines, a line each; blank lines give none.
+        """Return a line of predictions for each numbered line that is not blank.
 
         Raises
         ------
         DataError
-            At the first line that is no document the model can take.
+            At the first line that is not a valid document for the model.
         """
         documents = self.documents(lines)
         if not documents:
@@ -73,12 +73,12 @@ class LinePredictor:
         return "".join(self._written(predictions, [each.id for each in documents]))
 
     def documents(self, lines: Iterable[Line]) -> "list[PredictionInput]":
-        """Return the documents of numbered lines; blank lines hold none.
+        """Return the documents of numbered lines, without blank lines.
 
         Raises
         ------
         DataError
-            At the first line that is no document the model can take.
+            At the first line that is not a valid document for the model.
         """
         from setwise.models.data.documents import parse_document
 
@@ -91,7 +91,7 @@ class LinePredictor:
         return found
 
     def _check(self, number: int, document: "PredictionInput") -> None:
-        """Refuse a document that the model cannot take."""
+        """Raise `DataError` for a document that does not fit the model."""
         from setwise.models.data.datasets import DataError
 
         kind = self._predictor.kind
@@ -113,9 +113,9 @@ class LinePredictor:
             )
 
     def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
-        """Yield each prediction in the form of the HTTP interface, less what only it knows.
+        """Yield each prediction as JSON, like the API but without its own fields.
 
-        The JSON is put together by hand: building objects for a general encoder takes several
+        The JSON is built by hand, because building objects for a general encoder takes several
         times longer than predicting.
         """
         import numpy as np
@@ -166,24 +166,24 @@ class LinePredictor:
 def predicted_lines(
     predictor: "SetPredictor", name: str, lines: Iterable[Line], top: int, jobs: int
 ) -> Iterator[str]:
-    """Yield the predictions of lines, some at a time, in order and in constant memory.
+    """Yield predictions of lines in blocks, in order and in constant memory.
 
     Parameters
     ----------
     predictor : SetPredictor
     name : str
-        Where the lines come from, for messages.
+        Name of the input, for messages.
     lines : iterable of (int, bytes)
-        As `read_lines` yields them.
+        Lines as `read_lines` yields them.
     top : int
-        Candidate sets to write a document.
+        Candidate sets to write per document.
     jobs : int
-        Processes; more than one only start on input of some length.
+        Number of processes; short input uses one.
 
     Raises
     ------
     DataError
-        After the predictions of all lines before the first that is at fault.
+        At the first invalid line, after the predictions of all lines before it.
     """
     line_predictor = LinePredictor(predictor, name, top)
     rest = iter(lines)
@@ -207,7 +207,7 @@ def _blocks(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> Iterator[str]:
-    """Yield a block's predictions; of a faulty one those before the fault, which is then raised."""
+    """Yield a block's predictions; at a fault, those before it, and raise."""
     from setwise.models.data.datasets import DataError
 
     try:
@@ -221,11 +221,11 @@ def _up_to_the_fault(line_predictor: LinePredictor, block: Sequence[Line]) -> It
 def _shared(
     line_predictor: LinePredictor, blocks: Iterator[list[Line]], jobs: int
 ) -> Iterator[str]:
-    """Deal blocks out to processes; yield their predictions in order.
+    """Predict blocks in several processes; yield their predictions in order.
 
-    The processes are forks, so that they hold the model and its compiled code without loading it.
+    The processes are forks, so that they share the model and its compiled code without loading it.
     """
-    global _forked  # noqa: PLW0603 - what forks inherit must be found without an argument
+    global _forked  # noqa: PLW0603 - forks inherit it, which needs no argument
     _forked = line_predictor
     pool = ProcessPoolExecutor(
         jobs, mp_context=multiprocessing.get_context("fork"), initializer=_begin_worker
@@ -239,7 +239,7 @@ def _shared(
             if future.exception() is None:
                 yield future.result()
             else:
-                # Again, here: to tell what came before the fault.
+                # Predict again here, to yield what came before the fault.
                 yield from _up_to_the_fault(line_predictor, block)
             for following in islice(blocks, 1):
                 waiting.append((following, pool.submit(_predict_block, following)))
@@ -258,7 +258,7 @@ def _predict_block(block: list[Line]) -> str:
 
 
 def _begin_worker() -> None:
-    """Leave interrupts to the parent, and end with it however it ends."""
+    """Ignore interrupts, and exit when the parent process ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

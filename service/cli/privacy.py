@@ -1,6 +1,6 @@
-"""Commands on what people wrote: ``text erase|purge``."""
+"""Commands for deleting text that people wrote: ``text erase|purge``."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 from typing import Annotated
 

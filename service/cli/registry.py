@@ -1,6 +1,6 @@
-"""Commands on models: ``model add|list|activate`` in the service, ``verify|explain`` on disk."""
+"""Commands for models: ``model add|list|activate`` in the service, ``verify|explain`` on disk."""
 
-# ruff: noqa: PLC0415 - numpy and xgboost take seconds to import: only where needed
+# ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""Register models, choose the one that serves, and compare it with candidates."""
+"""Register models, activate one, and compare it with candidates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,14 +32,14 @@ BLOCK = 200
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """How a candidate compares with the stored predictions.
+    """Comparison of a candidate with the stored predictions.
 
     Attributes
     ----------
     shadow : Shadow or None
         Set while the candidate scores live traffic.
     differing : Page
-        Documents that the candidate would have answered differently, newest first.
+        Documents that the candidate would have predicted differently, newest first.
     """
 
     model: ModelVersion
@@ -50,12 +50,12 @@ class ComparisonReport:
 
 @dataclass(frozen=True)
 class Models(Recorded):
-    """Registered models, the one that serves, and candidates beside it.
+    """Registered models, the active one, and candidates beside it.
 
     Attributes
     ----------
     lease_clock : callable
-        The clock that all servers share; jobs fall due by it.
+        The clock that all servers share; it determines when jobs are due.
     """
 
     loader: ModelLoader
@@ -63,13 +63,13 @@ class Models(Recorded):
     lease_clock: Clock
 
     def allow_adding(self, caller: Caller) -> None:
-        """Raise `Forbidden` if the caller may not add models, before the upload is read."""
+        """Raise `Forbidden` early if the caller may not add models."""
         caller.require(Permission.ADMINISTER)
 
     def add(
         self, caller: Caller, source: str | BinaryIO, *, request_id: str | None = None
     ) -> ModelVersion:
-        """Register a verified artifact; it does not serve until it is activated.
+        """Verify and register an artifact without activating it.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class Models(Recorded):
         Raises
         ------
         InvalidRequest
-            If ``source`` is not a sound artifact.
+            If ``source`` is not a valid artifact.
         DuplicateModel
             If the same content is already registered.
         """
@@ -104,7 +104,7 @@ class Models(Recorded):
             return transaction.models.all()
 
     def verify(self, caller: Caller, model_id: str) -> ModelVersion:
-        """Load a model beside the one that serves, and run one prediction.
+        """Load a model beside the active one, and run one prediction.
 
         Raises
         ------
@@ -120,14 +120,14 @@ class Models(Recorded):
     def activate(
         self, caller: Caller, model_id: str, *, request_id: str | None = None
     ) -> ModelVersion:
-        """Replace the model that serves; other processes follow within seconds.
+        """Activate a model; other processes follow within seconds.
 
         Raises
         ------
         ModelNotFound
             If the model does not exist.
         ModelDamaged
-            If it does not load here; nothing has changed then.
+            If it does not load here; nothing changes then.
         """
         model = self.verify(caller, model_id)
         activated = self._activate(caller, model.id, request_id)
@@ -154,14 +154,14 @@ class Models(Recorded):
         return replace(model, active=True)
 
     def roll_back(self, caller: Caller, *, request_id: str | None = None) -> ModelVersion:
-        """Activate the model that served before; a second roll-back undoes the first.
+        """Activate the previous model; a second rollback undoes the first.
 
         Raises
         ------
         NothingToRollBack
             If no other model has served.
         ModelDamaged
-            If that model no longer loads; the present one keeps serving.
+            If that model no longer loads; the current one stays active.
         """
         caller.require(Permission.ADMINISTER)
         with self.begin(read_only=True) as transaction:
@@ -173,14 +173,16 @@ class Models(Recorded):
     def begin_shadow(
         self, caller: Caller, model_id: str, *, request_id: str | None = None
     ) -> Shadow:
-        """Let a model score live traffic without deciding; every process follows.
+        """Score live traffic with a model without using its decisions.
+
+        All processes follow.
 
         Raises
         ------
         ModelNotFound, ModelDamaged
             If the model does not exist or does not load.
         ShadowTaken
-            If the model serves itself, or another model is shadowing.
+            If the model is active itself, or another model is shadowing.
         """
         model = self.verify(caller, model_id)
         with self.begin() as transaction:
@@ -197,7 +199,7 @@ class Models(Recorded):
         return shadow
 
     def end_shadow(self, caller: Caller, model_id: str, *, request_id: str | None = None) -> None:
-        """Stop a shadow, keeping its comparisons; raises `ShadowNotFound`."""
+        """Stop a shadow and keep its comparisons; raises `ShadowNotFound`."""
         caller.require(Permission.ADMINISTER)
         with self.begin() as transaction:
             if not transaction.comparisons.end_shadow(model_id, self.now()):
@@ -215,7 +217,7 @@ class Models(Recorded):
         after: str | None = None,
         limit: int = 50,
     ) -> ComparisonReport:
-        """Return a candidate's counts and one page of its differences."""
+        """Return a candidate's counts and a page of its differences."""
         caller.require(Permission.INSPECT)
         check_page(after, limit)
         with self.begin(read_only=True) as transaction:
@@ -233,7 +235,7 @@ class Models(Recorded):
     def submit_compare(
         self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
     ) -> Job:
-        """Queue a job that scores recent documents; returns an unfinished one if any."""
+        """Queue a comparison job; return the unfinished one if there is one."""
         caller.require(Permission.ADMINISTER)
         if not 1 <= documents <= MOST_COMPARED:
             fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")
@@ -263,9 +265,9 @@ class Models(Recorded):
         return job
 
     def compare_recent(self, job: Job, progress: Progress) -> Mapping[str, object]:
-        """Run a comparison job, newest documents first; returns the candidate's counts.
+        """Run a comparison job, newest documents first; return the candidate's counts.
 
-        Documents whose content has been purged are left out.
+        Purged documents are left out.
         """
         wanted = cast("int", job.payload["documents"])
         with self.begin(read_only=True) as transaction:
@@ -294,7 +296,7 @@ class Models(Recorded):
     def record(
         self, model_id: str, predictions: Sequence[Prediction], scores: Sequence[ScoredSet]
     ) -> None:
-        """Store a candidate's comparisons, one for each prediction.
+        """Store a candidate's comparisons, one per prediction.
 
         Each is routed by the policy that routed its prediction.
         """
@@ -324,7 +326,7 @@ class Models(Recorded):
 def _scored(
     candidate: Predictor, predictions: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
-    """Score together; if the candidate cannot read one document, score one by one."""
+    """Score documents together, or one by one if one of them is unreadable."""
     if not predictions:
         return []
     try:

@@ -74,10 +74,10 @@ def read_groups(written: str) -> tuple[Group, ...]:
 
 @dataclass(frozen=True)
 class Drift:
-    """A change of what labels mean, as when a coding rule changes.
+    """A change of the labels' meaning, such as a new coding rule.
 
-    From a week on, the true set of some documents has the next label of the vocabulary in place of
-    one of its own. The model does not change: it is as confident as before, and wrong.
+    From a week on, the true set of some documents has one of its labels replaced by the next label
+    of the vocabulary. The model does not change: it is as confident as before, and wrong.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Drift:
     share : float
         Probability, in (0, 1], that a document is affected.
     label : str or None
-        The label that is replaced; None replaces a random label of each document.
+        The label to replace; None replaces a random label of each document.
     """
 
     week: int
@@ -96,14 +96,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class Plan:
-    """One simulation.
+    """Options of a simulation.
 
     Attributes
     ----------
     weeks : int
         Number of weeks.
     documents : int
-        Documents a week.
+        Documents per week.
     target, risk, audits
         The policy's target accuracy, risk and audit plan.
     groups : tuple of Group
@@ -111,18 +111,18 @@ class Plan:
     miss_rate : float
         Probability, in [0, 1), that a reviewer agrees with a wrong prediction.
     minutes : float
-        Minutes of work for each document read.
+        Working time per document, in minutes.
     recertify_every : int
-        The owner requests a new certificate after this many weeks; 0 for never.
+        Weeks between requests for a new certificate; 0 for never.
     run_length : float
         Minimum average number of audits between false alarms of the breaker.
     recalibrate_every : int
-        The owner recalibrates after this many weeks unless a certificate is valid, as a new
-        calibrator would need a new certificate; 0 for never.
+        Weeks between recalibrations without a valid certificate, because a new calibrator would
+        need a new certificate; 0 for never.
     noise : Noise
         What recalibration assumes about the reviewers.
     drift : Drift or None
-        A change of what labels mean.
+        A change of the labels' meaning.
     fixed_threshold : float or None
         Sends all sets of at least this confidence, without audits, certificates or breaker.
     seed : int

@@ -389,7 +389,7 @@ def _said(since: datetime) -> CTE:
 def _told(since: datetime) -> CTE:
     """Return whether the last outcome of each prediction agrees with it."""
     of = outcomes.c
-        # The flag is the lowest bit, so it comes with the greatest number.
+    # The flag is the lowest bit, so it comes with the greatest number.
     last = func.max(of.number * 2 + case((of.agreed, 1), else_=0))
     return (
         select(of.prediction_id, (last % 2).label("told"))
