@@ -1,4 +1,4 @@
-"""What the environment sets, read once; a bad setting stops the start with one line."""
+"""Settings from the environment, read once; an invalid one stops the start with one line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from setwise.service.stores.column_types import read_keys
 PREFIX = "SETWISE_"
 
 _OF_TESTS = ("SETWISE_TEST_", "SETWISE_REQUIRE_")
-"""Variables that the tests read, not the service."""
+"""Variables that tests read, not the service."""
 
 PositiveSeconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 class BadSetting(ValueError):
-    """An environment variable has a value that cannot work; the message is one line."""
+    """An environment variable has an invalid value; the message is one line."""
 
 
 _DATA_DIR = Path("setwise-data")
@@ -46,70 +46,70 @@ def _places_under(folder: Path) -> dict[str, str]:
 
 
 class Settings(BaseSettings):
-    """Everything that differs from one installation to the next.
+    """Settings of an installation.
 
     Attributes
     ----------
     database_url : str
-        SQLAlchemy address; an SQLite file in ``data_dir`` unless set.
+        SQLAlchemy URL; by default an SQLite file in ``data_dir``.
     database_app_user : str
-        PostgreSQL's role as which the service runs, for ``setwise db upgrade`` by another one.
+        PostgreSQL role of the service, for ``setwise db upgrade`` with another role.
     artifact_url : str
-        Folder, or any fsspec address, that keeps model artifacts.
+        Folder, or any fsspec URL, for model artifacts.
     files_url : str
-        Folder, or any fsspec address, that keeps what comes with jobs and what comes of them.
+        Folder, or any fsspec URL, for the uploads and results of jobs.
     pepper : SecretStr or None
-        Secret mixed into the stored hashes of API keys; kept in a file of ``data_dir`` unless set.
-        Servers that share a database must share it.
+        Secret mixed into the stored hashes of API keys; by default, a file in ``data_dir`` holds
+        it. Servers that share a database must share it.
     encryption_keys : SecretStr or None
-        Keys of 32 bytes in base64, separated by commas, for what is stored of documents; the first
-        one encrypts, all of them decrypt. Nothing is encrypted without.
+        Keys of 32 bytes in base64, separated by commas, that protect stored content of documents.
+        The first one encrypts, all of them decrypt. Without keys, nothing is encrypted.
     retain_auto_days, retain_reviewed_days : int
-        How long the texts of documents are kept that were sent without a person, and of those that
-        people reviewed; 0 keeps them.
+        How long to keep the texts of automatically sent and of reviewed documents; 0 keeps them
+        indefinitely.
     max_text_bytes : int
-        Largest text of one document, in bytes of UTF-8.
+        Largest text of a document, in bytes of UTF-8.
     undo_s : float
-        How long a reviewer may take back the last decision. It is not sent before.
+        How long a reviewer can undo the last decision. It is not sent before.
     lease_s, leases_per_reviewer : float, int
-        How long a claimed review task is kept, and how many one reviewer may hold.
+        How long a claimed review task is held, and how many tasks a reviewer may hold.
     key_cache_s : float
-        How long a process trusts a key that it has looked up; a revoked key works no longer.
+        How long a process caches a key after looking it up; a revoked key works at most that long.
     model_poll_s, job_poll_s : float
-        How often a process looks for another active model, and for due jobs and deliveries.
+        How often a process checks for another active model, and for due jobs and deliveries.
     max_upload_bytes : int
-        Largest file that may be sent with one request.
+        Largest file in one request.
     job_files_days : float
-        How long the files of a job that has ended are kept.
+        How long to keep the files of a finished job.
     webhook_allow_private : bool
-        Webhooks may lie on private, loopback and link-local addresses, and need not encrypt there.
+        Allow webhooks on private, loopback and link-local addresses, without encryption there.
     webhook_secret_grace_s : float
-        How long a replaced webhook secret signs beside the new one.
+        How long a replaced webhook secret still signs beside the new one.
     session_idle_s, session_longest_s : float
-        A session ends after this time without use, and after this time in any case.
+        A session ends after the first time without use, and after the second in any case.
     public_url : str
-        Where browsers reach the service, such as ``https://setwise.example``; empty where it is
-        the address that they name in their requests.
+        URL of the service for browsers, such as ``https://setwise.example``; if empty, the URL in
+        each request.
     key_rate_per_minute : int
-        Requests a minute that a key may send to one process, unless the key has another limit; 0
-        for any number.
+        Requests a minute that a key may send to one process, unless the key has its own limit; 0
+        for no limit.
     open_metrics : bool
         Serve ``/metrics`` without a key; otherwise it needs a key that may inspect.
     otlp_endpoint : str
-        OpenTelemetry collector that takes spans by OTLP over HTTP, such as
-        ``http://collector:4318``; none unless set.
+        OpenTelemetry collector that receives spans by OTLP over HTTP, such as
+        ``http://collector:4318``; none by default.
     breaker_run_length : float
-        Audits until the breaker trips for no reason, on average at least.
+        Minimum average number of audits between false alarms of the breaker.
     breaker_stale_documents, breaker_stale_days : int, float
-        Documents that may be sent, and time that may pass since the first of them, before an audit
-        is finished; 0 for any.
+        Documents that may be sent, and time since the first of them, before an audit is completed;
+        0 for no limit.
     oidc_issuer, oidc_client_id, oidc_client_secret : str, str, SecretStr or None
-        OpenID Connect provider with which people sign in, and how it knows this service.
+        OpenID Connect provider for sign-in, and the credentials of this service with it.
     oidc_role_claim, oidc_roles : str
-        Claim of its token that names groups, and which group has which role: ``coders=reviewer``.
+        Claim of the token with groups, and the role of each group: ``coders=reviewer``.
     trusted_proxies : str
         Addresses and networks, separated by commas, whose ``X-Forwarded-For`` and
-        ``X-Forwarded-Proto`` are believed.
+        ``X-Forwarded-Proto`` are trusted.
     """
 
     model_config = SettingsConfigDict(
@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = _DATA_DIR
-    database_url: Annotated[str, Field(repr=False)] = ""  # may hold a password
+    database_url: Annotated[str, Field(repr=False)] = ""  # may contain a password
     database_app_user: str = ""
     artifact_url: str = ""
     files_url: str = ""
@@ -246,7 +246,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _places(cls, values: dict[str, Any]) -> dict[str, Any]:  # Any: not yet validated
-        """Put the database and the artifacts under the data folder unless set."""
+        """Default the database, artifacts and files to places in the data folder."""
         folder = Path(values.get("data_dir") or _DATA_DIR).expanduser().absolute()
         usual = _places_under(folder)
         return values | {
@@ -256,24 +256,24 @@ class Settings(BaseSettings):
 
     @property
     def max_body_bytes(self) -> int:
-        """Largest request body that can hold an allowed document.
+        """Return the largest request body that an allowed document needs.
 
-        Escaped, as ``json.dumps`` writes it, a character takes up to three times its bytes of
-        UTF-8; the rest of the body, metadata above all, has a quarter of a megabyte.
+        When ``json.dumps`` escapes a character, it takes up to three times its bytes of UTF-8. The
+        rest of the body, mainly metadata, has a quarter of a megabyte.
         """
         return 3 * self.max_text_bytes + 256_000
 
     @classmethod
     def read(cls, **overrides: object) -> Self:
-        """Read the environment; ``overrides`` win over it.
+        """Return the settings from the environment; ``overrides`` take precedence.
 
         Raises
         ------
         BadSetting
-            Naming the variable, the fault and the cure.
+            If a setting is invalid. The message names the variable, the fault and the remedy.
         """
         try:
-            # The values are checked by pydantic, whatever their type.
+            # pydantic checks the values, whatever their type.
             made = cls(**overrides)  # type: ignore[arg-type]
         except ValidationError as error:
             fault = error.errors(include_url=False, include_input=False)[0]
@@ -286,7 +286,7 @@ class Settings(BaseSettings):
 
     @property
     def commanded(self) -> frozenset[str]:
-        """Names of the settings that the command brought, over what the environment says."""
+        """Names of the settings that the command set over the environment."""
         return self._commanded
 
 
@@ -300,16 +300,16 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class ShownSetting:
-    """One setting as people may see it.
+    """A setting as shown to people.
 
     Attributes
     ----------
     variable : str
         The environment variable that sets it.
     value : str
-        Without any secret in it.
+        Its value, without secrets.
     source : Source
-        Where it comes from.
+        Where the value comes from.
     """
 
     variable: str
@@ -323,8 +323,8 @@ class ShownSetting:
 
 
 def shown(settings: Settings) -> list[ShownSetting]:
-    """Return every setting, by name, without secrets."""
-    # Places are filled in before pydantic looks at what was given.
+    """Return all settings without secrets, ordered by name."""
+    # Places are filled in before pydantic records which settings were given.
     usual = _places_under(settings.data_dir) | {"data_dir": _DATA_DIR.absolute()}
     values = {name: getattr(settings, name) for name in sorted(Settings.model_fields)}
     return [
@@ -354,7 +354,7 @@ def _shown(value: object) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return an address without its password and without what its query says.
+    """Return a URL without its password and the values of its query.
 
     >>> without_secrets("postgresql+psycopg://setwise:hunter2@db/setwise?sslpassword=x")
     'postgresql+psycopg://…@db/setwise?…'
@@ -364,13 +364,13 @@ def without_secrets(text: str) -> str:
         return text
     before, asks, query = rest.partition("?")
     if "@" in query and "@" not in before:
-        return f"{scheme}://…"  # a password with a question mark in it, perhaps
+        return f"{scheme}://…"  # perhaps a password that contains a question mark
     _, signs_in, place = before.rpartition("@")
     return f"{scheme}://{'…@' if signs_in else ''}{place}{'?…' if asks else ''}"
 
 
 def misspelt(names: Iterable[str]) -> list[str]:
-    """Return a line for each environment variable that looks like a setting.
+    """Return a line for each variable that looks like a misspelt setting.
 
     >>> misspelt(["SETWISE_DATABSE_URL", "SETWISE_LOG_LEVEL", "HOME"])
     ['SETWISE_DATABSE_URL is no setting and has no effect; is SETWISE_DATABASE_URL meant?']

@@ -71,7 +71,7 @@ class Keyring:
         return secrets
 
     def annotator(self, name: str, leads: bool) -> "Caller":
-        """Return the caller of a generated reviewer or lead; discard the key."""
+        """Return the caller of a generated reviewer or lead; discard their key."""
         from setwise.service.domain.callers import SYSTEM, Caller, Role
 
         name = f"{name} (generated)"

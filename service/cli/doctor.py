@@ -1,6 +1,6 @@
-"""``doctor``: looks at everything that a running service needs, and says what to do."""
+"""``doctor``: check everything that the service needs, and say what to fix."""
 
-# ruff: noqa: PLC0415 - the service's libraries take a second to import: only where needed
+# ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
 import os
 import shutil
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 LEAST_FREE_BYTES: Final = 200_000_000
-"""Below it the next large write may fail."""
+"""With less, the next large write may fail."""
 
 LITTLE_FREE_BYTES: Final = 2_000_000_000
 
 LARGEST_CLOCK_ERROR: Final = timedelta(seconds=2)
-"""Signatures, expiries and lists by time are off by as much."""
+"""Larger errors make signatures, expiries and lists by time wrong."""
 
 LATEST_START: Final = timedelta(minutes=10)
-"""Work that is due for so long has nobody who does it."""
+"""If work is overdue for longer, probably no worker is running."""
 
 
 class Verdict(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check saw, and what to do about it."""
+    """The observation of a check, and how to fix it."""
 
     check: str
     verdict: Verdict
@@ -73,7 +73,7 @@ def doctor(
 
 
 def examine() -> Iterator[Finding]:
-    """Check one thing after another; what rests on something broken is left out."""
+    """Yield the findings; skip checks that depend on a failed one."""
     from setwise.service.build import storage
     from setwise.service.settings import BadSetting, Settings, misspelt
 

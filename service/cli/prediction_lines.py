@@ -113,7 +113,7 @@ class LinePredictor:
             )
 
     def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
-        """Yield each prediction as JSON, like the API but without its own fields.
+        """Yield each prediction as JSON, without the fields that only the API has.
 
         The JSON is built by hand, because building objects for a general encoder takes several
         times longer than predicting.

@@ -2,7 +2,7 @@
 
 Each connection looks up the host name, checks its addresses, and connects to an address that
 passed. There is no second look-up, which could give another result. The Host header and the
-certificate still use the name. Redirects and proxies are not followed.
+certificate still use the name. Redirects and proxies are not used.
 """
 
 import ipaddress

@@ -162,7 +162,7 @@ class Accounts(Recorded):
         return replace(key, revoked_at=now)
 
     def authenticate(self, secret: str) -> Caller:
-        """Return the caller with a key; raises `Unauthenticated`.
+        """Return the caller of a key; raises `Unauthenticated`.
 
         The lookup is by keyed hash, so its timing reveals nothing about stored secrets.
         """

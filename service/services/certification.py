@@ -29,7 +29,9 @@ MISS_RISK = 0.1
 
 @dataclass(frozen=True)
 class Schedule:
-    """When certification runs automatically. The first attempt costs half of the risk.
+    """When certification runs automatically.
+
+    Each attempt spends risk, and the first one spends half of it.
 
     The number of audits at which it runs must not depend on their results: choosing the most
     favourable moment would invalidate the test.

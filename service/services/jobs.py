@@ -133,7 +133,7 @@ class Jobs(Recorded):
         return changed
 
     def result(self, caller: Caller, job_id: str) -> Result:
-        """Return the result of a job, also a partial one.
+        """Return a job's result, or its finished part after a failure or cancellation.
 
         Raises
         ------

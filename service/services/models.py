@@ -63,7 +63,7 @@ class Models(Recorded):
     lease_clock: Clock
 
     def allow_adding(self, caller: Caller) -> None:
-        """Raise `Forbidden` early if the caller may not add models."""
+        """Raise `Forbidden`, before the upload, if the caller may not add models."""
         caller.require(Permission.ADMINISTER)
 
     def add(
@@ -235,7 +235,7 @@ class Models(Recorded):
     def submit_compare(
         self, caller: Caller, model_id: str, documents: int, *, request_id: str | None = None
     ) -> Job:
-        """Queue a comparison job; return the unfinished one if there is one."""
+        """Queue a job that compares recent documents, or return the unfinished one."""
         caller.require(Permission.ADMINISTER)
         if not 1 <= documents <= MOST_COMPARED:
             fault = FieldFault("/documents", f"must lie between 1 and {MOST_COMPARED}")

@@ -33,8 +33,8 @@ class Outcomes(Recorded):
         """Store an outcome; return it and whether it is new.
 
         A source that repeats its last report changes nothing. A different report is added and
-        replaces it. If another label set was sent, the same transaction queues the message
-        ``document.corrected``.
+        counts from then on. If another label set was sent, the same transaction queues the
+        message ``document.corrected``.
 
         Raises
         ------

@@ -137,7 +137,10 @@ class Passwords(Protocol):
         """Return the hash of a password to store."""
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether a password matches; without a stored one, take as long."""
+        """Return whether a password matches.
+
+        Without a stored one, take as long and return False.
+        """
 
     def outdated(self, stored: str) -> bool:
         """Return whether a hash was made with outdated parameters."""

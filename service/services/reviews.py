@@ -349,7 +349,7 @@ class Reviews(Recorded):
         return reopened
 
     def submit_decisions(self) -> int:
-        """Make expired undoable decisions final; return their number."""
+        """Make decisions final whose time to undo is over; return their number."""
         total = 0
         while True:
             with self.begin(read_only=True) as transaction:

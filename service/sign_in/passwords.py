@@ -39,7 +39,10 @@ class Argon2Passwords:
             return self._hasher.hash(password.encode("utf-8", "surrogatepass"))
 
     def verify(self, stored: str | None, password: str) -> bool:
-        """Return whether a password matches; without a stored one, take as long."""
+        """Return whether a password matches.
+
+        Without a stored one, it takes as long and returns False.
+        """
         if self._unknown is None:
             self._unknown = self.hash("not a password")
         with self._turn():

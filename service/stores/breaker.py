@@ -99,7 +99,7 @@ class BreakerStore:
         return max((start for start in found if start is not None), default=None)
 
     def unvouched(self, scorer: Scorer, *, since: datetime | None, most: int) -> Unvouched:
-        """Count up to ``most`` predictions sent since by policies that rest on audits."""
+        """Count predictions sent after ``since`` by audited policies, up to ``most``."""
         column = predictions.c
         decision: ColumnElement[str] = column.decision
         if self._connection.dialect.name == "sqlite":

@@ -92,7 +92,7 @@ class CalibrationStore:
         return self._one(_query().where(calibrations.c.id == newest.scalar_subquery()))
 
     def previous(self, model_id: str) -> Serving | None:
-        """Return the calibrator active before this one; None if there was none."""
+        """Return the previously active calibrator; None if there was no other."""
         column = calibration_activations.c
         query = select(column.calibration_id).where(column.model_id == model_id)
         served = [None, *self._connection.execute(query.order_by(column.ordinal)).scalars()]

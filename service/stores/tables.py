@@ -51,7 +51,7 @@ metadata = MetaData(
 )
 
 Counter = BigInteger().with_variant(Integer, "sqlite")
-"""An auto-incremented number; SQLite increments only plain integers."""
+"""An auto-incremented number; SQLite auto-increments only plain integers."""
 
 # All reasons and kinds of the HTTP contract, so that adding one needs no table rebuild on SQLite
 # and the previous release can run beside the new one.
