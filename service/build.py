@@ -476,7 +476,7 @@ def derived(pepper: bytes, purpose: str) -> bytes:
 
 
 def find_cipher(settings: Settings) -> TextCipher | None:
-    """Return the cipher for texts; None if they are stored in plain text."""
+    """Return the cipher for texts; None to store plain text."""
     keys = settings.encryption_keys
     known = read_keys(keys.get_secret_value()) if keys else []
     return TextCipher(known) if known else None

@@ -1,4 +1,7 @@
-"""Settings from the environment, read once; an invalid one stops the start with one line."""
+"""Settings from the environment, read once.
+
+An invalid setting stops the start with one line.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

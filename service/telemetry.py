@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 def configure_logging(level: str, style: Literal["console", "json"]) -> None:
-    """Send all log lines, including those of libraries, to stderr in one format.
+    """Send all log lines, also of libraries, to stderr in one format.
 
     Tracebacks contain no local variables and, except at level ``debug``, no exception messages:
     either could quote a document.
@@ -157,7 +157,9 @@ class Metrics:
         labels: Sequence[str],
         read: Callable[[], Mapping[tuple[str, ...], float]],
     ) -> None:
-        """Add a gauge that ``read`` fills at each scrape, by values of ``labels``.
+        """Add a gauge that ``read`` fills at each scrape.
+
+        It has a value for each combination of ``labels``.
 
         While ``read`` fails, the gauge is absent, so that an unavailable database does not affect
         the other metrics.
@@ -211,7 +213,7 @@ class _Watched(Collector):
 
 
 class RequestTelemetry:
-    """ASGI middleware for request ids, and a log line and metrics for each request.
+    """ASGI middleware for request ids, log lines and metrics of requests.
 
     Parameters
     ----------
@@ -273,7 +275,7 @@ class RequestTelemetry:
 
 
 class Stages:
-    """Measures stages of a prediction for the metrics and, if configured, for traces."""
+    """Measures stages of predictions for metrics and, if configured, traces."""
 
     def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
@@ -306,7 +308,10 @@ def start_tracing(settings: Settings) -> Tracing | None:
 
 
 def watch(metrics: Metrics, finished: Services) -> None:
-    """Add gauges that are read at each scrape: backlog, serving versions and breaker."""
+    """Add gauges for the backlog, the serving versions and the breaker.
+
+    They are read at each scrape.
+    """
 
     def gauges(
         part: str, measure: Callable[[Line, datetime], float]

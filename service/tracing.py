@@ -86,7 +86,7 @@ def start(endpoint: str) -> Tracing:
 
 
 class RequestSpans:
-    """ASGI middleware: a span for each request, named after its route, not its path."""
+    """ASGI middleware: a span for each request, named after its route."""
 
     def __init__(
         self, app: ASGIApp, *, spans: Callable[[Scope], AbstractContextManager[Any]]

@@ -188,7 +188,10 @@ def _run_all(
     outcome: Outcome,
     report: "Report",
 ) -> Iterator["Run"]:
-    """Run all options on a data set; add results to the outcome and yield them."""
+    """Run all options on a data set; yield results as they come.
+
+    Results are also added to the outcome.
+    """
     from setwise.models.data.datasets import check_trainable
     from setwise.models.evaluation.runs import row_name, run_method
 
@@ -240,7 +243,7 @@ def _split_name(split: Split) -> str:
 
 
 class _Document:
-    """The JSON document, rewritten after each run, so that no result is lost."""
+    """The JSON document, rewritten after each run so that nothing is lost."""
 
     def __init__(self, split: Split, seeds: int, path: Path | None) -> None:
         self.outcomes: list[Outcome] = []

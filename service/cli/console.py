@@ -17,7 +17,7 @@ _PLAIN_STEP = 0.1  # share of the work between two plain lines of a stage
 
 
 class CommandError(Exception):
-    """An error that the user can fix; exits with status 2 and its message."""
+    """An error that the user can fix; exits with status 2."""
 
 
 class Report(Protocol):
@@ -53,7 +53,7 @@ def _bar(title: str) -> Iterator[Report]:
 
 
 class _PlainLines:
-    """Prints a line for each new stage and for each tenth of the work."""
+    """Prints a line for each new stage and each tenth of work."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -84,7 +84,9 @@ def print_json(document: Mapping[str, object]) -> None:
 
 
 def print_table(table: "Table") -> None:
-    """Print a table on stdout, at the terminal's width or, elsewhere, its own.
+    """Print a table on stdout, as wide as the terminal.
+
+    Outside a terminal, the table has its own width.
 
     Cells are printed verbatim, because names may contain brackets and colons.
     """
@@ -101,7 +103,7 @@ def one_line(message: object) -> str:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
-    """Open a file that appears under its name only when it is complete."""
+    """Open a file that appears under its name only when complete."""
     if path.is_dir():
         raise CommandError(f"{path}: this is a folder; name a file")
     try:

@@ -145,7 +145,10 @@ def _part(report: Report, start: float, end: float) -> Report:
 
 
 def _trained(folder: Path, report: Report) -> Path:
-    """Return the folder of the demo's model; train it unless an intact one exists."""
+    """Return the folder of the demo's model; train a missing one.
+
+    A damaged model is trained again.
+    """
     from setwise.models.storage.artifacts import save, verify_artifact
     from setwise.models.storage.sealed_folder import ArtifactError
 
@@ -180,7 +183,10 @@ def _fit(notes: Path, report: Report) -> "SetPredictor":
 def _prepared(
     built: "Application", clock: TravellingClock, model: Path, report: Report
 ) -> tuple[dict[str, str], dict[str, str], Examples]:
-    """Fill the database; return keys by role, passwords by login, and example notes."""
+    """Fill the database; return keys by role, passwords and example notes.
+
+    Passwords are by login name.
+    """
     from setwise.service.stores.upkeep import migrate
 
     migrate.upgrade(built.engine)
@@ -246,7 +252,7 @@ def _fill(  # noqa: PLR0917 -- one after the other, called once
     clock: TravellingClock,
     plan: Plan = PLAN,
 ) -> None:
-    """Create the history or the rest of it; later runs only top up the queue."""
+    """Create the rest of the history; later runs top up the queue."""
     from setwise.service.domain.callers import SYSTEM
     from setwise.service.domain.policy import FIRST_POLICY_VERSION
 

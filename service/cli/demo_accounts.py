@@ -1,4 +1,4 @@
-"""Keys and people of `setwise demo`, and the private files with their secrets."""
+"""Keys and people of `setwise demo`, and files with their secrets."""
 
 # ruff: noqa: PLC0415 - the service's libraries import slowly: only where needed
 
@@ -25,7 +25,7 @@ class SecretsFile:
     path: Path
 
     def read(self) -> dict[str, str]:
-        """Return the secrets by name; empty if the file is missing or damaged."""
+        """Return the secrets by name; empty without a readable file."""
         try:
             kept = json.loads(self.path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):

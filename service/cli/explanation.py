@@ -1,4 +1,4 @@
-"""``model explain``: what a model has learnt, and why it predicted a label set."""
+"""``model explain``: what a model has learnt, and why it predicted sets."""
 
 # ruff: noqa: PLC0415 - numpy and xgboost import slowly: only where needed
 

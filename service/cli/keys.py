@@ -99,7 +99,7 @@ def revoke(
 
 
 def _instant(written: str) -> datetime:
-    """Return a future instant from a time span, or from a date or time in UTC."""
+    """Return an instant from a time span or UTC date/time."""
     span = re.fullmatch(r"(\d{1,5})([dh])", written)
     if span:
         hours = int(span[1]) * (24 if span[2] == "d" else 1)

@@ -120,7 +120,7 @@ def _allow(who: str, *, disabled: bool) -> None:
 
 
 def _password() -> str:
-    """Return a password from a prompt or from the first line of stdin.
+    """Return a password from a prompt or the first line of stdin.
 
     It is never an argument: other users of the machine can read arguments, and the shell's history
     stores them.

@@ -54,7 +54,7 @@ class LinePredictor:
         )
 
     def __call__(self, lines: Sequence[Line]) -> str:
-        """Return a line of predictions for each numbered line that is not blank.
+        """Return a line of predictions for each line that is not blank.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class LinePredictor:
             )
 
     def _written(self, predictions: "SetPredictions", ids: Sequence[str | None]) -> Iterator[str]:
-        """Yield each prediction as JSON, without the fields that only the API has.
+        """Yield each prediction as JSON, without fields that only the API has.
 
         The JSON is built by hand, because building objects for a general encoder takes several
         times longer than predicting.

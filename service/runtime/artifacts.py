@@ -1,4 +1,4 @@
-"""Store model artifacts by the digest of their content, in a folder or object store."""
+"""Store model artifacts by content digest, in a folder or object store."""
 
 # ruff: noqa: PLC0415 -- numpy, scikit-learn and xgboost import slowly, and most commands that build
 # the service load no model
@@ -103,7 +103,7 @@ class FolderOrObjectStore:
         )
 
     def add_archive(self, archive: BinaryIO) -> ModelVersion:
-        """Unpack an artifact folder from a ZIP file, and add it as `add` does.
+        """Unpack an artifact folder from a ZIP file, and add it.
 
         Raises
         ------
@@ -244,7 +244,7 @@ _UNREADABLE = (
 
 
 def _unpack(archive: BinaryIO, folder: Path) -> None:
-    """Unpack plain files inside ``folder``; refuse archives that are too large."""
+    """Unpack plain files; refuse paths outside ``folder`` and too large archives."""
     folder.mkdir(parents=True)
     try:
         with zipfile.ZipFile(archive) as packed:

@@ -1,4 +1,7 @@
-"""Store the files of jobs in a folder or object store, encrypted if there is a key."""
+"""Store files of jobs in a folder or object store.
+
+They are encrypted if there is a key.
+"""
 
 import base64
 import io
@@ -20,7 +23,7 @@ FRAME_BYTES = 1 << 16
 
 
 class FolderOrObjectFiles:
-    """Stores files in a folder, or in an object store that fsspec supports.
+    """Stores files in a folder, or in an object store of fsspec.
 
     Parameters
     ----------
@@ -63,7 +66,7 @@ class FolderOrObjectFiles:
         return cast("BinaryIO", self._files.open(f"{self._root}/{name}", "rb"))
 
     def names(self, folder: str) -> Sequence[str]:
-        """Return the sorted names in a folder; empty if it does not exist."""
+        """Return the sorted names in a folder; empty without the folder."""
         try:
             found = self._files.ls(f"{self._root}/{folder}", detail=False, refresh=True)
         except FileNotFoundError:
@@ -108,7 +111,7 @@ class SealedFiles:
         return cast("BinaryIO", io.BufferedReader(_Opening(file, self._cipher, name)))
 
     def names(self, folder: str) -> Sequence[str]:
-        """Return the sorted names in a folder; empty if it does not exist."""
+        """Return the sorted names in a folder; empty without the folder."""
         return self._files.names(folder)
 
     def remove(self, folder: str) -> None:

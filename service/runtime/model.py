@@ -246,7 +246,9 @@ class ModelRegistry:
         return None if shadow is None else (shadow[0][0], shadow[1])
 
     def load(self, model: ModelVersion) -> Predictor:
-        """Load a model and predict once; activating it next needs no second load.
+        """Load a model and predict once.
+
+        Activating it next needs no second load.
 
         Raises
         ------
@@ -268,7 +270,9 @@ class ModelRegistry:
         return predictor
 
     def load_calibration(self, model: ModelVersion, calibration: Calibration) -> None:
-        """Load a calibrator and predict once; activating it next needs no second load.
+        """Load a calibrator and predict once.
+
+        Activating it next needs no second load.
 
         Raises
         ------

@@ -52,7 +52,7 @@ def look_up(host: str, port: int) -> list[Address]:
 
 
 class HttpSender:
-    """Sends one message at a time in each thread; threads may share it.
+    """Sends one message at a time per thread; threads may share it.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class HttpSender:
         self._agent = f"setwise/{version('setwise')}"
 
     def __call__(self, parcel: Parcel) -> Answer:
-        """Send the message once; return the response, or the error as an answer."""
+        """Send the message once; return the response or error as an answer."""
         started_at, started = self._now(), time.monotonic()
         _deadline.set(started + self._patience_s)
         try:

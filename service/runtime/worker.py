@@ -44,7 +44,9 @@ class Interrupted(Exception):
 
 
 class Report:
-    """Reports the progress of a running job, which calls it at safe points.
+    """Reports the progress of a running job.
+
+    The job calls it at safe points.
 
     It raises `Interrupted` if the job should stop because the worker stops, the job was cancelled,
     or another worker has it. The next worker that claims the job finishes it.
@@ -93,7 +95,7 @@ Handler = Callable[[Job, Report], Mapping[str, object] | None]
 
 @dataclass(frozen=True)
 class Task:
-    """The function for a kind of job, and its interval if it recurs.
+    """The function for a kind of job; its interval if it recurs.
 
     Long jobs run in a separate thread, so that no short job waits for hours.
     """
@@ -104,7 +106,7 @@ class Task:
 
 
 class Worker:
-    """Runs one short and one long job at a time until it is stopped.
+    """Runs one short and one long job at a time until stopped.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ Digest = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class Accounts(Recorded):
-    """People and API keys, and the sessions of people who are signed in.
+    """People and API keys, and the sessions of signed-in people.
 
     Attributes
     ----------
@@ -368,7 +368,7 @@ class Accounts(Recorded):
             transaction.commit()
 
     def _hashed(self, person: Person, password: str) -> str:
-        """Return the hash of a new password; raises `InvalidRequest` if it is weak."""
+        """Return the hash of a new password; raises `InvalidRequest` if weak."""
         password = readable_password(password)
         faults = list(password_faults(password, "/password", login=person.login))
         if faults:

@@ -1,4 +1,4 @@
-"""All services in one object, for the API, the pages and the command line."""
+"""All services in one object, for the API, pages and command line."""
 
 from dataclasses import dataclass
 

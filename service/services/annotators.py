@@ -83,7 +83,9 @@ class Annotators(Recorded):
         *,
         request_id: str | None = None,
     ) -> AnnotatorReport:
-        """Move an annotator to a group; earlier answers stay with the earlier group.
+        """Move an annotator to a group.
+
+        Earlier answers stay with the earlier group.
 
         Parameters
         ----------
@@ -145,7 +147,7 @@ class Annotators(Recorded):
         *,
         request_id: str | None = None,
     ) -> GroupReport:
-        """Create a group, or change its name or the source of its noise rates.
+        """Create a group, or change its name or its noise rates' source.
 
         Parameters
         ----------
@@ -230,7 +232,7 @@ class _Names:
 
 
 def _names(transaction: Transaction) -> _Names:
-    """Return the names of all accounts and keys, and the ids that may review now."""
+    """Return names of all accounts and keys, and ids that may review."""
     people, keys = transaction.people.all(), transaction.keys.all()
     return _Names(
         {**{one.id: one.name for one in people}, **{one.id: one.name for one in keys}},

@@ -1,4 +1,4 @@
-"""Watch the audits of sent label sets, and stop sending if they miss the target."""
+"""Watch audits of sent label sets; stop sending below the target."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Find the threshold that audits prove, store the evidence, and activate the threshold."""
+"""Find the threshold that audits prove, store evidence, and activate it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,9 @@ class Schedule:
     def missing(
         self, policy: RoutingPolicy, before: Certification | None, n_audits: int
     ) -> int | None:
-        """Return how many more audits the next attempt needs; None if none will follow.
+        """Return how many more audits the next attempt needs.
+
+        None means that no attempt will follow.
 
         Parameters
         ----------

@@ -76,7 +76,7 @@ class Jobs(Recorded):
         after: str | None = None,
         limit: int = 50,
     ) -> Page[Job]:
-        """Return a page of matching jobs that the caller may see, newest first."""
+        """Return a page of matching jobs visible to the caller, newest first."""
         wanted = wanted or JobFilter()
         if not caller.may(Permission.INSPECT):
             caller.require(Permission.RUN_JOBS)
@@ -99,7 +99,7 @@ class Jobs(Recorded):
         return self._change(caller, job_id, Job.cancelled, "job.cancelled", request_id)
 
     def retry(self, caller: Caller, job_id: str, *, request_id: str | None = None) -> Job:
-        """Queue a failed or cancelled job again; it resumes at its last checkpoint.
+        """Queue a failed or cancelled job again, from its last checkpoint.
 
         Raises
         ------
@@ -133,7 +133,9 @@ class Jobs(Recorded):
         return changed
 
     def result(self, caller: Caller, job_id: str) -> Result:
-        """Return a job's result, or its finished part after a failure or cancellation.
+        """Return a job's result.
+
+        After a failure or cancellation, this is the finished part.
 
         Raises
         ------
@@ -160,7 +162,7 @@ class Jobs(Recorded):
                     yield chunk
 
     def sweep_files(self) -> int:
-        """Delete files of old jobs and abandoned uploads; return the number of jobs."""
+        """Delete files of old jobs and abandoned uploads; return their number."""
         swept = 0
         for job_id in self.files.names("jobs"):
             if is_id(job_id) and self._expired(job_id):
@@ -209,7 +211,7 @@ class Jobs(Recorded):
         return job if stored else None
 
     def claim(self, kinds: Sequence[str]) -> Job | None:
-        """Lease and return the next due job of these kinds; None without one.
+        """Lease and return the next due job of these kinds, or None.
 
         A job whose worker stopped renewing its lease is due too. A job that killed every worker
         that claimed it fails here, because none of them survived to record the failure.
@@ -249,7 +251,10 @@ class Jobs(Recorded):
         return self._save(job.succeeded(result, self.now()))
 
     def repeat(self, job: Job, interval: timedelta) -> Job:
-        """Make a recurring job due ``interval`` from now and return it; raises `LeaseLost`."""
+        """Make a recurring job due again after ``interval``; raises `LeaseLost`.
+
+        Returns the job.
+        """
         return self._save(job.repeated(self.now(), interval))
 
     def fail(self, job: Job, error: str, *, hopeless: bool = False) -> Job:

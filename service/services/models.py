@@ -326,7 +326,7 @@ class Models(Recorded):
 def _scored(
     candidate: Predictor, predictions: Sequence[Prediction]
 ) -> list[tuple[Prediction, ScoredSet]]:
-    """Score documents together, or one by one if one of them is unreadable."""
+    """Score documents together, or one by one if one is unreadable."""
     if not predictions:
         return []
     try:

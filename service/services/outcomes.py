@@ -1,4 +1,4 @@
-"""Report which label set turned out to be right, and correct wrong ones."""
+"""Report which label set was right, and correct wrong ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ from setwise.service.stores.transaction import Transaction
 
 @dataclass(frozen=True)
 class Preview:
-    """Forecasts of the policy in force and of another one, for the same documents."""
+    """Forecasts of the current policy and another, for the same documents."""
 
     now: Forecast
     then: Forecast

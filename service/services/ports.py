@@ -108,13 +108,13 @@ class FileStore(Protocol):
     """Stores the files of jobs for all processes of the service."""
 
     def create(self, name: str) -> AbstractContextManager[Sink]:
-        """Return a context that writes a file, which appears complete at its end."""
+        """Return a context for writing a file that appears complete."""
 
     def open(self, name: str) -> BinaryIO:
         """Open a file for reading; raises `FileNotFoundError`."""
 
     def names(self, folder: str) -> Sequence[str]:
-        """Return the sorted names in a folder; empty if it does not exist."""
+        """Return the sorted names in a folder; empty without the folder."""
 
     def remove(self, folder: str) -> None:
         """Delete a folder and its content, if it exists."""

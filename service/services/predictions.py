@@ -81,7 +81,7 @@ class _Scored:
 
 @dataclass(frozen=True)
 class _Made:
-    """A prediction with its message, if it is sent, or else its review tasks."""
+    """A prediction with its message if sent, or else its review tasks."""
 
     prediction: Prediction
     tasks: list[ReviewTask]
@@ -258,7 +258,9 @@ class Predictions:
     def erase_document(
         self, caller: Caller, document_id: str, *, request_id: str | None = None
     ) -> int:
-        """Erase a document at once; return the number of its predictions, possibly 0.
+        """Erase a document at once; return the number of its predictions.
+
+        The number may be 0.
 
         This deletes its text, features, metadata, comments and id, even if it waits for review. The
         predictions stay as numbers without a name. Pending messages keep the id until delivery.

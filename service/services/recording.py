@@ -1,4 +1,4 @@
-"""Base of services that change data: transactions, a clock, ids and the audit trail."""
+"""Base of services that change data: transactions, clock, ids, audit trail."""
 
 from dataclasses import dataclass
 

@@ -172,7 +172,7 @@ class Cockpit:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Another policy: a threshold, or a target accuracy for a threshold to meet."""
+    """Another policy: a threshold, or a target accuracy to meet."""
 
     threshold: float | None = None
     target_accuracy: float | None = None
@@ -226,7 +226,7 @@ class Reports:
         return measure(found, policy.risk)
 
     def automation(self, caller: Caller, documents: int) -> tuple[Forecast, list[Forecast]]:
-        """Return the forecast of the policy in force, and of thresholds from 0 to 1.
+        """Return forecasts of the current policy and of thresholds 0 to 1.
 
         The rules in force apply to every threshold.
         """
@@ -377,7 +377,7 @@ def _reported(sent: Sequence[Cell], risk: float) -> Share:
 def _what_if(
     cells: Sequence[Cell], policy: RoutingPolicy, what_if: WhatIf, days: int
 ) -> tuple[list[Forecast], Forecast, Forecast | None]:
-    """Return forecasts of the curve, the policy in force and the other policy."""
+    """Return forecasts of the curve, the current policy and the other."""
     sendable = [cell.sendable for cell in cells]
 
     # Cells start at these steps and at the two thresholds, which may lie between steps.

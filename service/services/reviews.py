@@ -160,7 +160,7 @@ class Reviews(Recorded):
     def claim(
         self, caller: Caller, *, only: str | None = None, request_id: str | None = None
     ) -> ReviewTask | None:
-        """Lease the oldest task that the caller may claim; None if there is none.
+        """Lease the oldest task that the caller may claim, or return None.
 
         Leads and administrators first get adjudications and tasks that were skipped twice; other
         reviewers never get those. A reviewer gets at most one task of each prediction.
@@ -199,7 +199,7 @@ class Reviews(Recorded):
         return claimed
 
     def extend(self, caller: Caller, task_id: str) -> ReviewTask:
-        """Restart the lease of a task, without recording it in the audit trail."""
+        """Restart the lease of a task; the audit trail omits this."""
         caller.require(Permission.REVIEW)
         with self.begin() as transaction:
             extended = _locked(transaction, task_id).extended(caller.id, self.now(), self.lease)
@@ -220,7 +220,7 @@ class Reviews(Recorded):
     def skip(
         self, caller: Caller, task_id: str, reason: str, *, request_id: str | None = None
     ) -> ReviewTask:
-        """Pass a task on to another reviewer or, after two skips, to a lead."""
+        """Pass a task to another reviewer; after two skips, to a lead."""
         caller.require(Permission.REVIEW)
         faults = skip_reason_faults(reason)
         if faults:

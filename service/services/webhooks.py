@@ -1,4 +1,4 @@
-"""Webhook endpoints, deliveries of messages to them, and the outbox for polling clients.
+"""Webhook endpoints, deliveries to them, and the outbox for polling clients.
 
 A courier routes messages, claims deliveries, sends them outside transactions, and records the
 responses. If it dies in between, its lease expires and another courier sends the same message
@@ -88,7 +88,9 @@ class Webhooks(Recorded):
     def add(
         self, caller: Caller, wanted: EndpointChange, *, request_id: str | None = None
     ) -> tuple[Endpoint, str]:
-        """Add an endpoint; return it with its secret, which is not shown again.
+        """Add an endpoint; return it with its secret.
+
+        The secret is not shown again.
 
         It receives the messages that are routed from now on.
         """
@@ -325,7 +327,9 @@ class Webhooks(Recorded):
             return transaction.outbox.unacknowledged(caller.id, after=after, limit=limit)
 
     def acknowledge(self, caller: Caller, message_ids: Sequence[str]) -> int:
-        """Acknowledge messages, so that they are not listed again; return how many are new.
+        """Acknowledge messages; return how many are new.
+
+        Acknowledged messages are not listed again.
 
         Ids of other clients' messages and unknown ids change nothing.
 

@@ -1,4 +1,6 @@
-"""Sign-in with an OpenID Connect provider: authorization code with PKCE, state and nonce.
+"""Sign-in with an OpenID Connect provider.
+
+It uses the authorization code flow with PKCE, state and nonce.
 
 It follows OpenID Connect Core 1.0 and RFC 7636. The provider's metadata contains its endpoints.
 This server exchanges the code and checks the token's signature, issuer, audience, nonce and times
@@ -35,7 +37,10 @@ _RANKED = (Role.ADMIN, Role.LEAD, Role.AUDITOR, Role.REVIEWER)
 
 @dataclass(frozen=True)
 class Attempt:
-    """State of a sign-in, stored in the browser where other sites cannot read it."""
+    """State of a sign-in, stored in the browser.
+
+    Other sites cannot read it.
+    """
 
     state: str
     nonce: str

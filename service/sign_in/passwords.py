@@ -64,7 +64,7 @@ class Argon2Passwords:
 
 
 class _Turn:
-    """Waits only briefly for a place, because a waiting thread serves no requests."""
+    """Waits briefly for a place, because a waiting thread serves no requests."""
 
     def __init__(self, free: BoundedSemaphore) -> None:
         self._free = free

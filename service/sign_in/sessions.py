@@ -189,7 +189,7 @@ def address_of(request: HTTPConnection) -> str | None:
 
 
 def _masked(proof: str) -> str:
-    """Return a proof under a random mask, so that compression cannot leak it."""
+    """Return a proof under a random mask, so compression cannot leak it."""
     plain = _bytes(proof)
     mask = secrets.token_bytes(len(plain))
     return base64.urlsafe_b64encode(mask + _xor(mask, plain)).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""Run a plan week by week: documents arrive, people review, the service certifies."""
+"""Run a plan by week: documents arrive, people review, the service certifies."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class Week:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the sent sets that were right; None if none was sent."""
+        """Share of the sent sets that were right; None without any."""
         return self.right / self.sent if self.sent else None
 
     def to_json(self) -> dict[str, object]:
@@ -114,7 +114,7 @@ class _Run:
             yield replace(self._week(week, made, done), recalibrated=recalibrated)
 
     def _govern(self) -> None:
-        """Run scheduled tasks, and reset a tripped breaker once a certificate allows it."""
+        """Run scheduled tasks; reset a tripped breaker if a certificate allows."""
         services = self.office.services
         services.breaker.watch()
         services.certification.certify_if_due()

@@ -1,4 +1,7 @@
-"""The real service on a temporary SQLite file, with a simulated clock, ids and people."""
+"""The service on a temporary SQLite file.
+
+Its clock, ids and people are simulated.
+"""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -77,7 +80,9 @@ class _Always:
 
 @dataclass(frozen=True)
 class Annotator:
-    """A reviewer who errs at known rates, as the calibrators' noise model assumes.
+    """A reviewer who errs at known rates.
+
+    The calibrators' noise model assumes the same.
 
     Attributes
     ----------
@@ -107,7 +112,7 @@ class Annotator:
 
 
 def _mistaken(predicted: Labels, truth: Labels, labels: Sequence[str], draw: Random) -> Labels:
-    """Return a set that is neither right nor predicted: the truth with one label changed."""
+    """Return the truth with one label changed, but not the predicted set."""
     while len(labels) > 1:  # with a single label, there may be no third set
         label = draw.choice(truth) if truth and draw.random() < 0.5 else draw.choice(labels)
         found = set(truth) ^ {label}
@@ -130,7 +135,7 @@ class Office:
 
 @contextmanager
 def opened(plan: Plan, stream: Stream) -> Iterator[Office]:
-    """Set up an office for a plan; its files are deleted at the end."""
+    """Open an office for a plan; delete its files at the end."""
     clock = SimulatedClock()
     with TemporaryDirectory(prefix="setwise-simulation-") as folder:
         settings = _settings(Path(folder), plan)

@@ -1,4 +1,4 @@
-"""Streams of documents with known label sets: synthetic, or from a data set."""
+"""Streams of documents with known label sets: synthetic, or from data sets."""
 
 # ruff: noqa: PLC0415 - numpy, scikit-learn and xgboost import slowly: only where needed
 
@@ -51,7 +51,10 @@ class Stream(Protocol):
         """The predictor, if there is no artifact."""
 
     def item(self, number: int) -> Item:
-        """Return the document with this number from 0; equal numbers give equal documents."""
+        """Return the document with this number, from 0.
+
+        Equal numbers give equal documents.
+        """
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,10 @@ class SyntheticStream:
         return Item(Document(id=name, text=name), self.drawn(name).truth)
 
     def drawn(self, name: str) -> _Drawn:
-        """Draw a document's confidence, candidates and truth from its name and the seed."""
+        """Draw a document's confidence, candidates and truth.
+
+        The draw depends on its name and the seed.
+        """
         draw = Random(f"{self.seed}/{name}")  # noqa: S311 -- keeps no secret
         confidence = draw.betavariate(*_SHAPE)
         chance = self._chance(confidence)
@@ -302,7 +308,7 @@ def drifted(
 
 
 def _changed(labels: Labels, old: str, vocabulary: Sequence[str]) -> Labels:
-    """Replace a label with the next one that is not in the set."""
+    """Replace a label with the next one not in the set."""
     place = vocabulary.index(old)
     behind = (*vocabulary[place + 1 :], *vocabulary[:place])
     new = next((label for label in behind if label not in labels), None)

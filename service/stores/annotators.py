@@ -80,7 +80,10 @@ class AnnotatorStore:
         return sorted(found, key=lambda group: group.id)
 
     def save_group(self, group: Group) -> None:
-        """Store a group; raises `StaleVersion` unless it is the next version, from 1."""
+        """Store a group; raises `StaleVersion` unless its version is next.
+
+        Versions start at 1.
+        """
         values = {name: value for name, value in vars(group).items() if name != "fixed"}
         values |= dict.fromkeys(Rates._fields) if group.fixed is None else group.fixed._asdict()
         self._write(annotator_groups, "group", values)
@@ -198,7 +201,7 @@ class AnnotatorStore:
 
 
 def _unusual(alias: str) -> ColumnElement[bool]:
-    """Return the condition of the index on unusual answers, for a table alias."""
+    """Return the unusual-answers index's condition, for a table alias."""
     return literal_column(f"{alias}.{UNUSUAL}")
 
 

@@ -209,7 +209,7 @@ def _starts() -> tuple[ScalarSelect[datetime], ...]:
 
 
 def _only(query: Select[tuple[Value]]) -> ScalarSelect[Value]:
-    """Return the query as a scalar that does not correlate with enclosing queries."""
+    """Return the query as a scalar, uncorrelated with enclosing queries."""
     return query.correlate(None).scalar_subquery()
 
 

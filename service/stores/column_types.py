@@ -95,7 +95,9 @@ class TextCipher:
 
 
 def key_of(sealed: str) -> str | None:
-    """Return the id of the key that sealed a text; None for plain text.
+    """Return the id of the key that sealed a text, or None.
+
+    None means that the text is plain.
 
     >>> key_of("sw1:0a1b2c3d:AAAA"), key_of("fever")
     ('0a1b2c3d', None)
@@ -185,7 +187,7 @@ def cipher_of(dialect: Dialect) -> TextCipher | None:
 
 
 class Sealed(TypeDecorator[str]):
-    """Text that is encrypted in the database if the engine has a cipher.
+    """Text, encrypted in the database if the engine has a cipher.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ class Sealed(TypeDecorator[str]):
 
 
 class SealedJson(TypeDecorator[Any]):  # Any: JSON values of every shape
-    """JSON that is encrypted in the database, as one JSON string, if the engine has a cipher."""
+    """JSON, encrypted as one JSON string if the engine has a cipher."""
 
     impl = JSON(none_as_null=True)
     cache_ok = True

@@ -99,7 +99,9 @@ NewId = Callable[[], str]
 
 
 def new_id() -> str:
-    """Return a UUIDv7 (RFC 9562, section 5.7) greater than this process's earlier ones.
+    """Return a UUIDv7 greater than this process's earlier ones.
+
+    See RFC 9562, section 5.7.
 
     A counter orders ids within a millisecond, so sorting by id sorts by time even in a burst.
     """
@@ -299,7 +301,7 @@ def translate(engine: Engine) -> None:
 
 @contextmanager
 def as_sqlalchemy_raises(statement: str, dialect: Dialect) -> Iterator[None]:
-    """Raise driver errors in the block as if SQLAlchemy had run the statement."""
+    """Raise driver errors as if SQLAlchemy had run the statement."""
     try:
         yield
     except (psycopg.Error, sqlite3.Error) as error:

@@ -21,7 +21,7 @@ class JobStore:
         self._connection = connection
 
     def enqueue(self, job: Job) -> bool:
-        """Store a job; return False if one with its key is queued or running.
+        """Store a job; return False if its key is queued or running.
 
         Also return False if its owner has already requested a job with the same request key.
         """
@@ -82,7 +82,10 @@ class JobStore:
         return any(self._one(query) for query in _claimable(kinds, now))
 
     def claim(self, kinds: Sequence[str], now: datetime, lease: timedelta) -> Job | None:
-        """Lease the next due job of these kinds, or one whose lease has expired."""
+        """Lease the next due job of these kinds, or an abandoned one.
+
+        An abandoned job is one whose lease has expired.
+        """
         abandoned, due = _claimable(kinds, now)
         found = self._lock(abandoned) or self._lock(due)
         if found is None:
@@ -94,14 +97,14 @@ class JobStore:
         return claimed
 
     def save(self, job: Job, *, token: int) -> bool:
-        """Store the state of a claimed job; return False if its lease was lost.
+        """Store a claimed job's state; return False if its lease was lost.
 
         Only `checkpoint` changes the stored checkpoint.
         """
         return self._write(job.id, token, _changing(job))
 
     def checkpoint(self, job_id: str, state: Mapping[str, object], *, token: int) -> bool:
-        """Store the checkpoint of a claimed job; return False if its lease was lost."""
+        """Store a claimed job's checkpoint; return False if its lease was lost."""
         return self._write(job_id, token, {"checkpoint": dict(state)})
 
     def change(self, job: Job) -> None:

@@ -196,7 +196,7 @@ def made_by_model(connection: Connection, version: str) -> ColumnElement[bool]:
 
 
 def made_by(connection: Connection, scorer: Scorer) -> ColumnElement[bool]:
-    """Return the condition that a prediction was made by a model with a calibrator."""
+    """Return the condition that a model with a calibrator predicted."""
     calibrator_activated = (
         select(_CALIBRATOR.id)
         .join(calibrations, calibrations.c.id == _CALIBRATOR.calibration_id)

@@ -141,7 +141,7 @@ class ReportStore:
     def _alike(
         self, since: datetime, first: date, splits: Sequence[float]
     ) -> Select[Any]:  # Any: of several columns
-        """Return a query for the group of each prediction, one row per prediction.
+        """Return a query for each prediction's group, one row per prediction.
 
         One number encodes everything except the inclusion probability, because databases sort and
         compare one number much faster than eight columns. Its digits, from the last: `_KINDS` for
@@ -310,7 +310,7 @@ class ReportStore:
 
 
 class BacklogStore:
-    """The backlog, from small indexes, because every scrape of the metrics reads it."""
+    """The backlog, from small indexes, because every metrics scrape reads it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -359,7 +359,7 @@ _LAST_WORD = func.coalesce(func.min(case((_ADJUDICATED == 1, _AGREED))), func.mi
 
 
 def said_of(prediction_id: Column[str]) -> ColumnElement[int | None]:
-    """Return the final answer of the reviewers of a prediction: 1, 0 or NULL."""
+    """Return the reviewers' final answer on a prediction: 1, 0 or NULL."""
     word = select(_LAST_WORD).where(annotations.c.prediction_id == prediction_id, _COUNTS)
     return word.scalar_subquery()
 

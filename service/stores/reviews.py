@@ -98,7 +98,10 @@ class ReviewStore:
         self._lock_all(literal(prediction_id, review_tasks.c.prediction_id.type))
 
     def _lock_all(self, prediction_id: ColumnElement[str]) -> None:
-        """Lock the prediction's tasks, in one order, so that settling them cannot overlap."""
+        """Lock the prediction's tasks, in one order.
+
+        Settling two of them cannot overlap then.
+        """
         self._connection.execute(
             select(review_tasks.c.id)
             .where(review_tasks.c.prediction_id == prediction_id)
@@ -168,7 +171,10 @@ class ReviewStore:
             query = query.where(column.id != task_id)
 
     def save(self, task: ReviewTask) -> None:
-        """Store a changed task; raises `StaleVersion` if the stored one is newer or settled."""
+        """Store a changed task.
+
+        Raises `StaleVersion` if the stored one is newer or settled.
+        """
         column = review_tasks.c
         saved = self._connection.execute(
             update(review_tasks)

@@ -94,7 +94,9 @@ def _check(name: str, condition: str) -> CheckConstraint:
 
 
 def _share(name: str, *, given: bool = False) -> Column[float]:
-    """Return a column of numbers from 0 to 1, added to a table with rows.
+    """Return a column of shares, added to a table with rows.
+
+    Shares are numbers from 0 to 1.
 
     If ``given``, it is 0 in existing rows; otherwise it is NULL there.
     """

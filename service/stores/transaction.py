@@ -1,4 +1,7 @@
-"""One transaction: its stores share a connection, and it rolls back unless committed."""
+"""One transaction, whose stores share a connection.
+
+It rolls back unless committed.
+"""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +31,7 @@ from setwise.service.stores.webhooks import DeliveryStore, EndpointStore, Outbox
 
 
 class Transactions:
-    """Opens transactions on one engine; make one instance per process and share it.
+    """Opens transactions on one engine; share one instance per process.
 
     SQLite allows one writer at a time, and waiting writers poll for its lock, so some could wait
     for long. Writers of this process therefore first queue at a lock.
@@ -61,7 +64,7 @@ _R = TypeVar("_R")
 
 
 class _Repository(Generic[_R]):
-    """A store of a transaction, created on first use: most transactions need few."""
+    """A transaction's store, created on first use: most need few."""
 
     def __init__(self, make: Callable[[Connection], _R]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""Forecasts of a policy on past documents: how many it sends, with what accuracy.
+"""Forecasts of how many past documents a policy sends, how accurately.
 
 A set counts as right or wrong if a person or a later outcome says so; `standing` weights these
 checks. Only a certificate proves a threshold, not these numbers.
@@ -25,7 +25,9 @@ _HIDDEN = 0.05
 
 @dataclass(frozen=True)
 class Share:
-    """The share of checked sets that is right, and an estimate for all sets.
+    """The share of right sets among checked ones, and an estimate.
+
+    The estimate is for all sets.
 
     Attributes
     ----------
@@ -172,7 +174,7 @@ def shares(groups: Sequence[Sequence[Weighed]], risk: float) -> list[Share]:
 
 
 class _Counted(NamedTuple):
-    """Counts of checked and right documents, and sums of their weights for `Sums`."""
+    """Counts of checked and right documents, and weight sums for `Sums`."""
 
     checked: int
     right: int
@@ -200,7 +202,7 @@ def _counted(group: Sequence[Weighed]) -> _Counted:
 
 
 def lowest_threshold(made: Sequence[Forecast], target: float, least: int) -> float | None:
-    """Return the lowest threshold that reaches the target; None if there is none.
+    """Return the lowest threshold that reaches the target, or None.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Fit a calibrator on reviewed predictions, and compare it with the current one."""
+"""Fit a calibrator on reviewed predictions; compare it with the current one."""
 
 import zlib
 from collections import Counter
@@ -149,7 +149,7 @@ def _present(question: Question, calibrators: CalibratorStore, n_labels: int) ->
 def _comparison(
     rows: Sequence[Row], answers: Answers, before: Floats, after: Floats
 ) -> PairedComparison | None:
-    """Compare on rows that neither calibrator has seen; None if they are too few."""
+    """Compare on rows that neither calibrator has seen; None if too few."""
     unseen = np.flatnonzero([not row.seen_before for row in rows])
     if len(unseen) < LEAST_ROWS:
         return None

@@ -1,4 +1,4 @@
-"""Errors of checked documents by label, pair of labels, source and set size."""
+"""Errors of checked documents by label, label pair, source and size."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

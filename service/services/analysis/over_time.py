@@ -1,4 +1,4 @@
-"""Documents and reviews by day or week, and the state of the queue."""
+"""Documents and reviews by day or week; state of the queue."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,9 @@ class Pace(StrEnum):
     WEEK = "week"
 
     def start(self, day: date) -> date:
-        """Return the first day of the row with ``day``; weeks start on Mondays.
+        """Return the first day of the row with ``day``.
+
+        Weeks start on Mondays.
 
         >>> Pace.WEEK.start(date(2026, 11, 21))
         datetime.date(2026, 11, 16)
@@ -74,7 +76,9 @@ def over_time(
     known: Standing,
     risk: float,
 ) -> list[Row]:
-    """Return a row for each day or week from ``first`` to ``last``, oldest first.
+    """Return a row per day or week, oldest first.
+
+    Rows cover ``first`` to ``last``.
 
     Parameters
     ----------
@@ -168,7 +172,7 @@ LAST_DAYS = 7
 
 
 def queue(reviews: Sequence[ReviewDay], *, today: date, waiting: int, oldest_s: float) -> Queue:
-    """Return the state of the queue, and its pace over the last full days."""
+    """Return the queue's state and its pace over the last full days."""
     recent = [one for one in reviews if today - timedelta(days=LAST_DAYS) <= one.day < today]
     return Queue(
         waiting,

@@ -83,7 +83,7 @@ class Reliability:
 
 
 def draw_curve(found: Sequence[CheckedSet | Evidence], known: Standing) -> Curve | None:
-    """Return the reliability curve of checked documents; None if there are too few.
+    """Return the reliability curve of checked documents; None if too few.
 
     Parameters
     ----------

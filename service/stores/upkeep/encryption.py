@@ -48,7 +48,7 @@ class Place:
         return f"{self.table.name}.{self.column.name}"
 
     def key_of(self, stored: str) -> str | None:
-        """Return the id of the key that sealed a value; None for plain values."""
+        """Return the id of a value's key; None for plain values."""
         if not self.is_json:
             return key_of(stored)
         value = json.loads(stored)
@@ -127,7 +127,10 @@ def reseal(engine: Engine, report: Report) -> int:
 def _reseal_some(
     connection: Connection, place: Place, after: tuple[object, ...] | None, sealing_id: str
 ) -> tuple[tuple[object, ...] | None, int]:
-    """Re-encrypt a batch; return its last key, None at the end, and a count."""
+    """Re-encrypt a batch; return its last key and a count.
+
+    The key is None at the end.
+    """
     keys = list(place.table.primary_key.columns)
     # As text, also for JSON: the update below must compare exactly the bytes that were read.
     raw = cast(place.column, Text)

@@ -16,7 +16,7 @@ class Due(NamedTuple):
 
 
 def try_to_write(engine: Engine) -> None:
-    """Take every lock and right that a write needs, without changing a row."""
+    """Take all locks and rights of a write, without changing rows."""
     with engine.connect() as connection, connection.begin() as transaction:
         connection.execute(delete(jobs).where(false()))
         transaction.rollback()

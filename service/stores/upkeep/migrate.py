@@ -25,7 +25,7 @@ from setwise.service.stores.upkeep import grants
 
 
 def _folder() -> Path:
-    """Return the migrations: beside the code in a checkout, in a wheel's data."""
+    """Return the migrations, in a checkout or in a wheel's data."""
     beside = Path(__file__).resolve().parents[3] / "migrations"
     if (beside / "env.py").is_file():
         return beside
