@@ -1,4 +1,4 @@
-"""A fitted model as a service uses it: documents in, ranked label sets with confidence out."""
+"""A fitted model that turns documents into ranked label sets with confidences."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ from setwise.models.sets.reranker import SetReranker
 from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
 
-# Votes are dense: with some thousand sets and voters, this many documents take a few megabytes.
+# Votes are dense; this bounds their memory to a few megabytes.
 _ROWS_AT_ONCE = 256
 
 Kind = Literal["text", "vectors"]
@@ -36,7 +36,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class UnknownFeatures(ValueError):
-    """A document names features that the model has never heard of.
+    """A document has features that the model does not know.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class RankedSet(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SetPredictions:
-    """Ranked label sets of a batch of documents.
+    """Ranked label sets for a batch of documents.
 
     Attributes
     ----------
@@ -70,11 +70,11 @@ class SetPredictions:
     candidates : CandidateSets
         Each document's sets, the chosen one first.
     confidence : float64 ndarray of shape (n_sets,)
-        Calibrated probability of each set to be wholly right, in [0, 1].
+        Calibrated probability that each whole set is right, in [0, 1].
     marginals : float64 ndarray of shape (n_documents, n_labels)
         Calibrated probability of each label, strictly inside (0, 1).
     known_features : int32 ndarray of shape (n_documents,)
-        Features of the document that occurred in training; 0 means out of domain.
+        Number of the document's features that occurred in training; 0 means out of domain.
     """
 
     label_names: tuple[str, ...]
@@ -96,7 +96,7 @@ class SetPredictions:
 
     def ranked(self, row: int) -> list[RankedSet]:
         """Return one document's candidates by name, the chosen one first."""
-        # As lists, because Python takes numbers out of arrays one by one and slowly.
+        # Lists, because indexing an array element by element is slow.
         sets, names = self.candidates, self.label_names
         first, last = sets.doc_indptr[row : row + 2].tolist()
         bounds = sets.set_indptr[first : last + 1].tolist()
@@ -118,10 +118,10 @@ class SetPredictions:
 
 @dataclass(frozen=True, eq=False)
 class SetPredictor:
-    """Everything between a document and its ranked label sets, fitted.
+    """All fitted parts that turn a document into ranked label sets.
 
-    Made by `training.train` or by `storage.artifacts.load`. Predicting only reads, so threads may
-    share one.
+    Created by `training.train` or `storage.artifacts.load`. Predictions change no state, so threads
+    can share an instance.
 
     Attributes
     ----------
@@ -138,20 +138,21 @@ class SetPredictor:
     source : CandidateSource
     reranker : SetReranker
     voters : SetVoters or None
-        Where candidates or features listen to training documents' label sets.
+        Set if candidates or features use votes of the training documents' label sets.
     stack : LabelStack or None
-        Where votes refine the label probabilities.
+        Set if votes refine the label probabilities.
     decider : Decider or None
-        Chooses the set to announce where it is not to be the one most likely right.
+        Chooses the set to announce if the objective is not set accuracy.
     calibration_rows : CalibrationRows or None
-        What the set calibrator was fitted on, for those who calibrate anew; decides nothing.
+        Rows that the set calibrator was fitted on, kept for recalibration; predictions ignore
+        them.
     manifest : mapping
-        How the model was made: settings, data, cross-fitted metrics, library versions. JSON.
+        JSON record of training: settings, data, cross-fitted metrics, library versions.
     version : str
-        Digest of everything that decides except the set calibrator: 12 hexadecimal digits, from
-        `training.train` or the artifact.
+        Digest of everything that affects predictions except the set calibrator: 12 hexadecimal
+        digits, from `training.train` or the artifact.
     calibrator_version : str
-        Digest of the set calibrator, likewise.
+        Digest of the set calibrator, in the same form.
     """
 
     kind: Kind
@@ -182,15 +183,15 @@ class SetPredictor:
         return self.reranker.calibrator
 
     def with_calibrator(self, calibrator: SetCalibrator) -> Self:
-        """Return this predictor with another set calibrator, fitted on the same features.
+        """Return a copy with another set calibrator, fitted on the same features.
 
-        It has no calibration rows, because the former calibrator was fitted on those.
+        The copy has no calibration rows, because those belong to the previous calibrator.
         """
         reranker = replace(self.reranker, calibrator=calibrator)
         return replace(self, reranker=reranker, calibration_rows=None, calibrator_version="")
 
     def evidence(self, X: ArrayLike | csr_array) -> Evidence:
-        """Score documents (n_documents, n_features) label by label."""
+        """Return label scores and votes for documents (n_documents, n_features)."""
         return self._evidence(self._checked(X))
 
     def _evidence(self, rows: SparseRows) -> Evidence:
@@ -210,7 +211,7 @@ class SetPredictor:
         Parameters
         ----------
         X : array-like or sparse array of shape (n_documents, n_features)
-            Columns as in `feature_names`; a text model takes what its vectorizer makes.
+            Columns as in `feature_names`; a text model takes the output of its vectorizer.
 
         Raises
         ------
@@ -259,27 +260,29 @@ class SetPredictor:
         Raises
         ------
         ValueError
-            If this is a model of vectors.
+            If the model was trained on vectors.
         """
         if self.vectorizer is None:
             raise ValueError("this model was trained on vectors: send features, not text")
         return self._predict(self.vectorizer.rows(list(texts)))
 
     def predict_features(self, documents: Sequence[Mapping[str, float]]) -> SetPredictions:
-        """Rank label sets for documents given as named numbers; absent names are zero.
+        """Rank label sets for documents given as named numbers.
+
+        Features without a value are zero.
 
         Raises
         ------
         UnknownFeatures
             If a name is not one of the model's features.
         ValueError
-            If this is a model of texts, or a number is not finite.
+            If the model was trained on texts, or a number is not finite.
         """
         if self.vectorizer is not None:
             raise ValueError("this model was trained on texts: send text, not features")
         names: Iterable[str]
         if len(documents) == 1:
-            # Two microseconds less for the document that a service is asked for.
+            # Shortcut for a single document, the usual request.
             (names,) = documents
             numbers: Iterable[float] = names.values()
             bounds = [0, len(names)]
@@ -288,7 +291,7 @@ class SetPredictor:
             numbers = list(chain.from_iterable(document.values() for document in documents))
             bounds = [0, *accumulate(map(len, documents))]
         try:
-            # Subscripts of a dictionary, called from compiled code: Python sees no single feature.
+            # `map` and `fromiter` look names up without a Python loop over features.
             columns = np.fromiter(map(self._column.__getitem__, names), np.int32, bounds[-1])
         except KeyError:
             unknown = [name for name in names if name not in self._column]
@@ -312,7 +315,7 @@ def _in_column_order(
 ) -> tuple[int, NDArray[np.float32]]:  # pragma: no cover - compiled
     """Sort each row's columns in place; return their values in float32.
 
-    The first result is the place of the first value that float32 cannot hold, or -1.
+    The first result is the index of the first value that float32 cannot hold, or -1.
     """
     out = np.empty(len(values), dtype=np.float32)
     for place in range(len(values)):
@@ -321,7 +324,7 @@ def _in_column_order(
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         own, numbers = columns[row], values[row]
-        # Most documents come in order already.
+        # Most documents are already in order.
         if len(own) > 1 and (own[1:] < own[:-1]).any():
             order = own.argsort()
             own[:] = own[order]
@@ -333,7 +336,9 @@ def _in_column_order(
 
 @njit(cache=True, nogil=True)
 def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]:
-    """Return the columns of each row's largest values, largest first, ties by column.
+    """Return the columns of each row's largest values.
+
+    Columns are in falling order of value, ties in order of column.
 
     Returns
     -------
@@ -350,12 +355,14 @@ def most_likely(marginals: NDArray[np.float64], limit: int) -> NDArray[np.int64]
 def likely_columns(
     marginals: NDArray[np.float64], limit: int, least: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-    """Return what `most_likely` does, without values smaller than ``least``, and the values.
+    """Return columns and values as `most_likely`, leaving out small values.
+
+    Values smaller than ``least`` are left out.
 
     Returns
     -------
     indptr : int64 ndarray of shape (n_documents + 1,)
-        Where each row's begin.
+        Start of each row.
     columns : int32 ndarray
     values : float64 ndarray
 
@@ -399,7 +406,7 @@ def _count_seen(
 
 
 def seen_features(X: csr_array) -> NDArray[np.bool_]:
-    """Tell which columns are non-zero in some row of X (n_documents, n_features)."""
+    """Return which columns of X (n_documents, n_features) are ever non-zero."""
     seen = np.zeros(X.shape[1], dtype=bool)
     seen[X.indices[X.data != 0]] = True
     return seen

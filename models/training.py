@@ -1,11 +1,9 @@
 """Fits a whole predictor: binary relevance, label calibrator, set features, set calibrator.
 
-Calibrators learn from out-of-fold rows (`crossfit`); everything that meets new documents is
-then fitted again on all rows. Two choices look at all rows at once. The text vectorizer counts in
-how many texts a word occurs, which knows nothing of labels. The penalties of binary relevance are
-chosen once, so that out-of-fold scores and final scores are on one scale; choosing them anew in
-every fold took longer and gave the same accuracy and Brier score on held-out thirds of BIBTEX and
-Reuters, within noise, with confidences that were if anything too low.
+Calibrators are fitted on out-of-fold rows (`crossfit`); every part that scores new documents is
+then refitted on all rows. Two steps use all rows at once. The text vectorizer counts document
+frequencies, which do not depend on the labels. The penalties of binary relevance are chosen once,
+so that out-of-fold scores and final scores are on the same scale.
 """
 
 import time
@@ -63,13 +61,13 @@ Preset = Literal["paper", "fast", "best"]
 
 
 class Extras(NamedTuple):
-    """What describes the candidates of a preset besides the features of the paper."""
+    """What a preset adds to the features of the paper."""
 
     voters: tuple[str, ...] = ()  # keys of `setwise.models.voters.voters.VOTERS`
     stacked: bool = False  # whether votes refine label probabilities
-    n_fits: int = 1  # mixtures whose mean is taken, where the method has one
-    beginnings: int = 0  # letters of words that are features of a text besides whole words
-    scored: bool = False  # whether mixtures may see label scores instead of features
+    n_fits: int = 1  # mixtures to average, where the method has one
+    beginnings: int = 0  # length of the word prefixes that are features too; 0: none
+    scored: bool = False  # whether mixtures may use label scores instead of features
 
 
 PRESETS: dict[Preset, Extras] = {
@@ -96,45 +94,44 @@ CalibratorName = Literal[
     "group-softmax",
 ]
 
-# Refining label probabilities repeats noise below this: on 333 documents of MEDICAL it cost three
-# points of set accuracy, on the 1,211 of SCENE and the 1,500 of YEAST it brought up to one.
+# With fewer documents, refining label probabilities overfits.
 MIN_DOCUMENTS_REFINED = 1000
-# Documents times labels up to which votes are added up for each: three voters take 1.2 GB.
+# Document-label pairs for which votes may be summed in memory.
 MAX_REFINED = 100_000_000
 
-# Below these numbers of documents a flexible calibrator repeats noise: isotonic curves need some,
-# trees more. With few right or few wrong candidates there is nothing for trees to tell apart.
+# With fewer documents a flexible calibrator overfits. Trees also need enough right and enough
+# wrong candidates to separate.
 MIN_DOCUMENTS_ISOTONIC = 50
 MIN_DOCUMENTS_TREES = 200
 MIN_OUTCOMES_TREES = 20
 
 
 class TrainingWarning(UserWarning):
-    """The model was fitted, but the data allowed less than was asked."""
+    """The model was fitted, but with less than the options asked for."""
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to fit.
+    """Options of `train`.
 
     Attributes
     ----------
     preset : {"paper", "fast", "best"}
-        What describes the candidates when reranking: the features of the paper, in addition the
-        votes of `PRESETS`, or more of them. Votes refine label probabilities only where the
-        documents are neither too few nor too many for it; see `affordable_extras`. Where the
-        method has a mixture, ``"fast"`` and ``"best"`` let it see label scores if rows set aside
-        say so, and ``"best"`` takes the mean of several; otherwise ``"best"`` describes texts by
-        the beginnings of words too.
+        What describes the candidates when reranking: the features of the paper, these and the
+        votes of `PRESETS`, or these and more votes. Votes refine label probabilities only if
+        there are neither too few nor too many documents; see `affordable_extras`. If the method
+        has a mixture, ``"fast"`` and ``"best"`` use label scores when these do better on rows set
+        aside, and ``"best"`` averages several mixtures; otherwise ``"best"`` also uses word
+        prefixes as features of texts.
     method : {"br-rerank", "br", "cbm", "cbm-rerank"}
-        ``"br"`` chooses the most probable set of independent labels, ``"cbm"`` of a conditional
-        Bernoulli mixture. With ``"-rerank"`` the most confident candidate is chosen; those of
-        ``"cbm-rerank"`` come from the mixture, independent labels and voters together.
+        ``"br"`` chooses the most probable set under independent labels, ``"cbm"`` under a
+        conditional Bernoulli mixture. ``"-rerank"`` chooses the most confident candidate; the
+        candidates of ``"cbm-rerank"`` come from the mixture, independent labels and voters.
     optimize : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
-        What the announced sets are to be best at; see `sets.decisions`. Confidence is that
-        the whole announced set is right, whatever it is best at.
+        Objective that the announced sets maximise; see `sets.decisions`. The confidence is
+        always the probability that the whole announced set is right.
     n_candidates : int
-        Candidate sets a document, 1 to 64.
+        Candidate sets per document, 1 to 64.
     n_folds : int
         Folds of the cross-fitting, at least 2.
     calibrator : str
@@ -144,10 +141,10 @@ class TrainingOptions:
     l1_ratio : float
         Share of the L1 norm in the penalty.
     n_components : int or None
-        Components of the mixture, at least 1; None takes 25 or 100, whichever makes rows set aside
-        likelier, and 50 over label scores.
+        Components of the mixture, at least 1; None takes 25 or 100, whichever gives rows set aside
+        the higher likelihood, and 50 over label scores.
     bigrams : bool
-        Whether a text model also knows pairs of neighbouring words.
+        Whether pairs of neighbouring words are features of texts too.
     seed : int
         Equal seeds give equal models.
     n_jobs : int or None
@@ -185,16 +182,16 @@ class TrainingOptions:
 
 
 def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int) -> Extras:
-    """Return what a preset adds to the features of the paper for this much data.
+    """Return what a preset adds to the paper's features for this much data.
 
-    Voters bound their memory themselves: beyond some thousand documents or label sets they work
-    from samples. Refining label probabilities takes `MIN_DOCUMENTS_REFINED` documents, and memory
-    for no more than `MAX_REFINED` pairs of document and label; otherwise it is left out.
+    Voters bound their own memory: beyond a few thousand documents or label sets they use samples.
+    Refining label probabilities needs at least `MIN_DOCUMENTS_REFINED` documents and at most
+    `MAX_REFINED` pairs of document and label; otherwise it is left out.
 
     Warns
     -----
     TrainingWarning
-        If it is left out because the documents and labels are too many.
+        If it is left out because there are too many documents and labels.
     """
     extras = PRESETS[options.preset]
     if options.method not in RERANKING_METHODS:
@@ -215,7 +212,7 @@ def affordable_extras(options: TrainingOptions, n_documents: int, n_labels: int)
 
 
 class ChosenCalibrator(NamedTuple):
-    """A set calibrator fitted on all cross-fitted rows, and how it fared on rows it did not see."""
+    """A set calibrator fitted on all cross-fitted rows, with its cross-validated scores."""
 
     name: str
     calibrator: SetCalibrator
@@ -236,22 +233,22 @@ def train(
         At least ten documents, one of which carries a label.
     options : TrainingOptions, optional
     progress : callable, optional
-        Told the share of the work done, in [0, 1], and what is going on.
+        Called with the share of the work done, in [0, 1], and the name of the current stage.
 
     Returns
     -------
     SetPredictor
-        Its manifest holds ``metrics``: what cross-fitting says of documents not trained on.
+        Its manifest holds ``metrics``, estimated by cross-fitting.
 
     Raises
     ------
     ValueError
-        If there is too little to learn from.
+        If there is too little data to learn from.
 
     Warns
     -----
     TrainingWarning
-        If the documents are too few for the calibrator that would otherwise be used.
+        If there are too few documents for the calibrator that would otherwise be used.
     """
     options = options or TrainingOptions()
     report = progress or _silent
@@ -275,7 +272,7 @@ def train(
 
 
 class FittedBase(NamedTuple):
-    """Everything before the set calibrator."""
+    """All fitted parts that come before the set calibrator."""
 
     vectorizer: TextVectorizer | None
     X: csr_array  # (n_documents, n_features)
@@ -287,12 +284,12 @@ class FittedBase(NamedTuple):
 def fit_base(
     dataset: Dataset, options: TrainingOptions, progress: Progress | None = None
 ) -> FittedBase:
-    """Fit binary relevance, and cross-fit the rows that set calibrators learn from.
+    """Fit binary relevance and cross-fit the rows for set calibrators.
 
     Raises
     ------
     ValueError
-        If there is too little to learn from, or too much for the memory at hand.
+        If there is too little data to learn from, or too much for the available memory.
     """
     report = progress or _silent
     _check(dataset)
@@ -336,7 +333,7 @@ def fit_base(
         )
         report(end, "candidates and their features")
     with warnings.catch_warnings():
-        # The mixture on all documents has said how many components the label sets allow.
+        # The fit on all documents has already warned about the number of components.
         warnings.simplefilter("ignore", ComponentWarning)
         rows = cross_fit(
             X,
@@ -353,7 +350,7 @@ def fit_base(
 
 
 def _label_scores(base: BinaryRelevance, options: TrainingOptions) -> LabelScores:
-    """Return unfitted label scores by classifiers with the penalties of binary relevance."""
+    """Return unfitted label scores with the penalties of binary relevance."""
     return LabelScores(
         base.alpha_,
         l1_ratio=options.l1_ratio,
@@ -371,9 +368,9 @@ def assemble(
     *,
     seconds: float | None = None,
 ) -> SetPredictor:
-    """Fit what remains on all documents, and put the predictor together.
+    """Fit the remaining parts on all documents and return the predictor.
 
-    ``seconds`` is what training took so far; the manifest keeps it.
+    ``seconds`` is the training time so far; it is stored in the manifest.
     """
     vectorizer, X, base, proposal, rows = fitted
     Y = dataset.Y
@@ -423,10 +420,10 @@ def assemble(
 
 
 def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCalibrator:
-    """Compare set calibrators in the folds of the documents, and fit the best on all rows.
+    """Compare set calibrators by cross-validation and fit the best on all rows.
 
-    The comparison counts the rows that the method's users see: every candidate when reranking,
-    each document's most probable set otherwise.
+    The comparison uses the rows that the method shows: every candidate when reranking, each
+    document's most probable set otherwise.
     """
     n_documents = rows.candidates.n_documents
     right = int(rows.correct.sum())
@@ -448,7 +445,7 @@ def choose_calibrator(rows: CrossFitted, options: TrainingOptions) -> ChosenCali
 def refit_calibrator(
     chosen: ChosenCalibrator, rows: CrossFitted, options: TrainingOptions
 ) -> ChosenCalibrator:
-    """Fit the chosen kind of calibrator again, on rows that announced sets were added to."""
+    """Refit the chosen kind of calibrator on rows that include announced sets."""
     unfitted = set_calibrators(options.seed)[chosen.name]
     confidence = cross_validate({chosen.name: unfitted}, rows, options.n_jobs)[chosen.name]
     return ChosenCalibrator(
@@ -459,7 +456,7 @@ def refit_calibrator(
 def cross_validate(
     contenders: dict[str, SetCalibrator], rows: CrossFitted, n_jobs: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Return each calibrator's confidence in every candidate, fitted on the other folds' rows."""
+    """Return the cross-validated confidences of each calibrator."""
     folds = rows.set_folds
     names = np.unique(folds)
     parts = {fold: (np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)) for fold in names}
@@ -467,13 +464,13 @@ def cross_validate(
     def confidence(job: tuple[str, int]) -> NDArray[np.float64]:
         name, fold = job
         inside, outside = parts[fold]
-        # Tables are copied job by job: those of all folds together would be five tables more.
+        # Copy tables job by job: copies for all folds at once would take too much memory.
         fitted = clone(contenders[name]).fit(rows.table.take(outside), rows.correct[outside])
         return np.asarray(fitted.predict(rows.table.take(inside)))
 
     jobs = [(name, fold) for name in contenders for fold in names]
     out = {name: np.empty(len(folds)) for name in contenders}
-    # Threads pay: XGBoost and compiled code leave the interpreter's lock.
+    # Threads suffice: XGBoost and compiled code release the interpreter's lock.
     with ThreadPoolExecutor(n_jobs or _usable_cores()) as pool:
         for (name, fold), values in zip(jobs, pool.map(confidence, jobs), strict=True):
             out[name][parts[fold][0]] = values
@@ -494,7 +491,7 @@ def set_calibrators(seed: int) -> dict[str, SetCalibrator]:
 
 
 def _affordable(n_documents: int, right: int, wrong: int, asked: CalibratorName) -> list[str]:
-    """Return the names of the calibrators that this many documents can support."""
+    """Return the names of the calibrators that this many documents support."""
     names = ["uncalibrated"]
     if n_documents >= MIN_DOCUMENTS_ISOTONIC:
         names += ["isotonic", "cardinality-isotonic"]
@@ -531,7 +528,7 @@ def _vectorize(
         if dataset.X is None:
             raise ValueError("the data set holds neither texts nor vectors")
         return None, dataset.X
-    # Mixtures keep to words: their steps take time in proportion to the features of a document.
+    # Mixtures use whole words only: the cost of their steps grows with the number of features.
     mixture = options.method in MIXTURE_METHODS
     vectorizer = TextVectorizer(
         bigrams=options.bigrams,
@@ -562,7 +559,7 @@ def _calibration_rows(
 def _announced(
     rows: CrossFitted, confidence: NDArray[np.float64], options: TrainingOptions
 ) -> NDArray[np.int64]:
-    """Return an order of the candidates in which each document's announced one is its first."""
+    """Return the candidate order that puts announced sets first."""
     by_confidence = options.method in RERANKING_METHODS
     if by_confidence or options.optimize != "set-accuracy":
         return announced_order(rows.candidates, confidence, by_confidence=by_confidence)
@@ -603,9 +600,9 @@ def _usable_cores() -> int:
 
 
 def _silent(_: float, __: str) -> None:
-    """Report to nobody."""
+    """Ignore progress."""
 
 
 def _part(report: Progress, start: float, end: float) -> Callable[[float, str], None]:
-    """Return a progress that fills the share from ``start`` to ``end`` of another."""
+    """Return a callback that maps [0, 1] to ``start``..``end`` of ``report``."""
     return lambda done, what: report(start + (end - start) * done, what)

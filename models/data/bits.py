@@ -1,9 +1,9 @@
-"""Sets of whole numbers as bits, for compiled code."""
+"""Bit operations on sets of integers, for compiled code."""
 
 import numpy as np
 from numba import njit
 
-# Place of the lowest bit of a power of two, found by multiplication with a de Bruijn sequence.
+# Multiplying a power of two by this de Bruijn sequence gives the position of its bit.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _PLACE = np.zeros(64, dtype=np.int64)
 for _bit in range(64):
@@ -12,7 +12,7 @@ for _bit in range(64):
 
 @njit(cache=True, nogil=True)
 def lowest_bit(bits: np.uint64) -> int:
-    """Return the place of the lowest bit that is set, from 0.
+    """Return the position of the lowest bit that is set, from 0.
 
     >>> lowest_bit(np.uint64(0b1010000))
     4
@@ -23,5 +23,5 @@ def lowest_bit(bits: np.uint64) -> int:
 
 @njit(cache=True, nogil=True)
 def without_lowest_bit(bits: np.uint64) -> np.uint64:
-    """Return the bits less the lowest that is set."""
+    """Return the bits with the lowest set bit cleared."""
     return bits & (bits - np.uint64(1))

@@ -1,31 +1,31 @@
-"""Whether training fits the memory at hand, told before hours of work and not after."""
+"""Checks before training that its scores fit into memory."""
 
 import os
 import sys
 from pathlib import Path
 
 BYTES_PER_SCORE = 12
-"""Bytes that cross-fitting cannot do without for each document and label: a raw score in single and
-a probability in double precision. All else comes in parts of a few thousand documents."""
+"""Bytes that cross-fitting needs for each document and label: a raw score in single and a
+probability in double precision. Everything else is computed a few thousand documents at a time."""
 
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
 
 
 def check_room(n_documents: int, n_labels: int, available: int | None = None) -> None:
-    """Refuse a training whose label scores cannot fit the memory.
+    """Raise an error if label scores do not fit into memory.
 
     Parameters
     ----------
     n_documents, n_labels : int
     available : int, optional
-        Bytes; by default what the machine, its container and the process limit leave. Where that
-        is not known, nothing is refused.
+        Bytes; by default what the machine, its container and the process limit leave. If that is
+        unknown, the check passes.
 
     Raises
     ------
     ValueError
-        If the scores need more.
+        If the scores need more memory.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def check_room(n_documents: int, n_labels: int, available: int | None = None) ->
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process may still take, None where nobody tells."""
+    """Return the bytes this process can still allocate, None if unknown."""
     bounds = [_free_of_machine(), _free_of_container(), _free_of_process()]
     known = [bound for bound in bounds if bound is not None]
     return max(min(known), 0) if known else None
@@ -68,7 +68,7 @@ def _free_of_container() -> int | None:
 def _free_of_process() -> int | None:
     if sys.platform == "win32":
         return None
-    import resource  # noqa: PLC0415  # Unix alone has it
+    import resource  # noqa: PLC0415  # Unix only
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     size = _lines(Path("/proc/self/statm"))

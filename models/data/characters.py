@@ -1,4 +1,4 @@
-"""Texts to normalised words, and to bytes in which compiled code finds the same words."""
+"""Splits texts into normalised words and encodes them for compiled code."""
 
 import re
 import sys
@@ -10,15 +10,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Control characters, punctuation and halves of surrogate pairs are not word characters: they
-# only separate words.
+# Control characters, punctuation and lone surrogates separate words.
 _WORD = re.compile(r"\w+")
-# Lower-cases ASCII word characters and blanks out the rest.
+# Lower-cases ASCII word characters and replaces others by blanks.
 _ASCII_WORDS = bytes(
     ord(chr(byte).lower()) if byte < 128 and _WORD.fullmatch(chr(byte)) else ord(" ")
     for byte in range(256)
 )
-# The same for compiled code, where 0 separates words. Other bytes belong to words already found.
+# The same for compiled code, where 0 separates words. Non-ASCII bytes are word characters here.
 FOLD = np.array(
     [
         byte if byte >= 128 else 0 if _ASCII_WORDS[byte] == ord(" ") else _ASCII_WORDS[byte]
@@ -27,15 +26,15 @@ FOLD = np.array(
     dtype=np.uint8,
 )
 _NORMALISED_AT_ONCE = 256
-"""Unicode normalisation takes quadratic time in a run of combining marks: a megabyte of them would
-take minutes. In slices of this many characters the time is linear; a slice that cuts a composed
-character in two costs at most that word."""
+"""Characters normalised at a time. Unicode normalisation takes quadratic time in a run of combining
+marks, so long texts are cut into slices; a cut inside a composed character spoils at most that
+word."""
 
 
 def words_of(text: str) -> list[str]:
     """Return the lower-cased words of a text, in order."""
     if text.isascii():
-        # The same words as below, several times faster.
+        # Fast path with the same result.
         return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split()
     return _WORD.findall(_normalised(text))
 
@@ -47,7 +46,7 @@ def _normalised(text: str) -> str:
 
 
 def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return bytes in which the compiled pass finds the words of texts, and where each begins."""
+    """Return texts encoded for the compiled pass, and where each begins."""
     parts = [
         text.encode() if text.isascii() else _normalised(text).encode(errors="surrogatepass")
         for text in texts
@@ -58,13 +57,13 @@ def encoded(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
     content = np.frombuffer(joined, dtype=np.uint8)
     if not joined.isascii():
         content = _blanked(content, _word_characters())
-        content.flags.writeable = False  # as the other, for which compiled code is there
+        content.flags.writeable = False  # like the other branch, so that numba compiles one version
     return content, bounds
 
 
 @cache
 def _word_characters() -> NDArray[np.bool_]:
-    """Tell of every code point whether it is a word character."""
+    """Return for every code point whether it is a word character."""
     found = np.zeros(sys.maxunicode + 1, dtype=np.bool_)
     for run in _WORD.finditer("".join(map(chr, range(len(found))))):
         found[run.start() : run.end()] = True
@@ -75,7 +74,7 @@ def _word_characters() -> NDArray[np.bool_]:
 def _blanked(
     text: NDArray[np.uint8], is_word: NDArray[np.bool_]
 ) -> NDArray[np.uint8]:  # pragma: no cover - compiled
-    """Put blanks for the characters of a text in UTF-8 that are neither ASCII nor in words."""
+    """Blank out the non-ASCII characters of a UTF-8 text outside words."""
     out = text.copy()
     start = 0
     while start < len(text):
@@ -83,7 +82,7 @@ def _blanked(
         if first < 0x80:
             start += 1
             continue
-        # The first byte says how many there are; each other one has six bits of the character.
+        # The first byte gives the length; each further byte holds six bits of the character.
         length = 2 + (first >= 0xE0) + (first >= 0xF0)
         character = np.int64(first) & (0x7F >> length)
         for k in range(start + 1, start + length):

@@ -41,7 +41,7 @@ Kind = Literal["text", "vectors"]
 Part = Literal["train", "test"]
 
 MIN_TRAINING_DOCUMENTS = 10
-"""Below this a calibrator cannot see rows that its base model was not fitted on."""
+"""With fewer documents, calibrators have no rows unseen by their base model."""
 
 _SUFFIXES: dict[str, Kind] = {
     ".jsonl": "text",
@@ -49,7 +49,7 @@ _SUFFIXES: dict[str, Kind] = {
     ".svm": "vectors",
     ".svm.gz": "vectors",
 }
-_NAMED = 3  # names that a warning spells out
+_NAMED = 3  # names that a warning lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Dataset:
     kind : {"text", "vectors"}
         Whether ``texts`` or ``X`` is set.
     ids : tuple of str, length n
-        Distinct. Vectors have none in their file and are numbered from "1".
+        Distinct. Vector files have no ids; their rows are numbered from "1".
     label_names : tuple of str, length L
         The columns of ``Y``.
     Y : csr_array of uint8, shape (n, L)
@@ -94,7 +94,7 @@ class Dataset:
         return len(self.ids)
 
     def take(self, rows: ArrayLike) -> "Dataset":
-        """Return the data set of some rows, in the order given.
+        """Return the given rows as a data set, in that order.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Same labels and features; its fingerprint is made of this one's and the rows.
+            Same labels and features; its fingerprint is derived from this one's and the rows.
         """
         chosen = np.asarray(rows, dtype=np.int64)
         digest = hashlib.sha256(self.fingerprint.encode())
@@ -131,15 +131,15 @@ class Dataset:
         Parameters
         ----------
         label_names : sequence of str
-            The model's labels. Labels that it lacks come behind if a document carries them, so
-            that they count as misses.
+            The model's labels. Other labels that a document carries are appended, so that they
+            count as misses.
         feature_names : sequence of str or None
-            The model's features; those that it lacks are left out. None for texts.
+            The model's features; other features are left out. None for texts.
 
         Warns
         -----
         DataWarning
-            Naming labels and features that the model lacks.
+            Lists labels and features that the model lacks.
         """
         used = np.asarray(self.Y.sum(axis=0)).ravel() > 0
         found = [name for name, is_used in zip(self.label_names, used, strict=True) if is_used]
@@ -158,15 +158,15 @@ class Dataset:
 
 
 def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
-    """Put two parts of a data set behind each other.
+    """Concatenate two parts of a data set.
 
-    Columns that only the second has come behind those of the first. Ids are numbered anew where
-    the parts share one; who annotated is forgotten unless both say.
+    Columns that only the second part has follow those of the first. Documents are renumbered if the
+    parts share an id; annotators are kept only if both parts have them.
 
     Parameters
     ----------
     first, second : Dataset
-        Of one kind.
+        Of the same kind.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def concatenate_datasets(first: Dataset, second: Dataset) -> Dataset:
 def _stacked(
     upper: csr_array, upper_names: tuple[str, ...], lower: csr_array, lower_names: tuple[str, ...]
 ) -> tuple[tuple[str, ...], csr_array]:
-    """Put two matrices with named columns below each other."""
+    """Stack two matrices with named columns vertically."""
     known = set(upper_names)
     names = (*upper_names, *(name for name in lower_names if name not in known))
     position = {name: index for index, name in enumerate(names)}
@@ -243,16 +243,16 @@ def read_dataset(
         ``labels.txt`` names the labels and ``features.txt``, if there, the features; otherwise
         features are named "1", "2", …
     part : {"train", "test"}, optional
-        Which file of a folder; not looked at when `path` is a file.
+        Which file of a folder; ignored if `path` is a file.
     label_names : sequence of str, optional
-        The labels of a fitted model. The columns of ``Y`` follow it; labels that it lacks come
-        behind, so that they count as misses, and a warning names them. Without it the columns are
-        the labels of the texts, sorted, or those of ``labels.txt``.
+        The labels of a fitted model. The columns of ``Y`` follow it; labels that it lacks are
+        appended, so that they count as misses, and a warning lists them. By default the columns
+        are the labels of the texts, sorted, or those of ``labels.txt``.
     feature_names : sequence of str, optional
         The features of a fitted model. The columns of ``X`` follow it; features that it lacks are
         left out with a warning.
     progress : callable, optional
-        Told the share of the file read so far.
+        Called with the share of the file read so far.
 
     Returns
     -------
@@ -261,8 +261,8 @@ def read_dataset(
     Raises
     ------
     DataError
-        If a file is missing, cannot be read, or is not in the form stated; the message names file,
-        line, fault and cure.
+        If a file is missing, cannot be read, or is not in the form stated; the message gives the
+        file, the line, the fault and how to correct it.
     """
     file = _file_of(Path(path), part)
     content = ContentHash()
@@ -271,7 +271,7 @@ def read_dataset(
 
 
 def _file_of(path: Path, part: Part | None) -> Path:
-    """Return the data file that `path` means."""
+    """Return the data file that `path` refers to."""
     if not path.exists():
         raise DataError(path, None, "no such file", "check the path")
     if not path.is_dir():
@@ -398,7 +398,7 @@ def _warn_of_oddities(file: Path, X: csr_array, label_sets: list[tuple[int, ...]
 def _with_unknown(
     file: Path | str, found: Iterable[str], label_names: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the model's labels with those of the file that it lacks behind them."""
+    """Return the model's labels, then labels only the file has."""
     if label_names is None:
         return tuple(found)
     known = set(label_names)
@@ -416,7 +416,7 @@ def _with_unknown(
 def _in_columns_of(
     file: Path | str, X: csr_array, own: tuple[str, ...], wanted: tuple[str, ...]
 ) -> tuple[csr_array, tuple[str, ...]]:
-    """Give `X` the columns of a fitted model."""
+    """Return `X` with the columns of a fitted model."""
     if own == wanted:
         return X, wanted
     position = {name: index for index, name in enumerate(wanted)}
@@ -446,7 +446,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
-    """Return the 0/1 matrix of label sets given as column numbers, in any order."""
+    """Return the 0/1 matrix of label sets given as column numbers."""
     distinct = [sorted(set(row)) for row in rows]
     indptr = np.zeros(len(rows) + 1, dtype=np.int32)
     np.cumsum([len(row) for row in distinct], out=indptr[1:])
@@ -461,14 +461,14 @@ def _label_matrix(rows: Sequence[Sequence[int]], n_labels: int) -> csr_array:
 
 
 def check_trainable(dataset: Dataset, path: str | Path) -> None:
-    """Refuse data that nothing can be learnt from; warn of data that teaches little.
+    """Raise an error for untrainable data; warn about poor data.
 
     Parameters
     ----------
     dataset : Dataset
-        What a model shall be fitted on.
+        Training data.
     path : str or Path
-        Where it came from, for messages.
+        Its source, for messages.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Documents as JSON Lines: labelled ones to learn from, bare ones to predict."""
+"""Reads documents from JSON Lines, for training and for prediction."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _INPUT_KEYS = ("id", "text", "features", "labels", "annotator", "metadata")
 _INPUT_KEY_SET = frozenset(_INPUT_KEYS)
 WORD = re.compile(r"\w")
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
-_QUOTED = 60  # characters of a foreign value that a message quotes
+_QUOTED = 60  # characters of a value from the file that a message quotes
 
 
 @dataclass
@@ -50,13 +50,13 @@ def read_documents(
     """Read labelled documents from JSON Lines, plain or gzipped.
 
     A line is ``{"id": str, "text": str, "labels": [str, …], "annotator": str?, "metadata":
-    {…}?}``. Blank lines are passed over. A label repeated within a document is merged and a
-    document without words is kept, each with one :class:`DataWarning` a file.
+    {…}?}``. Blank lines are skipped. A label repeated within a document is merged and a document
+    without words is kept, each with one :class:`DataWarning` per file.
 
     Raises
     ------
     DataError
-        At the first line that is not such a document, or repeats an id; or if there is none.
+        At the first line that is not such a document or repeats an id, or if the file is empty.
     """
     documents = LabelledDocuments()
     line_of: dict[str, int] = {}
@@ -94,18 +94,19 @@ def read_documents(
 def iter_documents(
     path: str | Path, *, progress: Progress | None = None
 ) -> Iterator[tuple[int, PredictionInput]]:
-    """Yield the documents of a JSON Lines file for prediction, in constant memory.
+    """Yield the documents of a JSON Lines file for prediction.
 
+    Memory use is constant.
     A line is ``{"id": str?, "text": str}`` or ``{"id": str?, "features": {name: number}}``.
-    ``labels``, ``annotator`` and ``metadata`` may be there and are passed over, so that a file of
-    labelled documents can be predicted as it is.
+    ``labels``, ``annotator`` and ``metadata`` are ignored, so that a file of labelled documents
+    can be predicted as it is.
 
     Parameters
     ----------
     path : str or Path
         A plain or gzipped file, or ``-`` for standard input.
     progress : callable, optional
-        Told the share of the file read so far; never for standard input.
+        Called with the share of the file read so far; never for standard input.
 
     Yields
     ------
@@ -124,12 +125,12 @@ def iter_documents(
 
 
 def parse_document(path: str | Path, number: int, content: bytes) -> PredictionInput | None:
-    """Read one line as `iter_documents` does; None if it is blank.
+    """Parse one line as `iter_documents` does; None if it is blank.
 
     Parameters
     ----------
     path : str or Path
-        Where the line is from, for messages.
+        Source of the line, for messages.
     number : int
         Its number, from 1.
     content : bytes
@@ -137,7 +138,7 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
     Raises
     ------
     DataError
-        If the line is no document to predict.
+        If the line is not a document to predict.
     """
     record = _record(path, number, content)
     if record is None:
@@ -151,7 +152,7 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
         and "features" not in record
         and record.keys() <= _INPUT_KEY_SET
     ):
-        return PredictionInput(id_, text, None)  # nothing to refuse, as nearly always
+        return PredictionInput(id_, text, None)  # fast path: the usual valid record
     line = _Line(path, number, record)
     line.refuse_unknown_keys(_INPUT_KEYS)
     id_ = line.string("id", cure="", empty=False) if "id" in record else None
@@ -166,7 +167,7 @@ def parse_document(path: str | Path, number: int, content: bytes) -> PredictionI
 def _records(
     path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
 ) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield each line's JSON object with its line number; blank lines are passed over."""
+    """Yield each non-blank line's number and JSON object."""
     for number, line in read_lines(path, progress=progress, content=content):
         record = _record(path, number, line)
         if record is not None:
@@ -188,7 +189,7 @@ def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | N
             "give one JSON object a line",
         ) from error
     except (RecursionError, ValueError) as error:
-        # Nested a thousand deep, or an integer of thousands of digits.
+        # Too deeply nested, or an integer with too many digits.
         raise DataError(
             path, number, f"JSON beyond reading ({error})", "give one plain JSON object a line"
         ) from error
@@ -204,7 +205,7 @@ def _record(path: str | Path, number: int, line: bytes) -> dict[str, object] | N
 
 @dataclass
 class _Tally:
-    """How many lines show an oddity, and the first of them."""
+    """Number of lines with an oddity, and the first such line."""
 
     count: int = 0
     first: int = 0
@@ -221,7 +222,7 @@ class _Tally:
 
 @dataclass(frozen=True)
 class _Line:
-    """One record and where it stands, so that every refusal can name it."""
+    """One record with its path and line number, for error messages."""
 
     path: str | Path
     number: int
@@ -277,7 +278,7 @@ class _Line:
         for name, value in given.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise self.error(f"feature {_quote(name)} is {_type_name(value)}", "give a number")
-            # Written so that NaN fails as well; Python compares integers of any size.
+            # Negated so that NaN fails too; Python compares integers of any size.
             if not abs(value) <= _FLOAT32_MAX:
                 fault = f"feature {_quote(name)} is not a finite 32-bit number"
                 raise self.error(fault, f"give a number of at most {_FLOAT32_MAX:.2g} in size")
@@ -300,7 +301,7 @@ def _quote(name: str) -> str:
 
 
 def _type_name(value: object) -> str:
-    """Name a value's type as JSON does."""
+    """Return the JSON name of a value's type."""
     names: dict[type, str] = {
         type(None): "null",
         bool: "a boolean",

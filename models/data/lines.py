@@ -1,4 +1,4 @@
-"""Lines of plain or gzipped files, and the error that names one of them."""
+"""Reads plain or gzipped files line by line; errors name the line."""
 
 import gzip
 import hashlib
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 Progress = Callable[[float], None]
-"""Told the fraction of a long task that is done, in [0, 1], never falling."""
+"""Called with the fraction of a long task that is done, in [0, 1], never falling."""
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -25,11 +25,11 @@ class DataError(ValueError):
     path : str or Path
         The file, or ``-`` for standard input.
     line : int or None
-        The line at fault, counted from 1; None when the whole file is.
+        The line at fault, counted from 1; None if the whole file is.
     fault : str
         What is wrong.
     cure : str
-        What would be right.
+        How to correct it.
 
     Examples
     --------
@@ -51,17 +51,17 @@ class DataError(ValueError):
 
 
 class DataWarning(UserWarning):
-    """Something odd in a file that does not stop the work."""
+    """An oddity in a file that does not stop processing."""
 
 
 class ContentHash:
-    """SHA-256 of a file's lines as they are read, whether they were gzipped or not."""
+    """Incremental SHA-256 of a file's uncompressed lines."""
 
     def __init__(self) -> None:
         self._sha256 = hashlib.sha256()
 
     def update(self, content: bytes) -> None:
-        """Add what was read next."""
+        """Add the next bytes."""
         self._sha256.update(content)
 
     def hexdigest(self) -> str:
@@ -72,16 +72,16 @@ class ContentHash:
 def read_lines(
     path: str | Path, *, progress: Progress | None = None, content: ContentHash | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a plain or gzipped file with their numbers, in constant memory.
+    """Yield the numbered lines of a plain or gzipped file.
 
-    Gzip is told by the file's first bytes, so a wrong suffix does no harm.
+    Memory use is constant. Gzip is recognised by the file's first bytes, whatever its suffix.
 
     Parameters
     ----------
     path : str or Path
         A file, or ``-`` for standard input.
     progress : callable, optional
-        Told the share of the file's bytes read so far.
+        Called with the share of the file's bytes read so far.
     content : ContentHash, optional
         Updated with every line.
 
@@ -118,7 +118,7 @@ def read_lines(
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[BinaryIO, BinaryIO, int]]:
-    """Open a file for reading lines: the lines, the raw stream, its size in bytes (0: unknown)."""
+    """Yield a file's line stream, raw stream and size (0: unknown)."""
     if str(path) == STDIN:
         raw = sys.stdin.buffer
         yield _decompressed(raw), raw, 0
@@ -146,7 +146,7 @@ def _decompressed(raw: BinaryIO) -> BinaryIO:
 
 
 def decode(path: str | Path, number: int, line: bytes) -> str:
-    """Decode a line as UTF-8, without the byte-order mark that some editors put first.
+    """Decode a line as UTF-8, without a leading byte-order mark.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def decode(path: str | Path, number: int, line: bytes) -> str:
 
 
 def read_names(path: str | Path, what: str, *, content: ContentHash | None = None) -> list[str]:
-    """Read a list of distinct names, one a line.
+    """Read a list of distinct names, one per line.
 
     Parameters
     ----------

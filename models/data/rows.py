@@ -1,4 +1,4 @@
-"""Rows of a sparse matrix as plain arrays, which compiled code takes without a copy."""
+"""Rows of a sparse matrix as plain arrays for compiled code."""
 
 from typing import NamedTuple, Self
 
@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 class SparseRows(NamedTuple):
     """Sparse rows of finite numbers, columns ascending in each.
 
-    Building a `csr_array` costs as much as scoring one document; these arrays cost nothing.
+    A plain tuple, because building a `csr_array` is slow for a single document.
 
     Attributes
     ----------

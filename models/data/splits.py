@@ -1,4 +1,4 @@
-"""Rows dealt out at random: parts and folds."""
+"""Random splits of rows into parts and folds."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ def split_rows(
     n : int
         Number of rows.
     fractions : sequence of float
-        Share of each part, each above 0, together at most 1. When they make 1 every row is used.
+        Share of each part, each above 0, with a sum of at most 1. If it is 1, every row is used.
     random_state : int or Generator
         Equal seeds give equal splits.
 
@@ -48,11 +48,11 @@ def split_rows(
 def fold_ids(
     Y: csr_array | int, n_folds: int, random_state: int | np.random.Generator
 ) -> NDArray[np.int64]:
-    """Assign rows to folds at random, in parts that differ by at most one row.
+    """Assign rows at random to folds of equal size, within one row.
 
-    Plain random on purpose: dealing the rows out by label set would make a row's own set occur in
-    the other folds more evenly than it occurs around a new document, and the set's prior is a
-    feature of the calibrator.
+    Folds are not stratified by label set: stratification would make a row's own set more evenly
+    frequent in the other folds than it is for a new document, and the set's prior is a feature of
+    the calibrator.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from setwise.models.data.lines import ContentHash, DataError, Progress, decode, read_lines
 
-# Possessive quantifiers: a line of any length is judged in one pass, without backtracking.
+# Possessive quantifiers match in one pass, without backtracking.
 _PLAIN_FEATURES = re.compile(rb"(?: ++[0-9]{1,18}+:[-+.0-9eE]++)*+ *+")
 _PLAIN_LABELS = re.compile(rb"[0-9]{1,18}+(?:,[0-9]{1,18}+)*+")
 _INDEX = re.compile(r"-?[0-9]{1,18}")
@@ -38,8 +38,7 @@ def read_svmlight(
 ) -> tuple[csr_array, list[tuple[int, ...]]]:
     """Read a multi-label svmlight file, plain or gzipped.
 
-    An empty label set is an empty field: the line starts with a space. What follows ``#`` is a
-    comment.
+    An empty label set is an empty field: the line starts with a space. ``#`` starts a comment.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def read_svmlight(
     n_labels : int
         Labels are in ``[0, n_labels)``.
     n_features : int, optional
-        Features are in ``[1, n_features]``; without it the largest index counts them.
+        Features are in ``[1, n_features]``; by default the largest index is their number.
     progress, content : optional
         See :func:`setwise.models.data.lines.read_lines`.
 
@@ -57,18 +56,18 @@ def read_svmlight(
     X : csr_array of float32, shape (n, n_features)
         int32 indices, ascending in each row.
     labels : list of tuple of int
-        The label indices of each row, ascending; one given twice is kept twice.
+        The label indices of each row, ascending; duplicates are kept.
 
     Raises
     ------
     DataError
-        At the first line at fault, or if there is no document.
+        At the first invalid line, or if there is no document.
     """
     limit = _MAX_FEATURES if n_features is None else n_features
     parser = _Parser(path, n_labels, limit)
     rows = _Rows(parser, limit)
     label_sets: list[tuple[int, ...]] = []
-    # Equal label fields share one tuple: a million documents have few distinct sets.
+    # Equal label fields share one tuple, because distinct sets are few.
     known_sets: dict[bytes, tuple[int, ...]] = {b"": ()}
     try:
         for number, line in read_lines(path, progress=progress, content=content):
@@ -86,7 +85,7 @@ def read_svmlight(
             label_sets.append(labels)
             rows.add(number, body)
     except DataError:
-        rows.flush()  # a fault among the rows still waiting is on an earlier line
+        rows.flush()  # an error in a pending row is on an earlier line
         raise
     if not label_sets:
         raise DataError(path, None, "the file holds no documents", "give one document a line")
@@ -94,12 +93,12 @@ def read_svmlight(
 
 
 def _split_labels(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into the label field and the rest, which keeps its leading space."""
+    """Split a line into label field and rest (with its leading space)."""
     line = line.rstrip(b"\r\n").replace(b"\t", b" ")
     if line[:1] == b" ":
         return b"", line
     label_field, space, rest = line.partition(b" ")
-    if b":" in label_field:  # the leading space of an empty label set was lost
+    if b":" in label_field:  # an empty label set without its leading space
         return b"", b" " + line
     return label_field, space + rest
 
@@ -124,7 +123,7 @@ class _Rows:
             self.flush()
 
     def flush(self) -> None:
-        """Parse the rows that wait; those that are not plain one by one, in Python."""
+        """Parse the pending rows; those that are not plain in Python."""
         text = b"".join(body + b"\n" for body in self._bodies)
         n = len(self._bodies)
         most = text.count(b":")
@@ -149,7 +148,7 @@ class _Rows:
         self._numbers, self._bodies, self._waiting = [], [], 0
 
     def matrix(self, n_features: int | None) -> csr_array:
-        """Return all rows; without `n_features` the largest index tells the width."""
+        """Return all rows; by default the largest index is the width."""
         self.flush()
         columns = np.frombuffer(self._columns, dtype=np.int32)
         if n_features is None:
@@ -162,12 +161,12 @@ class _Rows:
             (np.frombuffer(self._values, dtype=np.float32), columns, indptr),
             shape=(len(counts), n_features),
         )
-        matrix.has_sorted_indices = True  # the parser refused anything else
+        matrix.has_sorted_indices = True  # the parser rejects unsorted rows
         return matrix
 
 
 # The compiled functions read plain numbers only: at most 15 digits and a power of ten up to 22, so
-# that one multiplication or division rounds as exactly as Python does. The rest is left to Python.
+# that one multiplication or division rounds as Python does. Python parses the others.
 
 
 @njit(cache=True, nogil=True)
@@ -181,7 +180,7 @@ def _parse(  # noqa: PLR0917 - compiled functions take arguments by position
     filled: int,
     counts: NDArray[np.int64],
 ) -> tuple[int, int, int]:  # pragma: no cover - compiled
-    """Parse rows up to the first that is not plain: the row, position and count to go on from."""
+    """Parse plain rows; return the row, position and count to resume from."""
     while row < len(counts):
         end, count = _parse_row(content, position, limit, columns[filled:], values[filled:])
         if end < 0:
@@ -201,7 +200,7 @@ def _parse_row(
     columns: NDArray[np.int32],
     values: NDArray[np.float32],
 ) -> tuple[int, int]:  # pragma: no cover - compiled
-    """Return where the next row starts and how many features this has, or -1 if it is not plain."""
+    """Return the next row's start and this row's length, -1 if not plain."""
     at = start
     previous = 0
     count = 0
@@ -226,7 +225,7 @@ def _parse_row(
 def _parse_number(
     content: NDArray[np.uint8], at: int
 ) -> tuple[float, int]:  # pragma: no cover - compiled
-    """Return the decimal number here and where it ends, or -1 if it is not plain."""
+    """Return the decimal here and its end, -1 if not plain."""
     negative = content[at] == _MINUS
     if negative or content[at] == _PLUS:
         at += 1
@@ -259,7 +258,7 @@ def _parse_number(
 def _parse_digits(
     content: NDArray[np.uint8], at: int, most: int
 ) -> tuple[int, int, int]:  # pragma: no cover - compiled
-    """Return the whole number here, how many digits it has (at most `most`), and where it ends."""
+    """Return the integer here, its digits (at most `most`) and its end."""
     number = 0
     digits = 0
     while digits < most and _ZERO <= content[at] <= _NINE:
@@ -270,7 +269,7 @@ def _parse_digits(
 
 
 class _Parser:
-    """Reads one field at a time; a field that is not plain is looked at closely for its fault."""
+    """Parses one field at a time and finds the fault of invalid ones."""
 
     def __init__(self, path: str | Path, n_labels: int, n_features: int) -> None:
         self._path = path
@@ -314,13 +313,13 @@ class _Parser:
             raise self._fault(number, body)
         if any(map(int.__ge__, columns, columns[1:])):
             raise self._fault(number, body)
-        # A decimal beyond float32 would become infinite in silence.
+        # A decimal beyond float32 would silently become infinite.
         if not all(-_FLOAT32_MAX <= value <= _FLOAT32_MAX for value in values):
             raise self._fault(number, body)
         return columns, values
 
     def _fault(self, number: int, body: bytes) -> DataError:
-        """Return the first fault of a row that is known to have one."""
+        """Return the first error in an invalid row."""
         previous = 0
         for token in decode(self._path, number, body).split():
             name, _, value = token.partition(":")
@@ -359,7 +358,7 @@ class _Parser:
             return self.error(
                 number, f"the value in {quoted} is no number", "write it as 0.5 or 1e-3"
             )
-        # Written so that NaN fails as well.
+        # Negated so that NaN fails too.
         if not abs(float(value)) <= _FLOAT32_MAX:
             return self.error(
                 number,

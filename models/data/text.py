@@ -1,4 +1,4 @@
-"""Texts to sparse tf-idf vectors, compiled from bytes to weights."""
+"""Turns texts into sparse tf-idf vectors in compiled code."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,48 +17,48 @@ from setwise.models.data.characters import FOLD, encoded, words_of
 from setwise.models.data.rows import SparseRows
 from setwise.models.data.words import MAX_WORD_LENGTH, index_words, number_words
 
-_DOCUMENTS_AT_ONCE = 1024  # bounds the token numbers held in memory
-_TINY_CORPUS = 50  # documents, below which every word counts as known
-_BITS, _ONE = 64, np.uint64(1)  # of a mark
+_DOCUMENTS_AT_ONCE = 1024  # bounds the tokens in memory
+_TINY_CORPUS = 50  # with fewer documents every word is known
+_BITS, _ONE = 64, np.uint64(1)  # bits of a mark
 
 
 class TextVectorizer(TransformerMixin, BaseEstimator):
     r"""Turn texts into l2-normalised sublinear tf-idf vectors.
 
     A word is a run of letters, digits or underscores of at most 40 characters, lower-cased; texts
-    that are not ASCII are brought to Unicode form NFKC first. Languages written without spaces
-    need a segmenter before. A word :math:`t` that occurs :math:`c > 0` times in a text weighs
+    that are not ASCII are normalised to Unicode form NFKC first. Languages written without spaces
+    need a segmenter first. A word :math:`t` that occurs :math:`c > 0` times in a text weighs
     :math:`(1 + \ln c)\,(1 + \ln\frac{1 + n}{1 + n_t})`, where :math:`n_t` of the :math:`n` training
     texts hold it; the vector of a text is then scaled to length one.
 
     Parameters
     ----------
     min_df : int, default=2
-        Training texts in which a word must occur to be known. Taken as 1 when there are fewer
-        than 50 texts, or when no word is in that many.
+        Training texts in which a word must occur to be known. 1 is used if there are fewer than
+        50 texts, or if no word is in that many.
     bigrams : bool, default=False
-        Whether pairs of neighbouring known words are features as well.
+        Whether pairs of neighbouring known words are features too.
     bigram_min_df : int, default=5
         Training texts in which a pair must occur to be known.
     beginnings : int, default=0
-        If positive, the first so many letters of words that have as many are features as well,
-        known by `min_df` like words: what a word's inflections and derivations share.
+        If positive, word prefixes of this many letters are features too, subject to `min_df`
+        like words: inflections and derivations of a word share its prefix.
     first_line_twice : bool, default=False
-        Whether words count twice in the first line of a text that has more lines: a title, a
-        subject, a chief complaint.
+        Whether words in the first line count twice if the text has more lines: the first line
+        is often a title, a subject or a chief complaint.
 
     Attributes
     ----------
     vocabulary_ : list of str
         The known words, sorted: the first columns.
     bigrams_ : ndarray of int64, shape (n_bigrams,)
-        The known pairs, sorted: ``first * len(vocabulary_) + second``. The columns behind.
+        The known pairs, sorted: ``first * len(vocabulary_) + second``. The next columns.
     beginnings_ : list of str
-        The known beginnings of words, sorted: the last columns.
+        The known word prefixes, sorted: the last columns.
     idf_ : ndarray of float32, shape (d,)
         Inverse document frequencies by column, at least 1.
     n_features_in_ : int
-        1: a text.
+        Always 1: the text.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     beginnings_: list[str]
     idf_: NDArray[np.float32]
 
-    # The defaults of what was added later are what models saved before then expect.
+    # Later parameters default to the behaviour that older saved models expect.
     def __init__(
         self,
         *,
@@ -91,14 +91,14 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         self.first_line_twice = first_line_twice
 
     def fit(self, texts: Sequence[str], y: object = None) -> Self:  # noqa: ARG002 - pipelines pass y
-        """Learn the words and their document frequencies.
+        """Learn the vocabulary and its document frequencies.
 
         Parameters
         ----------
         texts : sequence of str
-            The training texts; read twice when pairs are wanted.
+            The training texts; read twice if `bigrams`.
         y : object
-            Not looked at.
+            Ignored.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             If no text holds a word, or a parameter is out of range.
         TypeError
-            If `texts` is one string, or holds anything else than strings.
+            If `texts` is one string, or holds anything but strings.
         """
         _check_texts(texts)
         for name in ("min_df", "bigram_min_df"):
@@ -166,7 +166,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         texts : sequence of str
-            Any strings at all; one without a known word gives an empty row.
+            Any strings; one without a known word gives an empty row.
 
         Returns
         -------
@@ -178,7 +178,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         NotFittedError
             Before ``fit``.
         TypeError
-            If `texts` is one string, or holds anything else than strings.
+            If `texts` is one string, or holds anything but strings.
         """
         check_is_fitted(self, "idf_")
         rows = self.rows(texts)
@@ -226,7 +226,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return indptr, indices, values
 
     def known(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """Count the distinct known words, pairs and beginnings of each text.
+        """Count the distinct known words, pairs and prefixes of each text.
 
         Parameters
         ----------
@@ -236,12 +236,14 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of int32, shape (n,)
-            0 where nothing in the text is known to the model.
+            0 if the model knows nothing in the text.
         """
         return np.diff(self.transform(texts).indptr).astype(np.int32)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002 - scikit-learn's signature
-        """Return the words, the pairs as "first second" and the beginnings as "first*", by column.
+        """Return the feature names in column order.
+
+        Words as they are, pairs as "first second" and prefixes as "first*".
 
         Returns
         -------
@@ -257,7 +259,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     def get_state(
         self,
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:  # arrays of any type; JSON
-        """Return everything ``from_state`` needs: arrays, and a JSON object.
+        """Return the state for ``from_state``: arrays and a JSON object.
 
         Returns
         -------
@@ -288,7 +290,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         vectorizer = cls(**settings["params"])
         vectorizer.vocabulary_ = list(settings["vocabulary"])
         vectorizer.beginnings_ = list(settings.get("beginnings", []))
-        # Copies, because memory-mapped arrays are read-only and would be compiled for anew.
+        # Copies, because numba would recompile for read-only memory-mapped arrays.
         vectorizer.bigrams_ = np.array(arrays["bigrams"], dtype=np.int64)
         vectorizer.idf_ = np.array(arrays["idf"], dtype=np.float32)
         vectorizer.n_features_in_ = 1
@@ -311,7 +313,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
 
 
 def repeat_first_line(text: str) -> str:
-    """Put the first line in front of a text of several lines once more."""
+    """Return the text with its first line doubled, if it has several."""
     first, _, rest = text.lstrip().partition("\n")
     return f"{first}\n{text}" if rest and not rest.isspace() else text
 
@@ -331,16 +333,16 @@ def _chunks(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 class _Tally(NamedTuple):
-    """How often columns occur in a text: in their order without sorting, which takes far longer.
+    """Column counts of a text, readable in column order without sorting.
 
     Attributes
     ----------
     counts : int32 ndarray
-        Anything for columns that do not occur.
+        Undefined for columns that do not occur.
     marks : uint64 ndarray
         A bit for each column that occurs.
     groups : uint64 ndarray
-        A bit for each of the marks that has one, so that few are looked at among a million columns.
+        A bit for each mark that is not zero, so that few marks are visited.
     """
 
     counts: NDArray[np.int32]
@@ -358,9 +360,9 @@ def _weigh(
 ) -> tuple[
     NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]
 ]:  # pragma: no cover - compiled
-    """Turn numbers of words (-1: unknown), and of their beginnings, into rows of tf-idf.
+    """Turn word and prefix numbers (-1: unknown) into rows of tf-idf.
 
-    There are as many beginnings as words, or none.
+    There are as many prefixes as words, or none.
     """
     numbers, beginnings = found
     n = len(bounds) - 1
@@ -414,7 +416,7 @@ def _count_columns(
     bigrams: NDArray[np.int64],
     tally: _Tally,
 ) -> None:  # pragma: no cover - compiled
-    """Count how often each column is known to occur in a text."""
+    """Count the occurrences of each known column in a text."""
     for part in beginnings:
         if part >= 0:
             _count(n_words + len(bigrams) + part, tally)

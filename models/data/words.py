@@ -1,4 +1,4 @@
-"""Words of encoded texts to their numbers, in one compiled pass over the bytes."""
+"""Maps the words of encoded texts to numbers, in compiled code."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,21 +13,21 @@ _NUMBER_BITS = np.uint64(32)
 _NUMBER_MASK = np.uint64(0xFFFFFFFF)
 
 MAX_WORD_LENGTH = 40
-"""Longer runs are hashes, encoded attachments or run-on text: no word to learn."""
+"""Longer runs are hashes, encoded attachments or run-on text, not words."""
 
 
 class WordIndex(NamedTuple):
-    """Known words by hash, confirmed byte by byte.
+    """Hash table of known words, compared byte by byte.
 
     Attributes
     ----------
     slots : uint64 ndarray, its length a power of two
-        Open addressing. Upper half: that of the word's hash; lower half: the word's number plus
-        one, 0 where the slot is free.
+        Open addressing. The upper half holds the upper half of the word's hash, the lower half
+        the word's number plus one, 0 if the slot is free.
     starts : int64 ndarray of shape (n_words + 1,)
         Where each word begins in `letters`.
     letters : uint8 ndarray
-        The words in UTF-8, behind each other.
+        The words in UTF-8, concatenated.
     """
 
     slots: NDArray[np.uint64]
@@ -51,7 +51,7 @@ def index_words(words: Sequence[str]) -> WordIndex:
     np.cumsum([len(word) for word in encoded], out=starts[1:])
     letters = np.frombuffer(b"".join(encoded), dtype=np.uint8).copy()
     size = 8
-    while size < 2 * len(words):  # at most half full, so that a probe is short
+    while size < 2 * len(words):  # at most half full, so that probes are short
         size *= 2
     slots = np.zeros(size, dtype=np.uint64)
     _fill(slots, starts, letters)
@@ -75,7 +75,7 @@ def _fill(
 
 
 @njit(cache=True, nogil=True)
-def _look_up(  # noqa: PLR0917 -- views of arrays would take longer than the words themselves
+def _look_up(  # noqa: PLR0917 -- array views would cost more than the look-up
     text: NDArray[np.uint8],
     start: int,
     end: int,
@@ -83,7 +83,7 @@ def _look_up(  # noqa: PLR0917 -- views of arrays would take longer than the wor
     fold: NDArray[np.uint8],
     index: WordIndex,
 ) -> int:  # pragma: no cover - compiled
-    """Return the number of the word that stands in the text there, with its hash, or -1."""
+    """Return the number of the word at this place, or -1."""
     slots, starts, letters = index
     last = np.uint64(len(slots) - 1)
     slot = value & last
@@ -111,16 +111,16 @@ def number_words(
     index: WordIndex,
     n_letters: int = 0,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # pragma: no cover - compiled
-    """Find the words of encoded texts, or their first letters.
+    """Return the numbers of the words, or prefixes, of encoded texts.
 
     Parameters
     ----------
     text : uint8 ndarray
-        The texts behind each other.
+        The texts, concatenated.
     bounds : int64 ndarray of shape (n + 1,)
-        Where each begins.
+        Where each text begins.
     fold : uint8 ndarray of shape (256,)
-        What to read for each byte; 0 separates words.
+        Replacement for each byte; 0 separates words.
     index : WordIndex
     n_letters : int, default 0
         If positive, each word's first letters are looked up instead of the word; a word of fewer
@@ -141,7 +141,7 @@ def number_words(
         k = bounds[row]
         stop = bounds[row + 1]
         while k < stop:
-            # Of places without a sign nobody asks whether they count from the end.
+            # Unsigned indices skip numba's check for negative ones.
             letter = fold[text[np.uint64(k)]]
             if letter == 0:
                 k += 1
@@ -150,7 +150,7 @@ def number_words(
             letters = 0
             value = _FNV_OFFSET
             while letter != 0:
-                if n_letters > 0:  # bytes inside a letter begin with binary 10
+                if n_letters > 0:  # continuation bytes begin with binary 10
                     letters += (text[np.uint64(k)] & 0xC0) != 0x80
                 k += 1
                 if letters <= n_letters:
