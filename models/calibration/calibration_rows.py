@@ -1,4 +1,4 @@
-"""The rows that a model was calibrated on, kept for those who calibrate it anew."""
+"""Rows that a model was calibrated on, kept for recalibration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,32 +12,31 @@ from setwise.models.sets.candidates import CandidateSets, RaggedSets
 from setwise.models.storage.state import check_labels, checked_array
 
 MOST_ROWS = 20_000
-"""Rows that are kept; more would say little more, and an artifact is copied to every server."""
+"""Maximum number of rows kept: more would add little and enlarge the artifact."""
 
 PRIOR_ROWS = 200.0
-"""Reviews that the original rows are worth together before there is any review."""
+"""Number of reviews that all original rows are worth before the first review."""
 
 _PARTS = ("confidence", "score", "runner_up", "rest")
 
 
 def fading_weight(n_original: int, n_effective: float) -> float:
-    r"""Return the weight of each original row beside reviews.
+    r"""Return the weight of each original row relative to reviews.
 
-    All together are worth
+    Together the original rows are worth
 
     .. math:: \min(n_0, \kappa) \cdot \frac{\kappa}{\kappa + n}
 
-    reviews, with :math:`\kappa` = `PRIOR_ROWS`: at first as much as so many reviews, and half of
-    that once as many have come. The first factor is what a prior of :math:`\kappa` observations
-    would be worth for ever; the second takes it away as reviews come in, since the original rows
-    tell of the world as it was.
+    reviews, with :math:`\kappa` = `PRIOR_ROWS`: at first the first factor, and half of it after
+    :math:`\kappa` reviews. The first factor is the worth of a prior of :math:`\kappa` observations;
+    the second reduces it as reviews arrive, because the original rows describe older data.
 
     Parameters
     ----------
     n_original : int
         Original rows, at least 1.
     n_effective : float
-        Clean, unweighted reviews that there are, `calibration.sampling.effective_rows`.
+        Number of clean, unweighted reviews, see `calibration.sampling.effective_rows`.
 
     Examples
     --------
@@ -51,7 +50,7 @@ def fading_weight(n_original: int, n_effective: float) -> float:
 class CalibrationRows:
     """Announced sets of training documents, and whether they were right.
 
-    Confidences are cross-fitted: of calibrators, and base models, that had not seen the document.
+    Confidences are cross-fitted: neither calibrator nor base model had seen the document.
 
     Attributes
     ----------
@@ -74,7 +73,7 @@ class CalibrationRows:
         *,
         random_state: int = 0,
     ) -> Self:
-        """Keep what is needed of cross-fitted candidates, of at most `MOST_ROWS` documents.
+        """Return rows of cross-fitted candidates of at most `MOST_ROWS` documents.
 
         Parameters
         ----------
@@ -93,7 +92,7 @@ class CalibrationRows:
         return cls(sets, first)
 
     def beside(self, n_effective: float) -> tuple[AnnouncedSets, Answers]:
-        """Return them as rows to learn from beside so many reviews; see `fading_weight`."""
+        """Return the rows weighted by `fading_weight`, to fit together with reviews."""
         weight = np.full(len(self), fading_weight(len(self), n_effective))
         return self.sets, Answers.of(self.right, weight=weight)
 
@@ -114,7 +113,7 @@ class CalibrationRows:
         Raises
         ------
         ValueError
-            If an array does not fit, or a value is no probability.
+            If an array does not fit, or a value is not a probability.
         """
         n_labels = int(settings["n_labels"])
         right = checked_array(arrays, "right", np.uint8, (None,))

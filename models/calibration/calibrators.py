@@ -1,6 +1,6 @@
-"""Set calibrators: from features of a predicted set to the probability that all of it is right.
+"""Set calibrators: estimate the probability that a predicted set is right.
 
-All share one protocol, so that each can stand in for another and be compared.
+All share one protocol, so that they are interchangeable.
 """
 
 import json
@@ -24,17 +24,20 @@ from setwise.models.storage.state import (
 
 Objective = Literal["squared", "logistic", "softmax"]
 
-# Gradient and curvature of a loss at given margins; the second argument is XGBoost's own.
+# Gradient and curvature of a loss at given margins; XGBoost passes the second argument.
 _Gradient = Callable[[NDArray[np.float32], object], tuple[NDArray[Any], NDArray[Any]]]
 
 
 class SetCalibrator(Protocol):
-    """Maps candidate sets to confidences in [0, 1]; fitted on rows its base model never saw."""
+    """Maps candidate sets to confidences in [0, 1].
+
+    Fitted on rows that the base model was not fitted on.
+    """
 
     def fit(
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn from sets and whether each was right (0/1, or a share), shape (n_sets,)."""
+        """Fit to sets and their outcomes (n_sets,): 0/1 or a share."""
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
         """Return the confidence of each set, shape (n_sets,), in [0, 1]."""
@@ -50,12 +53,12 @@ class SetCalibrator(Protocol):
 def check_outcomes(
     table: SetFeatureTable, correct: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Check and return outcomes and weights, one a row.
+    """Return checked outcomes and weights, one per row.
 
     Raises
     ------
     ValueError
-        If they do not suit the table, are not finite, or no weight is positive.
+        If they do not match the table, are not finite, or no weight is positive.
     """
     outcome = np.asarray(correct, dtype=np.float64)
     weight = np.ones(len(table)) if sample_weight is None else np.asarray(sample_weight, float)
@@ -72,7 +75,7 @@ def check_outcomes(
 
 
 class UncalibratedSets(StoredPart, BaseEstimator):
-    """Takes the set's probability under independent labels at its word."""
+    """Uses the set's probability under independent labels as confidence."""
 
     def fit(
         self, table: SetFeatureTable, correct: ArrayLike, *, sample_weight: ArrayLike | None = None
@@ -87,7 +90,7 @@ class UncalibratedSets(StoredPart, BaseEstimator):
 
 
 class IsotonicSets(BaseEstimator):
-    """One isotonic curve from score to confidence, whatever the set (thesis, section 4.4)."""
+    """One isotonic curve from score to confidence (thesis, section 4.4)."""
 
     curve_: IsotonicCurve
 
@@ -125,8 +128,8 @@ class CardinalityIsotonicSets(BaseEstimator):
     Parameters
     ----------
     min_rows : int, default 20
-        A cardinality seen less often shares the curve of all such rare cardinalities, or of all
-        rows where these are too few as well.
+        Cardinalities with fewer rows share one curve, or use the curve of all rows if these
+        are too few as well.
     """
 
     def __init__(self, min_rows: int = 20) -> None:
@@ -152,7 +155,7 @@ class CardinalityIsotonicSets(BaseEstimator):
         return self
 
     def predict(self, table: SetFeatureTable) -> NDArray[np.float64]:
-        """Return the value at each score of the curve for the set's cardinality."""
+        """Return the value of each set's curve at its score."""
         _require(self, "curves_")
         score, sizes = table.column("score"), table.sizes
         out = self.curves_[0](score)
@@ -162,7 +165,7 @@ class CardinalityIsotonicSets(BaseEstimator):
         return np.clip(out, 0.0, 1.0)
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the knots of all curves; cardinality -1 stands for the rare ones."""
+        """Return the knots of all curves; -1 stands for rare cardinalities."""
         lengths = [len(curve.x) for curve in self.curves_]
         return {
             "cardinalities": self.cardinalities_,
@@ -196,19 +199,19 @@ class BoostedSets(BaseEstimator):
     ----------
     objective : {"squared", "logistic"}, default "squared"
         ``"squared"`` minimises the Brier score and clips the sum of trees to [0, 1] (GB-MSE);
-        ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL). ``"softmax"`` is that of
+        ``"logistic"`` minimises the cross-entropy of its sigmoid (GB-KL). ``"softmax"`` belongs to
         `setwise.models.calibration.group_softmax.SoftmaxSets`.
     n_trees, max_leaves, learning_rate : int, int, float
         Size and shrinkage of the ensemble.
     monotone : bool, default True
-        Whether confidence may only rise with the columns that the table calls monotone.
+        Whether confidence may not fall as a column that the table marks monotone rises.
     min_child_weight : float, default 5
         Least sum of curvatures in a leaf.
     reg_lambda : float, default 1
         L2 penalty of leaf values.
     max_rows : int, default 300,000
-        Rows to learn from. Of more, these many are drawn at random: a few hundred leaves know no
-        use for them, and time and memory grow with them.
+        Maximum number of rows to learn from; more are sampled at random, because a few hundred
+        leaves gain nothing from them.
     random_state : int, default 0
 
     Attributes
@@ -219,7 +222,7 @@ class BoostedSets(BaseEstimator):
 
     Notes
     -----
-    The fit uses one thread, because sums over several would depend on their number.
+    The fit uses one thread, because sums would depend on the number of threads.
     """
 
     trees_: CompiledTrees
@@ -256,7 +259,7 @@ class BoostedSets(BaseEstimator):
         Raises
         ------
         ValueError
-            If the objective is unknown, or outcomes or weights do not suit the table.
+            If the objective is unknown, or outcomes or weights do not match the table.
         """
         outcome, weight = check_outcomes(table, correct, sample_weight)
         if len(table) > self.max_rows:
@@ -285,7 +288,7 @@ class BoostedSets(BaseEstimator):
         *,
         n_trees: int | None = None,
     ) -> None:
-        import xgboost  # noqa: PLC0415  # two seconds that loading and predicting never need
+        import xgboost  # noqa: PLC0415  # slow import, not needed for loading and predicting
 
         signs = table.monotone if self.monotone else (0,) * len(table.names)
         parameters = {
@@ -319,14 +322,14 @@ class BoostedSets(BaseEstimator):
     def staged_predict(
         self, table: SetFeatureTable, stages: Sequence[int]
     ) -> list[NDArray[np.float64]]:
-        """Return the confidences after each of these numbers of trees."""
+        """Return the confidences after each given number of trees."""
         return [self._confidence(table, n_trees) for n_trees in stages]
 
     def _confidence(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
         margin = self._margin(table, n_trees)
         if self.objective == "squared":
             return np.minimum(np.maximum(margin, 0.0), 1.0)
-        # Within this, exp stays finite. These two functions cost less than np.clip.
+        # The limits keep exp finite. These two functions are faster than np.clip.
         return 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(margin, -30.0), 30.0)))
 
     def _margin(self, table: SetFeatureTable, n_trees: int | None) -> NDArray[np.float64]:
@@ -366,7 +369,7 @@ class TreeSets(BoostedSets):
     def __init__(
         self, max_leaves: int = 50, *, min_child_weight: float = 20.0, random_state: int = 0
     ) -> None:
-        # One unshrunken, unpenalised boosting step: each leaf holds the mean of its rows.
+        # One boosting step without shrinkage or penalty: each leaf holds the mean of its rows.
         super().__init__(
             "squared",
             n_trees=1,

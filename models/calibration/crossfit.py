@@ -1,9 +1,9 @@
-"""Out-of-fold rows for calibrators: no document helps to describe itself.
+"""Out-of-fold rows for calibrators: no document contributes to its own description.
 
 The label scores of a fold come from a base model fitted on the other folds. Its label calibrator
 is fitted on the other folds' out-of-fold scores, its set counts and candidate source on the other
-folds' label sets. Holding one part of the data out instead costs two points of set accuracy on
-BIBTEX, because the base model then learns from less.
+folds' label sets. Cross-fitting is used instead of a single hold-out part, because the base model
+would learn from fewer documents and be less accurate.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from setwise.models.voters.label_stack import LabelStack, LabelVotes
 from setwise.models.voters.voters import SetVoters
 from setwise.models.voters.votes import SetVotes
 
-# Votes are dense, so documents are described so many at a time.
+# Votes are dense; this bounds their memory.
 _VOTES_AT_ONCE = 2048
 _SCORED_AT_ONCE = 8192
 
@@ -34,14 +34,14 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Some documents of one fold, beside parts fitted on the other folds.
+    """Some documents of one fold, with parts fitted on the other folds.
 
     Attributes
     ----------
     rows : int64 ndarray
         Numbers of the documents, ascending.
     evidence : callable
-        Gathers what is known of them; votes are dense, so that it is not kept.
+        Returns the evidence about them; not stored, because votes are dense.
     source : CandidateSource
     features : SetFeatures
     """
@@ -54,7 +54,7 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """What every document looks like to models that never saw it.
+    """Descriptions of all documents by models that never saw them.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class CrossFitted:
     logits : float32 ndarray of shape (n_documents, n_labels)
         Raw label scores.
     marginals : float64 ndarray of shape (n_documents, n_labels)
-        Calibrated ones. Single precision would round the surest to 0 and 1.
+        Calibrated label probabilities. Single precision would round the surest to 0 and 1.
     candidates : CandidateSets
         In the order of the documents.
     table : SetFeatureTable
@@ -71,7 +71,7 @@ class CrossFitted:
     correct : uint8 ndarray of shape (n_sets,)
         Whether the candidate is the document's true set.
     held_out : tuple of HeldOut
-        What the rows were made of, to make others of the same documents.
+        Sources of the rows, for making other rows of the same documents.
     """
 
     folds: NDArray[np.int64]
@@ -106,12 +106,12 @@ def out_of_fold_logits(
     folds : int64 ndarray of shape (n_documents,)
         At least two different values.
     progress : callable, optional
-        Told the share of folds done and what is going on.
+        Called with the share of folds done and the name of the current stage.
 
     Returns
     -------
     float32 ndarray of shape (n_documents, n_labels)
-        Documents times labels bound what a machine can train, so they take no more.
+        Single precision, because this matrix limits how much a machine can train on.
     """
     logits = np.empty(Y.shape, dtype=np.float32)
     names = np.unique(folds)
@@ -138,14 +138,14 @@ def cross_fit(
     voters: SetVoters | None = None,
     stack: LabelStack | None = None,
 ) -> CrossFitted:
-    """Propose and describe each fold's candidates with parts fitted on the other folds.
+    """Propose and describe each fold's candidates by the other folds.
 
     Parameters
     ----------
     X, Y, folds
         As for `out_of_fold_logits`.
     logits : float32 ndarray of shape (n_documents, n_labels)
-        Its result.
+        Result of `out_of_fold_logits`.
     label_calibrator, source, features
         Unfitted parts; clones are fitted.
     voters : SetVoters, optional
@@ -194,7 +194,7 @@ def in_document_order(
     candidates: Sequence[CandidateSets],
     tables: Sequence[SetFeatureTable],
 ) -> tuple[CandidateSets, SetFeatureTable]:
-    """Put candidates of held-out parts, and their features, in the order of the documents."""
+    """Return candidates of held-out parts and their features by document."""
     by_fold = concatenate(candidates)
     rows = np.concatenate([part.rows for part in held_out])
     sets, doc_indptr = _document_order(by_fold.doc_indptr, rows)
@@ -202,7 +202,7 @@ def in_document_order(
 
 
 def _parts(folds: NDArray[np.int64], fold: int) -> list[NDArray[np.int64]]:
-    """Cut the documents of one fold into pieces whose votes fit memory."""
+    """Split the documents of a fold into parts whose votes fit into memory."""
     inside = np.flatnonzero(folds == fold)
     return [
         inside[start : start + _VOTES_AT_ONCE] for start in range(0, len(inside), _VOTES_AT_ONCE)
@@ -216,7 +216,7 @@ def _refine(
     Y: csr_array,
     folds: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Refine each fold by a stack fitted on the others, then fit the stack on all."""
+    """Refine each fold by a stack fitted on the others; fit it on all."""
     pieces = [part for fold in np.unique(folds) for part in _parts(folds, fold)]
     by_label = [LabelVotes.of(vote(part)) for part in pieces]
     names = by_label[0].voters

@@ -5,10 +5,10 @@ margin is 0,
 
 .. math:: c_j = \frac{e^{s_j}}{1 + \sum_i e^{s_i}}, \qquad c_0 = \frac{1}{1 + \sum_i e^{s_i}},
 
-so that a document's confidences sum to less than one. Boosting minimises the cross-entropy
+so a document's confidences sum to less than one. Boosting minimises the cross-entropy
 :math:`-\sum_j y_j \log c_j - (1 - \sum_j y_j) \log c_0`, whose gradient is :math:`c_j - y_j` and
-whose Hessian :math:`\mathrm{diag}(c) - c c^\top` is at most :math:`\mathrm{diag}(c)`: with that for
-curvature no step inside a tree goes too far, however many candidates of a document share a leaf.
+whose Hessian :math:`\mathrm{diag}(c) - c c^\top` is at most :math:`\mathrm{diag}(c)`: with this
+bound as curvature no step is too long, however many candidates of a document share a leaf.
 """
 
 from typing import Any, Self
@@ -20,18 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.models.calibration.calibrators import BoostedSets, check_outcomes
 from setwise.models.sets.features import SetFeatureTable
 
-# A document whose outcomes sum to more than this was given two right sets.
+# Outcomes of a document that sum to more than this mean two right sets.
 _MOST_RIGHT = 1.0 + 1e-9
 
-# Rounding may leave a curvature of nought, on which XGBoost would divide.
+# Rounding may give a curvature of zero, by which XGBoost would divide.
 _LEAST_CURVATURE = 1e-16
 
 
 class SoftmaxSets(BoostedSets):
     """Boosted trees whose confidences compete inside each document.
 
-    Documents, not rows, are drawn where there are more than ``max_rows`` rows. Other parameters
-    are those of `BoostedSets`.
+    If there are more than ``max_rows`` rows, whole documents are sampled. Other parameters are
+    those of `BoostedSets`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SoftmaxSets(BoostedSets):
         Raises
         ------
         ValueError
-            If outcomes or weights do not suit the table, a document has more than one right set,
+            If outcomes or weights do not match the table, a document has more than one right set,
             or its rows differ in weight.
         """
         outcome, weight = check_outcomes(table, correct, sample_weight)
@@ -89,7 +89,7 @@ class SoftmaxSets(BoostedSets):
             raise ValueError("a document cannot have more than one right candidate")
         if (np.maximum.reduceat(weight, first) > np.minimum.reduceat(weight, first)).any():
             raise ValueError("the candidates of a document must have one weight")
-        # The best constant margin, were all documents of the mean size.
+        # The best constant margin if all documents had the mean number of candidates.
         of_document = weight[first]
         edge = 0.5 / (of_document.sum() + 1.0)
         share = np.clip(np.average(right, weights=of_document), edge, 1.0 - edge)
@@ -107,7 +107,10 @@ class SoftmaxSets(BoostedSets):
         return self
 
     def _draw(self, doc_indptr: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of documents drawn at random, ``max_rows`` at most but one document."""
+        """Return the rows of random documents: at least one document.
+
+        At most ``max_rows`` rows, unless the one document has more.
+        """
         draw = np.random.default_rng(self.random_state)
         order = draw.permutation(len(doc_indptr) - 1)
         sizes = np.diff(doc_indptr)
@@ -148,7 +151,7 @@ def softmax_derivatives(
     outcome: NDArray[np.float64],
     weight: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # pragma: no cover - compiled
-    """Return the gradient of the cross-entropy, and a diagonal that bounds its Hessian.
+    """Return the cross-entropy's gradient and a diagonal bound of its Hessian.
 
     Parameters
     ----------

@@ -1,21 +1,21 @@
 r"""Losses for calibrators that learn from noisy answers.
 
 A reviewer's answer :math:`\tilde v` agrees with a right prediction with probability
-:math:`1 - \alpha` and with a wrong one with probability :math:`\beta`. Two ways lead from it to the
-confidence :math:`c = \sigma(s)` in the prediction.
+:math:`1 - \alpha` and with a wrong one with probability :math:`\beta`. The confidence
+:math:`c = \sigma(s)` in the prediction can be fitted to it in two ways.
 
 *Backward*: replace the loss by one whose expectation over the noise is the clean loss. With the
 shifted target :math:`t = (\tilde v - \beta) / (1 - \alpha - \beta)` the square loss becomes
 :math:`(c - t)^2 + t - t^2` and the logistic one a cross-entropy with target :math:`t`, which lies
-outside [0, 1] unless there is no noise: the loss has no lower bound, so fits on it stop early or
-shrink.
+outside [0, 1] unless there is no noise: the loss has no lower bound, so fits need early stopping
+or shrinkage.
 
 *Forward*: predict the answer. It agrees with probability
 :math:`q = \beta + (1 - \alpha - \beta) c`, and its log-likelihood is bounded and proper. Answers of
-exact reviewers weigh more by themselves.
+accurate reviewers automatically weigh more.
 
 Numbers of equations are those of C. Li, "Reduction Methods for Multi-label Classification", thesis,
-Northeastern University, 2019; all derivatives are with respect to the margin :math:`s`, one a row.
+Northeastern University, 2019. Derivatives are with respect to the margin :math:`s`, one per row.
 """
 
 from typing import Protocol
@@ -26,7 +26,7 @@ from scipy.special import expit
 
 Floats = NDArray[np.float64]
 
-_LEAST_PROBABILITY = 1e-12  # keeps logarithms finite where a prediction is hopeless and beta is 0
+_LEAST_PROBABILITY = 1e-12  # keeps logarithms finite if the confidence is 0 and beta is 0
 
 
 class NoisyLoss(Protocol):
@@ -45,11 +45,11 @@ class NoisyLoss(Protocol):
         """Return the second derivative."""
 
     def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:
-        """Return a non-negative stand-in for the second derivative, for boosting."""
+        """Return a non-negative substitute for the second derivative, for boosting."""
 
 
 def checked_rates(alpha: ArrayLike, beta: ArrayLike, n: int | None = None) -> tuple[Floats, Floats]:
-    """Return noise rates, one a row.
+    """Return checked noise rates, one per row.
 
     Parameters
     ----------
@@ -61,7 +61,8 @@ def checked_rates(alpha: ArrayLike, beta: ArrayLike, n: int | None = None) -> tu
     Raises
     ------
     ValueError
-        If a rate is no probability, or both add up to 1 or more: then answers say nothing.
+        If a rate is not a probability, or both sum to 1 or more: such answers carry no
+        information.
     """
     a, b = np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
     if not (np.all((a >= 0) & (a <= 1)) and np.all((b >= 0) & (b <= 1))):
@@ -77,10 +78,10 @@ def checked_rates(alpha: ArrayLike, beta: ArrayLike, n: int | None = None) -> tu
 
 
 def shifted_target(agreed: ArrayLike, alpha: ArrayLike, beta: ArrayLike) -> Floats:
-    """Return the target whose expectation over the noise is the truth (thesis 4.10.2).
+    """Return the target whose expectation over the noise is the truth.
 
-    Any method that minimises a square loss, such as isotonic regression or boosted regression
-    trees, becomes robust by fitting it; so does a mean.
+    See section 4.10.2 of the thesis. Methods that minimise a square loss, such as isotonic
+    regression, boosted regression trees or a mean, become robust to noise when fitted to it.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ class LogisticSurrogate:
     Parameters
     ----------
     alpha, beta : float or array-like of shape (n,)
-        Equal for all rows, or as the annotator of each.
+        The same for all rows, or those of each row's annotator.
 
     References
     ----------
@@ -143,7 +144,7 @@ class LogisticSurrogate:
 
 
 class UniformTreeSurrogate(LogisticSurrogate):
-    """The same loss with the trees of Algorithm 4.3: a leaf holds the mean of ``t - c``."""
+    """Logistic surrogate with leaves of mean ``t - c`` (Algorithm 4.3)."""
 
     def curvature(self, margin: ArrayLike, agreed: ArrayLike) -> Floats:  # noqa: ARG002  # a mean weighs rows alike
         """Return 1, so that a Newton step is a mean."""
@@ -151,7 +152,7 @@ class UniformTreeSurrogate(LogisticSurrogate):
 
 
 class AnnotatorTreeSurrogate(LogisticSurrogate):
-    r"""The same loss with the trees of Algorithm 4.4, for rates that differ between rows.
+    r"""Logistic surrogate for rates that differ by row (Algorithm 4.4).
 
     The pseudo-response :math:`\tilde v - c - (1 - c) \beta + c \alpha` is
     :math:`(1 - \alpha - \beta)(t - c)`, its weight :math:`m = 1 / (1 - \alpha - \beta)`; so a leaf
@@ -181,7 +182,7 @@ class ForwardLoss:
         self.alpha, self.beta = checked_rates(alpha, beta)
 
     def _parts(self, margin: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return c, q, 1 - q and dq/ds; both probabilities are computed without cancellation."""
+        """Return c, q, 1 - q and dq/ds, computed without cancellation."""
         s = _floats(margin)
         c, rest = expit(s), expit(-s)
         q = (1.0 - self.alpha) * c + self.beta * rest

@@ -1,18 +1,18 @@
-r"""A correction of a model's own confidences, learnt from what became of its predictions.
+r"""Corrects a model's confidences by the outcomes of its predictions.
 
-Whoever reviewed a prediction left behind, in a service's records, the announced label set, the
-confidences and scores of its candidates, and whether the set was right; the document itself may be
-gone. From these alone a margin is corrected: with own confidence :math:`c` of the announced set
+A service's records of reviewed predictions hold the announced label set, the confidences and scores
+of its candidates, and whether the set was right; the document itself may have been deleted. The
+correction needs nothing else: with the model's confidence :math:`c` in the announced set
 
 .. math:: c' = \sigma\Bigl(\operatorname{logit} c + b + w^\top x + \sum_{l \in y} u_l\Bigr),
 
 where :math:`x` are a few columns (`COLUMNS`) and :math:`u_l` belongs to a label of the set, so that
-sets with a label that has begun to fail lose confidence wherever they stand. Penalties draw ``w``
-and ``u`` to 0, that is to the model's own word: few answers change little. The likelihood is that
-of noisy answers (`setwise.models.calibration.losses.ForwardLoss`).
+all sets with a label that has begun to fail lose confidence. Penalties shrink ``w`` and ``u`` to
+0, where the model's confidence is unchanged: a few answers change little. The likelihood is that of
+noisy answers (`setwise.models.calibration.losses.ForwardLoss`).
 
-The announced set stays the same. Other candidates share what it leaves to them in the old
-proportions, so confidences that summed to at most one still do.
+The announced set stays the same. Other candidates share the rest in the old proportions, so
+confidences that summed to at most one still do.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,34 +33,34 @@ from setwise.models.storage.state import checked_array
 Floats = NDArray[np.float64]
 
 COLUMNS = ("confidence", "score", "runner-up", "rest", "size")
-"""What is read beside the labels: logits of the own confidence, the score, the likeliest other
-candidate and what no candidate accounts for; and the number of labels."""
+"""Inputs besides the labels: logits of the model's confidence, the score, the most confident other
+candidate and the mass without a candidate; and the number of labels."""
 
 PENALTY = 5.0
-"""Of a standardised column's weight, in rows."""
+"""Penalty of a standardised column's weight, in rows."""
 
 LABEL_PENALTY = 20.0
-"""Of a label's weight, in rows: most labels are rare."""
+"""Penalty of a label's weight, in rows: most labels are rare."""
 
 _EDGE = 1e-6  # bounds logits
-_LARGEST_SIZE = 20.0  # of a set, as a column: more labels say no more
-_STEPS = 500  # of L-BFGS; some thirty are usual
+_LARGEST_SIZE = 20.0  # cap of the set size as a column
+_STEPS = 500  # L-BFGS steps, far more than usual
 
 
 @dataclass(frozen=True, eq=False)
 class AnnouncedSets:
-    """What is known of announced label sets when their documents are gone.
+    """Records of announced label sets, without their documents.
 
     Attributes
     ----------
     confidence : float64 ndarray of shape (n,)
-        The model's own, in [0, 1].
+        The model's confidence, in [0, 1].
     score : float64 ndarray of shape (n,)
         The model's probability of the set before any calibration, in [0, 1].
     runner_up : float64 ndarray of shape (n,)
-        Largest own confidence among the other candidates; 0 without one.
+        The model's largest confidence in another candidate; 0 without one.
     rest : float64 ndarray of shape (n,)
-        What the confidences of all candidates leave to 1, at least 0.
+        One minus the confidences of all candidates, at least 0.
     sets : RaggedSets
         The announced sets; set ``i`` belongs to row ``i``.
     n_labels : int
@@ -78,21 +78,21 @@ class AnnouncedSets:
 
     @classmethod
     def of(cls, candidates: CandidateSets, confidence: ArrayLike) -> Self:
-        """Read them from a model's candidates, the announced one first in each document.
+        """Return the announced sets, each document's first candidate.
 
         Parameters
         ----------
         candidates : CandidateSets
-            At least one a document.
+            At least one per document.
         confidence : array-like of shape (n_sets,)
-            The model's own.
+            The model's confidences.
 
         Raises
         ------
         ValueError
             If a document has no candidate, or lengths differ.
         """
-        # Not every calibrator stays inside [0, 1], and rounding leaves it.
+        # Calibrators and rounding may leave [0, 1].
         own = np.clip(np.asarray(confidence, dtype=np.float64), 0.0, 1.0)
         bounds = candidates.doc_indptr
         if own.shape != (len(candidates),) or (np.diff(bounds) == 0).any():
@@ -123,12 +123,12 @@ class AnnouncedSets:
         )
 
     def beside(self, others: Self) -> Self:
-        """Return these rows and others below them.
+        """Return these rows followed by others.
 
         Raises
         ------
         ValueError
-            If they count other labels.
+            If their numbers of labels differ.
         """
         if self.n_labels != others.n_labels:
             raise ValueError("rows of models with different labels cannot stand together")
@@ -157,7 +157,7 @@ class AnnouncedSets:
 
 
 class Answers(NamedTuple):
-    """What people or later events said of announced sets.
+    """Answers of people or later events about announced sets.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class Answers(NamedTuple):
         alpha: ArrayLike = 0.0,
         beta: ArrayLike = 0.0,
     ) -> Self:
-        """Check answers; see the attributes.
+        """Return checked answers; see the attributes.
 
         Raises
         ------
@@ -206,13 +206,13 @@ class Answers(NamedTuple):
         return Answers(*(part[rows] for part in self))
 
     def beside(self, others: "Answers") -> "Answers":
-        """Return these rows and others below them."""
+        """Return these rows followed by others."""
         return Answers(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
-    """The correction, fitted.
+    """The fitted correction.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class Recalibration:
 
     @classmethod
     def identity(cls, n_labels: int) -> Self:
-        """Return the correction that corrects nothing."""
+        """Return the correction that changes nothing."""
         return cls(0.0, np.zeros(len(COLUMNS)), np.zeros(n_labels))
 
     @classmethod
@@ -241,10 +241,10 @@ class Recalibration:
         penalty: float = PENALTY,
         label_penalty: float = LABEL_PENALTY,
     ) -> Self:
-        """Find the most likely correction under the penalties, by L-BFGS.
+        """Maximise the penalised likelihood by L-BFGS.
 
-        Weights are scaled so that they sum to the number of equal rows that they are worth (Kish):
-        a penalty always stands for so many rows.
+        Weights are scaled to sum to their effective number of equal rows (Kish), so that a penalty
+        always stands for a number of rows.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Recalibration:
             At least one row.
         answers : Answers
         always : tuple of AnnouncedSets and Answers, optional
-            Rows beside these, whose weights are in rows already.
+            Further rows, whose weights are already in rows.
         penalty, label_penalty : float
 
         Raises
@@ -317,7 +317,7 @@ class Recalibration:
         candidates : CandidateSets
             The announced one first in each document.
         confidence : float64 ndarray of shape (n_sets,)
-            The model's own.
+            The model's confidences.
         """
         correction = _Correction(self.intercept, self.weights, self.label_weights)
         return _correct(
@@ -358,18 +358,18 @@ def cross_fit(
     always: tuple[AnnouncedSets, Answers] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Floats:
-    """Return for each row the confidence of a correction that was fitted without its fold.
+    """Return each row's confidence by a correction fitted without its fold.
 
     Parameters
     ----------
     sets : AnnouncedSets
     answers : Answers
     folds : int ndarray of shape (n,)
-        Rows of one document belong together.
+        Rows of one document must share a fold.
     always : tuple of AnnouncedSets and Answers, optional
-        Rows that every fit may learn from, and none is asked of.
+        Rows that every fit learns from and none predicts.
     progress : callable, optional
-        Told, before each fit, its number from 1 and how many there are.
+        Called before each fit with its number, from 1, and the number of fits.
 
     Raises
     ------
@@ -394,7 +394,7 @@ def _inside(share: Floats) -> Floats:
 
 
 def _others(bounds: NDArray[np.int64], own: Floats) -> tuple[Floats, Floats]:
-    """Return the largest other confidence and what all leave to 1, for each document."""
+    """Return each document's largest other confidence and one minus the sum."""
     first = bounds[:-1]
     others = own.copy()
     others[first] = 0.0
@@ -403,7 +403,7 @@ def _others(bounds: NDArray[np.int64], own: Floats) -> tuple[Floats, Floats]:
 
 
 class _Correction(NamedTuple):
-    """A recalibration as compiled code takes it."""
+    """A recalibration as plain arrays for compiled code."""
 
     intercept: float
     weights: Floats
@@ -451,7 +451,7 @@ def _correct(
         share = (1.0 - now) / max(1.0 - own[first], _EDGE)
         corrected[first] = now
         for s in range(first + 1, last):
-            # Where own confidences sum to more than one, none may pass what is left, nor shrink
-            # because nothing was corrected.
+            # If the model's confidences sum to more than one, none may exceed the rest, nor shrink
+            # without a correction.
             corrected[s] = min(own[s] * share, max(own[s], 1.0 - now))
     return corrected

@@ -1,4 +1,4 @@
-"""What rows are worth that were drawn with unequal probabilities, or answered with noise."""
+"""Weights of unequally sampled rows and the worth of noisy answers."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -6,16 +6,16 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 LARGEST_WEIGHT = 10.0
-"""Cap of an inclusion weight: it costs a little bias and saves much variance."""
+"""Cap of an inclusion weight: a little bias for much less variance."""
 
 
 def inclusion_weights(probability: ArrayLike, *, largest: float = LARGEST_WEIGHT) -> Floats:
-    """Return the weights with which reviewed rows stand for the whole stream.
+    """Return weights that make reviewed rows represent the whole stream.
 
     Parameters
     ----------
     probability : array-like of shape (n,)
-        With which each row came to be reviewed, known when it was predicted; in (0, 1].
+        Probability that each row is reviewed, known at prediction time; in (0, 1].
     largest : float, default=10
         Cap of a weight, at least 1.
 
@@ -49,10 +49,10 @@ def inclusion_weights(probability: ArrayLike, *, largest: float = LARGEST_WEIGHT
 
 
 def effective_rows(alpha: ArrayLike, beta: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """Return how many clean, unweighted rows noisy and weighted ones are worth.
+    """Return how many clean, unweighted rows the given rows are worth.
 
-    The square of ``1 - alpha - beta`` is, but for a factor that depends on the accuracy, the
-    information that an answer keeps; weights cost what Kish's formula says.
+    The square of ``1 - alpha - beta`` is, up to a factor that depends on the accuracy, the
+    information that an answer keeps; Kish's formula gives the loss by weights.
 
     Parameters
     ----------

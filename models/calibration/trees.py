@@ -1,6 +1,6 @@
-"""Boosted trees evaluated in compiled code, on label sets that are never written out.
+"""Evaluates boosted trees in compiled code, without expanding label sets.
 
-XGBoost's own call costs hundreds of microseconds before the first tree; ten candidates need ten.
+XGBoost's own call has a large fixed cost, which dominates for a few candidates.
 """
 
 import json
@@ -17,7 +17,7 @@ from setwise.models.sets.features import SetFeatureTable
 
 
 class Nodes(NamedTuple):
-    """All trees' nodes, those of a tree behind each other, a parent before its children.
+    """Nodes of all trees, tree by tree, parents before children.
 
     A node with ``feature >= 0`` sends a row to ``child`` when the feature is below ``split``, to
     ``child + 1`` otherwise; a leaf has ``feature == -1`` and its value in ``split``.
@@ -37,7 +37,7 @@ class CompiledTrees:
     ----------
     nodes : Nodes
     base_margin : float
-        Sum before the first tree.
+        Constant term of the sum.
     """
 
     nodes: Nodes
@@ -52,13 +52,13 @@ class CompiledTrees:
         model : mapping
             The parsed document; objective ``reg:squarederror`` or ``binary:logistic``.
         n_dense, n_labels : int
-            The first ``n_dense`` columns are always present; the ``n_labels`` behind them are
+            The first ``n_dense`` columns are always present; the next ``n_labels`` are
             label indicators: 1 where present, missing where absent.
 
         Raises
         ------
         ValueError
-            If the document is not a boosted tree ensemble that this evaluator understands.
+            If the document is not a supported boosted tree ensemble.
         """
         try:
             learner = model["learner"]
@@ -83,7 +83,7 @@ class CompiledTrees:
         return len(self.nodes.root)
 
     def margin(self, table: SetFeatureTable, n_trees: int | None = None) -> NDArray[np.float64]:
-        """Sum the first ``n_trees`` trees (all by default) for each row; shape (n_sets,)."""
+        """Return the sum (n_sets,) of the first ``n_trees`` trees, by default all."""
         nodes = self.nodes
         if n_trees is not None:
             nodes = nodes._replace(root=nodes.root[:n_trees])
@@ -91,7 +91,7 @@ class CompiledTrees:
 
 
 def _join(trees: list[Nodes]) -> Nodes:
-    """Put the nodes of single trees behind each other."""
+    """Concatenate the nodes of single trees."""
     offsets = np.cumsum([0, *(len(tree.feature) for tree in trees)], dtype=np.int32)
     children = [tree.child + np.int32(offset) for tree, offset in zip(trees, offsets, strict=False)]
     return Nodes(
@@ -103,7 +103,7 @@ def _join(trees: list[Nodes]) -> Nodes:
 
 
 def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
-    """Lay one tree out so that the two children of a node are neighbours, behind their parent."""
+    """Return a tree's nodes with siblings adjacent, after their parent."""
     if tree.get("categories"):
         raise ValueError("categorical splits are not supported")
     feature: list[int] = []
@@ -130,9 +130,10 @@ def _read_tree(tree: Mapping[str, Any], n_dense: int, n_columns: int) -> Nodes:
 def _read_node(
     tree: Mapping[str, Any], node: int, n_dense: int, n_columns: int
 ) -> tuple[int, float, int, int]:
-    """Return a node's column (-1 for a leaf), split or value, and the nodes below and above.
+    """Return a node's column, split or value, and its two children.
 
-    For a label indicator, absent means missing and goes the default way; present means 1.
+    The column of a leaf is -1. For a label indicator, absent means missing, which takes the default
+    branch; present means 1.
     """
     while True:
         condition = np.float32(tree["split_conditions"][node])
@@ -152,7 +153,7 @@ def _read_node(
             return column, 0.5, absent, present
         if absent <= node:
             raise ValueError("a tree of the XGBoost model loops")
-        node = absent  # both values go one way: the split separates nothing
+        node = absent  # both values take the same branch
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Binary relevance: one logistic regression per label, all learned at once."""
+"""Binary relevance: one logistic regression per label, all fitted together."""
 
 import warnings
 from typing import Any, Literal, NamedTuple, Self
@@ -25,17 +25,17 @@ from setwise.models.labels.scaling import (
 
 Matrix = Any  # array-like or scipy sparse: scipy's stubs know no common type of both
 
-# Choosing a penalty takes less exactness than the fit: the choice stays the same.
+# The choice of a penalty needs less accuracy than the fit.
 _PATH_TOLERANCE = 1e-3
-# A single row leaves nothing to choose a penalty on.
+# A single row cannot be split to choose a penalty.
 _ALPHA_WITHOUT_VALIDATION = 1e-3
-# Above this share of non-zero coefficients rows of a dense matrix are read faster than lists.
+# Above this share of non-zero coefficients a dense matrix is faster than lists.
 _DENSE_SHARE = 0.05
 _DENSE_BYTES = 256 * 2**20
 
 
 class Weights(NamedTuple):
-    """Coefficients by feature for compiled scoring: lists of labels, or dense rows if any."""
+    """Coefficients by feature, sparse or dense, for compiled scoring."""
 
     indptr: NDArray[np.int64]  # (d + 1,)
     labels: NDArray[np.int32]
@@ -50,24 +50,24 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     alpha : "auto", float or array-like of shape (n_labels,)
-        Penalty strength as in `fit_elastic_net`. ``"auto"`` chooses each label's for the
-        log-loss on validation rows, see `choose_penalty`.
+        Penalty strength as in `fit_elastic_net`. ``"auto"`` chooses it for each label
+        by the log-loss on validation rows, see `choose_penalty`.
     l1_ratio : float
-        Share of the L1 norm in the penalty, in [0, 1]; around the default is best on text.
+        Share of the L1 norm in the penalty, in [0, 1].
     weighting : {"auto", "idf", "deviation", "none"}
         Weighting of features before the fit, see `FeatureWeighting`.
     tol, max_iter : float, int
         See `fit_elastic_net`.
     patience : int
         With validation rows each label keeps its step with the lowest validation log-loss and
-        stops after this many without a lower one.
+        stops after this many steps without a lower one.
     validation_fraction : float
         Share of rows set aside by ``alpha="auto"`` when `fit` gets no validation rows; the final
         fit uses all rows.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
     random_state : int, RandomState or None
-        Draws the rows set aside.
+        Random state for the rows set aside.
 
     Attributes
     ----------
@@ -145,11 +145,11 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
         Y : array-like or sparse of shape (n_samples, n_labels)
-            0 or 1. A label that never, or always, occurs gets the logit of its smoothed rate.
+            0 or 1. A label that occurs never or always gets the logit of its smoothed rate.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, not negative.
         validation : tuple (X, Y), optional
-            Rows that choose the penalty and end each label's steps; never fitted on.
+            Rows that select the penalty and the last step of each label; never fitted on.
 
         Returns
         -------
@@ -215,7 +215,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         weight: NDArray[np.float64] | None,
         held_out: tuple[Matrix, Matrix],
     ) -> tuple[NDArray[np.float64], LinearFit | None]:
-        """Return each label's penalty and, for a fit without validation rows, where to start."""
+        """Return each label's penalty and, without validation rows, a warm start."""
         if self.alpha != "auto":
             raise ValueError(f'alpha must be a number, one per label or "auto", got {self.alpha!r}')
         ends_itself = held_out[0] is None
@@ -284,11 +284,11 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
         return np.asarray(expit(self.decision_function(X)))
 
     def predict(self, X: Matrix) -> NDArray[np.uint8]:
-        """Return the labels with a probability above one half, 0/1 of (n_samples, n_labels)."""
+        """Return 1 for labels with a probability above one half, else 0."""
         return (self.decision_function(X) > 0.0).astype(np.uint8)
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the fitted state: arrays, and settings that JSON can carry."""
+        """Return the fitted state: arrays and JSON settings."""
         check_is_fitted(self)
         arrays: dict[str, NDArray[Any]] = {
             "coef_indptr": self.coef_.indptr.astype(np.int64),
@@ -312,7 +312,7 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: dict[str, NDArray[Any]], settings: dict[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart."""
+        """Rebuild the estimator from its state."""
         model = cls(**settings["params"])
         model.weighting_ = FeatureWeighting.from_state(
             arrays["scale"], settings["scheme"], model.weighting
@@ -333,12 +333,12 @@ class BinaryRelevance(ClassifierMixin, BaseEstimator):
 
 
 def as_labels(Y: Matrix) -> sp.csr_array:
-    """Return `Y` as a uint8 csr_array of zeros and ones with sorted indices.
+    """Return `Y` as a 0/1 uint8 csr_array with sorted indices.
 
     Raises
     ------
     ValueError
-        If `Y` has not two dimensions or holds anything but 0 and 1.
+        If `Y` is not two-dimensional or holds values other than 0 and 1.
     """
     if not sp.issparse(Y):
         Y = np.asarray(Y)
@@ -378,7 +378,7 @@ def score_row(
     weights: Weights,
     logits: NDArray[np.float64],
 ) -> None:
-    """Fill the logits (L,) of one document given its weighted features."""
+    """Fill the logits (L,) of one document from its weighted features."""
     logits[:] = weights.intercept
     if weights.dense.shape[0] > 0:
         for k in range(features.shape[0]):

@@ -1,4 +1,4 @@
-"""Isotonic regression in compiled code: pooled inputs, few knots, linear in between."""
+"""Isotonic regression in compiled code, linear between knots."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -25,10 +25,10 @@ class IsotonicCurve:
 
     @classmethod
     def fit(cls, x: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Find the non-decreasing curve nearest to the points in weighted squared error.
+        """Fit the curve with the least weighted squared error.
 
-        Equal inputs become their weighted mean first; otherwise the curve would depend on the
-        order of ties. Points without weight are left out.
+        Equal inputs are averaged first, because the curve would depend on the order of ties
+        otherwise. Points without weight are ignored.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class IsotonicCurve:
         Raises
         ------
         ValueError
-            If there is no knot, ``x`` does not rise or ``y`` falls.
+            If there is no knot, ``x`` is not rising, or ``y`` is falling somewhere.
         """
         if len(x) == 0 or len(x) != len(y) or (np.diff(x) <= 0).any() or (np.diff(y) < 0).any():
             raise ValueError("the knots are not those of a non-decreasing curve")
@@ -86,12 +86,12 @@ class IsotonicCurve:
 def isotonic_levels(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the isotonic regression at its own points, as `IsotonicCurve` gives it there.
+    """Return the isotonic regression, as `IsotonicCurve`, at its own points.
 
     Parameters
     ----------
     x : float64 ndarray of shape (n_points,)
-        Non-decreasing, which is not checked.
+        Non-decreasing; not checked.
     y, weight : float64 ndarray of shape (n_points,)
         Weights must be positive.
     """
@@ -109,7 +109,7 @@ def isotonic_levels(
 def _pool_adjacent_violators(
     x: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the knots of the isotonic curve: the two ends of every block."""
+    """Return the knots of the isotonic curve: both ends of each block."""
     n = len(x)
     low = np.empty(n)
     high = np.empty(n)

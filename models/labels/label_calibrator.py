@@ -1,4 +1,4 @@
-"""From raw label scores to label probabilities that keep order and never reach 0 or 1."""
+"""Turns raw label scores into probabilities strictly between 0 and 1."""
 
 from typing import Self
 
@@ -12,16 +12,16 @@ from sklearn.exceptions import NotFittedError
 from setwise.models.labels.isotonic import IsotonicCurve
 from setwise.models.storage.state import StoredArray, StoredPart, StoredSetting
 
-# Beyond it a float64 probability can no longer be told from 0 or 1 after a few roundings.
+# Beyond it rounding makes a float64 probability indistinguishable from 0 or 1.
 LOGIT_LIMIT = 34.0
 
 
 class LabelCalibrator(StoredPart, BaseEstimator):
-    """Mean of each label's raw logit and the logit of its isotonic probability.
+    """Averages each label's raw logit and its isotonic logit.
 
-    Isotonic regression alone emits exact 0 and 1 and long ties, which make sets impossible or
+    Isotonic regression alone returns exact 0 and 1 and long ties, which make sets impossible or
     indistinguishable; the raw logit alone is over- or under-confident. Their mean is strictly
-    increasing in the raw logit, so each label ranks documents as before.
+    increasing in the raw logit, so the ranking of documents by a label does not change.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
 
     @property
     def n_labels_(self) -> int:
-        """Number of labels it was fitted on."""
+        """Number of labels."""
         return len(self.knot_indptr_) - 1
 
     def fit(
@@ -69,7 +69,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         *,
         rows: NDArray[np.int64] | None = None,
     ) -> Self:
-        """Fit one curve a label, on rows that the scorer was not fitted on.
+        """Fit one curve per label, on rows unseen by the scorer.
 
         Parameters
         ----------
@@ -79,8 +79,8 @@ class LabelCalibrator(StoredPart, BaseEstimator):
             True labels, 0/1.
         sample_weight : array-like of shape (n_documents,), optional
         rows : int64 ndarray, optional
-            The documents to learn from, all by default. Nothing larger than a column is copied
-            for them, as a matrix of many documents and labels fits memory only once.
+            The documents to learn from, all by default. At most one column is copied at a time,
+            because memory may hold the whole matrix only once.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, float)
         used = np.arange(n) if rows is None else rows
         weight = weight[used]
-        # A share seen as 0 or 1 may be off by about one document in those that were looked at.
+        # An observed share of 0 or 1 is uncertain by about half a document.
         margin = 0.5 / (weight.sum() + 1.0)
         curves = []
         for label in range(logits.shape[1]):
@@ -116,7 +116,7 @@ class LabelCalibrator(StoredPart, BaseEstimator):
         return self
 
     def transform(self, logits: ArrayLike) -> NDArray[np.float64]:
-        """Return calibrated probabilities, strictly inside (0, 1); the shape of ``logits``."""
+        """Return probabilities in (0, 1), of the shape of ``logits``."""
         if not hasattr(self, "knot_indptr_"):
             raise NotFittedError("LabelCalibrator must be fitted before it transforms")
         logits = np.ascontiguousarray(logits, dtype=np.float64)
@@ -138,7 +138,7 @@ def calibrate_rows(
     knot_values: NDArray[np.float64],
     share: float,
 ) -> NDArray[np.float64]:
-    """Return the probabilities of raw scores (n, L) on the labels' curves."""
+    """Return the calibrated probabilities (n, L) of raw scores."""
     n, n_labels = logits.shape
     out = np.empty((n, n_labels))
     for i in range(n):
@@ -156,7 +156,7 @@ def calibrate_rows(
                         low = middle
                     else:
                         high = middle
-                # A share of the way: a slope would overflow between knots that nearly touch.
+                # Interpolate by shares: a slope overflows between knots that nearly coincide.
                 way = (raw - knot_logits[low]) / (knot_logits[high] - knot_logits[low])
                 value = knot_values[low] + way * (knot_values[high] - knot_values[low])
             out[i, label] = 1.0 / (1.0 + np.exp(-((1.0 - share) * raw + share * value)))

@@ -1,7 +1,7 @@
 """Elastic-net logistic regression for many problems on the same sparse features.
 
-The solver states what it needs and nothing of labels: binary relevance gives it one problem per
-label, a mixture one problem per label and component with instance weights.
+The solver knows nothing of labels: binary relevance gives it one problem per label, a mixture one
+problem per label and component with instance weights.
 """
 
 import os
@@ -42,10 +42,10 @@ class LinearFit:
     best_iter : ndarray of shape (n_problems,), int
         Newton steps to the solution: fewer than `n_iter` where validation chose an earlier one.
     converged : ndarray of shape (n_problems,), bool
-        Whether the steps ended by themselves: at the tolerance or, with validation rows, because
-        validation loss no longer fell.
+        Whether the fit ended before the limit: at the tolerance or, with validation rows, because
+        the validation loss stopped falling.
     stopped_early : ndarray of shape (n_problems,), bool
-        Whether validation ended them.
+        Whether validation ended the fit.
     valid_loss : ndarray of shape (n_problems,)
         Mean log-loss on the validation rows, in nats; infinite without any.
     """
@@ -62,7 +62,7 @@ class LinearFit:
 
 
 def usable_cores() -> int:
-    """Return the number of processors this process may run on."""
+    """Return the number of processors this process can use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -94,11 +94,11 @@ def fit_elastic_net(
     Parameters
     ----------
     X : array-like or sparse of shape (n_samples, n_features)
-        Finite features. A csc_array of float32 is used as it is; anything else is copied.
+        Finite features. A csc_array of float32 is used as it is; other matrices are copied.
     Y : array-like or sparse of shape (n_samples,) or (n_samples, n_problems)
         Targets in [0, 1]: labels or soft targets.
     alpha : float or array-like of shape (n_problems,)
-        Penalty strength, not negative; beside a mean loss, so its meaning does not change with
+        Penalty strength, not negative; the loss is a mean, so the strength does not depend on
         the number of rows.
     l1_ratio : float
         :math:`\rho` in [0, 1]; 0 is ridge, 1 is lasso.
@@ -107,19 +107,20 @@ def fit_elastic_net(
     X_valid, Y_valid : optional
         Validation rows. Each problem keeps the step with the lowest validation log-loss.
     warm_start : LinearFit, optional
-        Where to start, of the same problems and features.
+        Fit of the same problems and features to start from.
     tol : float
         Steps end when the objective is within about this share of the intercept-only loss.
     max_iter : int or array-like of shape (n_problems,)
-        Newton steps at most.
+        Maximum number of Newton steps.
     max_sweeps : int
-        Coordinate-descent sweeps per step at most.
+        Maximum number of coordinate-descent sweeps per step.
     patience : int or None
         Steps without a lower validation loss after which a problem ends; None runs to the
-        tolerance, keeps the last step and merely measures the validation loss there.
+        tolerance, keeps the last step and only measures the validation loss.
     trusted : float
-        A step that began within this many times `tol` is the last one, and nobody looks where it
-        led: looking at every feature takes as long as the step. Not where validation ends a fit.
+        A step that begins within this many times `tol` is the last one and its result is not
+        checked, because checking every feature takes as long as the step. Ignored if validation
+        ends the fit.
     n_jobs : int, optional
         Threads; by default every usable core. The result does not depend on it.
 
@@ -200,7 +201,7 @@ def fit_elastic_net(
 
 
 def as_features(X: Matrix, name: str) -> sp.csc_array:
-    """Return `X` as a float32 csc_array with sorted indices, refusing what float32 cannot hold."""
+    """Return `X` as a sorted csc_array, checked to fit float32."""
     if not sp.issparse(X):
         X = np.asarray(X)
         if X.ndim != 2:
@@ -216,7 +217,7 @@ def as_features(X: Matrix, name: str) -> sp.csc_array:
 
 
 def as_targets(Y: Matrix, n: int, name: str) -> sp.csc_array:
-    """Return `Y` as a float64 csc_array of shape (n, n_problems), refusing values beyond [0, 1]."""
+    """Return `Y` as a float64 csc_array (n, n_problems), checked for [0, 1]."""
     if not sp.issparse(Y):
         Y = np.asarray(Y)
         Y = Y[:, None] if Y.ndim == 1 else Y
@@ -261,7 +262,7 @@ def _per_problem(value: ArrayLike, size: int, name: str) -> NDArray[np.float64]:
 
 
 def _columns(matrix: sp.csc_array) -> Columns:
-    # numba compiles one version: values of targets and starts stay float64, features float32.
+    # Fixed index types, so that numba compiles one version for each type of values.
     return Columns(
         matrix.indptr.astype(np.uint64),
         matrix.indices.astype(np.int32, copy=False).view(np.uint32),
@@ -282,7 +283,7 @@ def _as_start(
 
 
 def _in_threads(problems: Problems, rule: Rule, size: int, n_jobs: int | None) -> list[Fits]:
-    """Fit consecutive ranges of problems on threads, and return them in order."""
+    """Fit consecutive ranges of problems on threads; return them in order."""
     threads = usable_cores() if n_jobs is None or n_jobs < 0 else max(1, n_jobs)
     chunk = max(1, -(-size // (threads * _CHUNKS_PER_THREAD)))
     starts = range(0, size, chunk)

@@ -1,4 +1,4 @@
-"""Choice of the penalty strength on validation rows, by one path of warm-started fits."""
+"""Choice of the penalty strength by a path of warm-started fits."""
 
 from dataclasses import dataclass
 
@@ -9,25 +9,23 @@ from sklearn.utils import check_random_state
 
 from setwise.models.labels.linear import LinearFit, Matrix, as_features, as_targets, fit_elastic_net
 
-# One Newton step from a neighbour on the path lowers the distance to the minimum at least so much.
-# Trusting thirtyfold steps, or stopping ten times as far away, saves another fifth on text, but
-# raised the log-loss of YEAST and SCENE by one and two per cent on some splits.
+# One Newton step from a neighbour on the path reduces the distance to the minimum at least by this
+# factor. Larger values raise the log-loss of some data sets.
 _TRUSTED = 10.0
 # Strengths fall by this factor: validation loss is flat at that scale.
 RATIO = 2.0
 MAX_LENGTH = 24
 # The path ends once this many strengths in a row did not lower the summed validation loss, or at
-# one that raised it by this share: weak penalties cost most and are not taken after either.
+# one that raised it by this share, because weak penalties take longest to fit.
 PATIENCE = 2
 CLEARLY_WORSE = 0.01
-# The loss of all problems together counts for each one like this many validation positives of its
-# own. Measured on six data sets: with none, small sets overfit their validation rows; with the
-# shared strength alone, text loses up to one per cent of log-loss.
+# The pooled loss counts for each problem like this many of its own validation positives: without
+# it small data sets overfit their validation rows, and a shared strength alone fits text worse.
 PRIOR_POSITIVES = 30.0
-# A path of more problems is run on a sample of them; the others take what is best for the sample.
+# With more problems the path runs on a sample; the others take the best strength of the sample.
 MAX_PROBLEMS = 1000
 _BLOCK = 256  # problems whose products with the features are held at once
-_ROUNDING = 1e-9  # a slope of less than this share of its two terms may be their rounding alone
+_ROUNDING = 1e-9  # a slope below this share of its two terms may be rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +41,7 @@ class PenaltyChoice:
     valid_loss : ndarray of shape (n_path, n_visited)
         Mean validation log-loss of each visited problem, in nats.
     fit : LinearFit
-        Fit of the visited problems at the strength that is best for them together.
+        Fit of the visited problems at their best shared strength.
     """
 
     alpha: NDArray[np.float64]
@@ -65,13 +63,13 @@ def choose_penalty(
     n_jobs: int | None = None,
     random_state: int | np.random.RandomState | None = 0,
 ) -> PenaltyChoice:
-    """Choose each problem's penalty strength for the log-loss on validation rows.
+    """Choose each problem's penalty strength by validation log-loss.
 
-    Strengths fall geometrically from where (almost) no coefficient is left, wherever the features'
-    zeros lie, each fit starting where the one before ended, until the summed loss rises. A problem
-    then takes the strength with its lowest loss, relative to the best shared strength, after the
-    loss of all problems together was added with the weight of `PRIOR_POSITIVES` positives: rare
-    labels follow the crowd, frequent ones decide for themselves.
+    Strengths fall geometrically from one that leaves (almost) no coefficient, wherever the
+    features' zeros lie. Each fit starts from the previous one, until the summed loss rises. A
+    problem then takes the strength with its lowest loss relative to the best shared strength. The
+    pooled loss of all problems is added with the weight of `PRIOR_POSITIVES` positives, so that
+    rare labels follow the shared choice and frequent ones their own.
 
     Parameters
     ----------
@@ -80,7 +78,7 @@ def choose_penalty(
     X_valid, Y_valid : array-like or sparse
         Validation rows, at least one.
     random_state : int, RandomState or None
-        Draws the sample of more than `MAX_PROBLEMS` problems.
+        Random state of the sample if there are more than `MAX_PROBLEMS` problems.
 
     Returns
     -------
@@ -108,7 +106,7 @@ def choose_penalty(
         )
         targets, valid_targets = targets[:, visited], valid_targets[:, visited]
     strength, emptying = _emptying_penalty(features, targets, sample_weight, max(l1_ratio, 0.1))
-    # Fits that must be empty teach nothing; more than patience bears would end the path at once.
+    # Skip strengths whose fits are empty: they would use up the patience.
     while strength >= emptying * RATIO ** (PATIENCE + 1):
         strength /= RATIO
     path: list[float] = []
@@ -148,7 +146,7 @@ def choose_penalty(
 def _settle(
     losses: NDArray[np.float64], best: int, positives: NDArray[np.float64]
 ) -> NDArray[np.intp]:
-    """Return each problem's place on the path."""
+    """Return each problem's position on the path."""
     tiny = np.finfo(np.float64).tiny
     own = losses / np.maximum(losses[best], tiny)
     shared = losses.sum(axis=1) / max(losses[best].sum(), tiny)
@@ -159,9 +157,9 @@ def _settle(
 def _emptying_penalty(
     X: sp.csc_array, Y: sp.csc_array, sample_weight: ArrayLike | None, l1_ratio: float
 ) -> tuple[float, float]:
-    """Return a bound on the strength above which no problem has a coefficient, and that strength.
+    """Return a bound on the least strength without coefficients, and that strength.
 
-    The bound is far above where features lie far from zero, as degrees Kelvin do.
+    The bound is far too high if features lie far from zero, as temperatures in kelvin do.
     """
     n = X.shape[0]
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -192,7 +190,7 @@ def _emptying_penalty(
 
 
 def _first_absent(matrix: sp.csc_array) -> NDArray[np.intp]:
-    """Return the first row of each column that is not stored; the number of rows if all are."""
+    """Return the first unstored row of each column, ``n_rows`` if none."""
     matrix.sort_indices()
     length = np.diff(matrix.indptr)
     place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], length)

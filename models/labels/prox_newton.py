@@ -5,8 +5,8 @@ One problem has targets :math:`t_n \in [0, 1]` and weights that sum to one:
 .. math:: \min_{b, \beta} \sum_n w_n [\log(1 + e^{z_n}) - t_n z_n]
           + \lambda_1 |\beta|_1 + \tfrac{\lambda_2}{2} |\beta|_2^2, \quad z = b + X \beta.
 
-A fit is a state (`Iterate`), one `_step` (minimise the quadratic model, then search along the
-line to that minimiser), and a stopping rule apart from both (`_stop`).
+A fit consists of a state (`Iterate`), a `_step` (minimise the quadratic model, then search along
+the line to that minimiser), and a separate stopping rule (`_stop`).
 """
 
 import math
@@ -42,9 +42,9 @@ class Rule(NamedTuple):
     """When a fit stops."""
 
     tol: float  # estimated distance to the minimum, as a share of the intercept-only loss
-    patience: int  # successive steps without a better validation loss; 0: validation ends nothing
+    patience: int  # steps without a better validation loss; 0: validation never ends a fit
     max_sweeps: int  # coordinate-descent sweeps per step
-    trusted: float  # a step from within so many times `tol` is the last, without another look
+    trusted: float  # a step from within this many times `tol` is the last, unchecked
 
 
 class Problems(NamedTuple):
@@ -64,7 +64,7 @@ class Problems(NamedTuple):
 
 
 class Fits(NamedTuple):
-    """Solutions of a range of problems; coefficients as sparse rows, one per problem."""
+    """Solutions of a range of problems, coefficients as sparse rows."""
 
     indptr: NDArray[np.int64]  # (size + 1,)
     indices: NDArray[np.int32]
@@ -85,7 +85,7 @@ class Rows(NamedTuple):
 
 
 class Iterate(NamedTuple):
-    """Where a fit stands; arrays are updated in place, scalars are arrays of one."""
+    """State of a fit, updated in place; scalars are arrays of one."""
 
     coef: NDArray[np.float64]  # (d,)
     intercept: NDArray[np.float64]  # (1,)
@@ -98,7 +98,7 @@ class Iterate(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Validation rows of one problem, and the iterate with the lowest loss on them."""
+    """Validation rows of one problem and the best iterate on them."""
 
     X: Columns
     target: NDArray[np.float64]  # (n_valid,)
@@ -109,7 +109,7 @@ class HeldOut(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """One problem in the making."""
+    """One problem being fitted."""
 
     X: Columns
     rows: Rows
@@ -146,7 +146,7 @@ def _measure(z: NDArray[np.float64], rows: Rows, at: Iterate) -> float:
 
 @njit(cache=True, nogil=True)
 def _step(fit: Fit, model: Model, penalty: Penalty, max_sweeps: int) -> bool:
-    """Move towards the minimiser of the model; tell whether the objective fell."""
+    """Move towards the model's minimiser; return whether the objective fell."""
     at = fit.at
     shift = minimise_model(fit.X, model, at.coef, penalty, max_sweeps)
     promised = aim(fit.X, model, at.coef, penalty, shift, at.move)
@@ -193,7 +193,7 @@ def _stop(gap: float, bar: float, worse: int, patience: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) -> Ending:
-    """Run steps until the rule ends them; with validation rows, return to the best iterate."""
+    """Run steps until the rule ends them; keep the best validated iterate."""
     at, held_out = fit.at, fit.held_out
     watched = held_out.z.shape[0] > 0 and rule.patience > 0
     lowest = math.inf
@@ -219,7 +219,7 @@ def _descend(fit: Fit, penalty: Penalty, bar: float, max_iter: int, rule: Rule) 
         if status != UNFINISHED:
             break
         if not _step(fit, model, penalty, rule.max_sweeps):
-            status = CONVERGED  # to rounding: no point on the line is lower
+            status = CONVERGED  # up to rounding: no point on the line is lower
             break
         n_iter += 1
         if not watched and gap <= rule.trusted * bar:
@@ -244,7 +244,7 @@ def _load(Y: Columns, p: int, target: NDArray[np.float64]) -> None:
 
 @njit(cache=True, nogil=True)
 def _begin(problems: Problems, p: int, fit: Fit, intercept: float) -> None:
-    """Set the iterate to where the problem starts."""
+    """Set the iterate to the problem's start."""
     at, start = fit.at, problems.start
     given = problems.start_intercept[p]
     at.intercept[0] = intercept if math.isnan(given) else given
@@ -263,7 +263,7 @@ def _append(
     coef: NDArray[np.float64],
     room: tuple[NDArray[np.int32], NDArray[np.float64]],
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Store the non-zero coefficients of problem `q`, growing the room where it is short."""
+    """Store the non-zero coefficients of problem `q`, growing arrays as needed."""
     features, values = room
     fill = fits.indptr[q]
     while fill + np.count_nonzero(coef) > features.shape[0]:
@@ -282,7 +282,7 @@ def _append(
 def fit_problems(problems: Problems, first: int, last: int, rule: Rule) -> Fits:
     """Fit problems ``first`` to ``last - 1``.
 
-    With validation rows each keeps the iterate with the lowest loss on them. A problem whose
+    With validation rows each keeps its iterate with the lowest validation loss. A problem whose
     targets are all 0 or all 1 has no finite optimum: it gets no coefficients and the logit of its
     rate with half a count added to either side.
     """

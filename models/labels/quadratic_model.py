@@ -1,9 +1,9 @@
-r"""A quadratic model of any loss of a linear predictor, and its elastic-net minimiser.
+r"""Quadratic model of a linear predictor's loss and its elastic-net minimiser.
 
 Around :math:`z = b + X \beta` a loss is replaced by
 :math:`\sum_n g_n \delta_n + \tfrac{1}{2} h_n \delta_n^2`, where :math:`\delta` is the change of
-:math:`z`. What is needed of the loss are the rows' slopes :math:`g` and curvatures :math:`h`:
-logistic losses with weights, one component of a softmax, or a mixture's shared expert all serve.
+:math:`z`. The model needs only the rows' slopes :math:`g` and curvatures :math:`h`, so it serves
+weighted logistic losses, one component of a softmax, or a mixture's shared expert.
 
 The intercept is minimised out exactly, so that a coordinate sees its column as if centred by the
 curvatures although the column stays sparse.
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 # Backtracking accepts a step that keeps this share of the decrease its slope promises (Armijo).
 SUFFICIENT_DECREASE = 1e-4
 
-# Thirty halvings leave a billionth of the step: what still fails there fails by rounding.
+# Thirty halvings leave a billionth of the step; a failure there is due to rounding.
 MAX_HALVINGS = 30
 
 # A settled row keeps this much curvature, so that the model never divides by zero.
 MIN_CURVATURE = 1e-12
 
-# Sweeps end when one gains less than this share of the first: minimising a model of a loss more
-# exactly saves no steps (measured on three text collections from 0.01 to 0.3).
+# Sweeps end when one gains less than this share of the first: a more exact minimum of the model
+# saves no steps.
 _SWEEP_ACCURACY = 0.3
 
 # Centred curvature below this share of the raw one is rounding: the column is constant.
@@ -52,7 +52,10 @@ class Penalty(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The model around a point, by active feature (not at zero, or about to leave it)."""
+    """The model around a point, restricted to active features.
+
+    A feature is active if its coefficient is not zero or about to leave zero.
+    """
 
     slope: NDArray[np.float64]  # (n,)
     curvature: NDArray[np.float64]  # (n,)
@@ -106,7 +109,7 @@ def build_model(
     coef: NDArray[np.float64],
     l1: float,
 ) -> Model:
-    """Build the model around ``coef`` (d,) from the loss's slopes and curvatures (n,)."""
+    """Build the model around ``coef`` (d,) from slopes and curvatures (n,)."""
     total = curvature.sum()
     d = len(coef)
     active = np.empty(d, dtype=np.uint32)
@@ -157,7 +160,7 @@ def distance(model: Model, coef: NDArray[np.float64], penalty: Penalty) -> float
 def minimise_model(
     X: Columns, model: Model, coef: NDArray[np.float64], penalty: Penalty, max_sweeps: int
 ) -> float:
-    """Fill the model's ``delta`` by coordinate descent; return the change of the intercept."""
+    """Fill ``delta`` by coordinate descent; return the intercept's change."""
     slope = model.slope.copy()
     rest = float(slope.sum())
     first = 0.0
@@ -195,7 +198,7 @@ def aim(  # noqa: PLR0917 - compiled code is called by position
     shift: float,
     move: NDArray[np.float64],
 ) -> float:
-    """Fill the rows' ``move`` (n,) along the whole step and return the decrease it promises.
+    """Fill ``move`` (n,) for the whole step; return its predicted decrease.
 
     The result is the directional derivative with the L1 norm by its whole change, negative for a
     step worth taking.
@@ -215,7 +218,7 @@ def aim(  # noqa: PLR0917 - compiled code is called by position
 def penalty_change(
     model: Model, coef: NDArray[np.float64], penalty: Penalty, length: float
 ) -> float:
-    """Change of the penalty when the step is taken for ``length`` of its way."""
+    """Return the change of the penalty over ``length`` of the step."""
     change = 0.0
     for a in range(len(model.active)):
         b = coef[model.active[a]]

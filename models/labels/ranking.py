@@ -12,9 +12,9 @@ def rank_largest(
     values: NDArray[Any],  # Any: float32 or float64
     place: NDArray[np.int64],
 ) -> None:  # pragma: no cover - compiled
-    """Write to ``place`` where the largest values are, falling, and equal ones in order.
+    """Write the positions of the largest values, falling, to ``place``.
 
-    For few of them: it costs a comparison for each value, and moves for each new one.
+    Equal values keep their order. Meant for few places: insertion moves the smaller ones.
 
     Parameters
     ----------

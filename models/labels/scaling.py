@@ -1,4 +1,4 @@
-"""Feature weighting in front of a linear model, fitted on training rows only."""
+"""Weights features before a linear model, fitted on training rows."""
 
 from typing import Any, Literal, Self
 
@@ -22,7 +22,7 @@ _CONSTANT = 1e-5
 
 
 class FeatureWeighting(TransformerMixin, BaseEstimator):
-    """Bring features to comparable scales: a factor per column, then optionally unit rows.
+    """Scales features by a factor per column, optionally to unit rows.
 
     Nothing is centred, so sparse input stays sparse; a model with an unpenalised intercept has
     the same optimum either way.
@@ -141,7 +141,7 @@ class FeatureWeighting(TransformerMixin, BaseEstimator):
 
 
 def check_sample_weight(weight: ArrayLike, n: int) -> NDArray[np.float64]:
-    """Return row weights of shape (n,), refusing negative ones and a sum of zero."""
+    """Return checked row weights of shape (n,)."""
     weights = np.asarray(weight, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight has shape {weights.shape}; expected ({n},)")
@@ -153,7 +153,7 @@ def check_sample_weight(weight: ArrayLike, n: int) -> NDArray[np.float64]:
 
 
 def checked_rows(estimator: BaseEstimator, X: Matrix, *, reset: bool) -> sp.csr_array:
-    """Check `X` by the conventions of scikit-learn and return it as `as_rows` does.
+    """Check `X` as scikit-learn does and return `as_rows` of it.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _row_sums(rows: sp.csr_array, values: NDArray[np.float64]) -> NDArray[np.flo
 def _inverse_deviation(
     rows: sp.csr_array, weight: NDArray[np.float64], total: float
 ) -> NDArray[np.float64]:
-    """Return the reciprocal deviation of each column; `weight` is that of each stored value."""
+    """Return the reciprocal deviation of each column, given value weights."""
     d = rows.shape[1]
     values = rows.data.astype(np.float64)
     mean = np.bincount(rows.indices, weights=weight * values, minlength=d) / total

@@ -9,14 +9,14 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-# Where a candidate came from: bit flags, so that merged duplicates keep every origin.
+# Origins of candidates as bit flags, so that merged duplicates keep all origins.
 SOURCE_MARGINALS = 1
 SOURCE_VOTES = 8
 SOURCE_RULE = 16  # announced by the decision rule of an objective other than set accuracy
 
 
 class RaggedSets(NamedTuple):
-    """Label sets behind each other, as compiled code takes them."""
+    """Concatenated label sets, for compiled code."""
 
     indptr: NDArray[np.int64]  # (n_sets + 1,)
     labels: NDArray[np.int32]  # set s holds labels[indptr[s]:indptr[s + 1]]
@@ -43,7 +43,7 @@ class CandidateSets:
     log_score : float64 ndarray of shape (n_sets,)
         Log-probability of the set under its source, in nats, at most 0.
     source : uint8 ndarray of shape (n_sets,)
-        Bit flags, ``SOURCE_MARGINALS`` and the like.
+        Bit flags such as ``SOURCE_MARGINALS``.
     n_labels : int
     """
 
@@ -113,7 +113,7 @@ class CandidateSets:
         )
 
     def reorder(self, order: NDArray[np.integer]) -> Self:
-        """Return the same documents with their sets permuted; ``order`` stays inside documents."""
+        """Return the sets permuted by ``order``, which stays inside documents."""
         return self.take(order, self.doc_indptr)
 
     def take_documents(self, rows: NDArray[np.integer]) -> Self:
@@ -121,17 +121,17 @@ class CandidateSets:
         return self._take_runs(self.doc_indptr[rows], np.diff(self.doc_indptr)[rows])
 
     def top(self, k: int) -> Self:
-        """Return the first ``k`` sets of each document (all of them where there are fewer)."""
+        """Return the first ``k`` sets of each document, or all if fewer."""
         return self._take_runs(self.doc_indptr[:-1], np.minimum(np.diff(self.doc_indptr), k))
 
     def _take_runs(self, starts: NDArray[np.int64], counts: NDArray[np.int64]) -> Self:
-        """Return documents that hold ``counts`` sets from ``starts`` on."""
+        """Return documents with ``counts`` sets from ``starts`` on."""
         doc_indptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(doc_indptr[-1]) - np.repeat(doc_indptr[:-1], counts)
         return self.take(np.repeat(starts, counts) + within, doc_indptr)
 
     def correct(self, Y: csr_array) -> NDArray[np.uint8]:
-        """Tell which sets equal their document's true set.
+        """Return which sets equal their document's true set.
 
         Parameters
         ----------
@@ -149,21 +149,22 @@ class CandidateSets:
         return _correct(self.doc_indptr, self.sets, RaggedSets.of(Y))
 
     def contains(self, Y: csr_array) -> NDArray[np.bool_]:
-        """Tell which documents have their true set among the candidates, shape (n_documents,)."""
+        """Return which documents (n_documents,) have their true set as candidate."""
         hits = np.concatenate([[0], np.cumsum(self.correct(Y), dtype=np.int64)])
         return hits[self.doc_indptr[1:]] > hits[self.doc_indptr[:-1]]
 
 
 def one_each(sets: csr_array, log_score: NDArray[np.float64], source: int) -> CandidateSets:
-    """Return each row of a 0/1 matrix with sorted indices as the one candidate of its document.
+    """Return each row of a matrix as its document's only candidate.
 
     Parameters
     ----------
     sets : csr_array of shape (n_documents, n_labels)
+        0/1, sorted indices.
     log_score : float64 ndarray of shape (n_documents,)
         In nats.
     source : int
-        Bit flag of all of them.
+        Bit flag of all candidates.
     """
     n, n_labels = sets.shape
     return CandidateSets(
@@ -177,12 +178,12 @@ def one_each(sets: csr_array, log_score: NDArray[np.float64], source: int) -> Ca
 
 
 def concatenate(parts: Sequence[CandidateSets]) -> CandidateSets:
-    """Put batches of documents behind each other.
+    """Concatenate batches of documents.
 
     Raises
     ------
     ValueError
-        If there is no batch, or the batches count different labels.
+        If there is no batch, or the numbers of labels differ.
     """
     if not parts:
         raise ValueError("nothing to concatenate")
@@ -199,7 +200,7 @@ def concatenate(parts: Sequence[CandidateSets]) -> CandidateSets:
 
 
 def merge(first: CandidateSets, second: CandidateSets) -> CandidateSets:
-    """Unite two sources' candidates of the same documents, without duplicates.
+    """Merge two sources' candidates of the same documents, without duplicates.
 
     Each document keeps the order of ``first``, then of ``second``. A set proposed by both keeps
     the score of ``first`` and the flags of both.
@@ -225,7 +226,7 @@ def merge(first: CandidateSets, second: CandidateSets) -> CandidateSets:
 
 
 def join_indptr(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the bounds of rows whose parts stand behind each other."""
+    """Return the row bounds of concatenated parts."""
     steps = [np.diff(part) for part in parts]
     return np.concatenate([[0], np.cumsum(np.concatenate(steps))]).astype(np.int64)
 
@@ -250,7 +251,7 @@ def gather(
 def gather_both(
     first: RaggedSets, second: RaggedSets, rows: NDArray[np.int64]
 ) -> RaggedSets:  # pragma: no cover - compiled
-    """Return the sets at ``rows``, where those of ``second`` count on behind ``first``."""
+    """Return the sets at ``rows`` of ``first`` and ``second`` concatenated."""
     n_first = len(first.indptr) - 1
     indptr = np.zeros(len(rows) + 1, dtype=np.int64)
     for i in range(len(rows)):
@@ -272,7 +273,7 @@ def gather_both(
 
 @njit(cache=True, nogil=True)
 def equal(a: RaggedSets, s: int, b: RaggedSets, t: int) -> bool:
-    """Tell whether set ``s`` of ``a`` holds the same labels as set ``t`` of ``b``."""
+    """Return whether set ``s`` of ``a`` equals set ``t`` of ``b``."""
     size = a.indptr[s + 1] - a.indptr[s]
     same = size == b.indptr[t + 1] - b.indptr[t]
     j = 0
@@ -299,7 +300,7 @@ def merge_rows(
     sets: tuple[RaggedSets, RaggedSets],
     source: tuple[NDArray[np.uint8], NDArray[np.uint8]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Return which of both sources' sets stay, their document bounds and their flags."""
+    """Return the merged sets' indices, document bounds and flags."""
     doc_a, doc_b = doc_indptr
     sets_a, sets_b = sets
     n_a = len(sets_a.indptr) - 1

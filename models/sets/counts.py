@@ -11,7 +11,7 @@ from setwise.models.sets.candidates import CandidateSets, RaggedSets, equal
 
 
 class LabelSetCounts:
-    """Weighted count of every distinct label set, found by hash and confirmed label by label.
+    """Weighted counts of distinct label sets, in a hash table.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LabelSetCounts:
 
     @classmethod
     def of(cls, Y: csr_array, sample_weight: NDArray[np.float64] | None = None) -> Self:
-        """Count the rows of a 0/1 matrix (n_documents, n_labels) with sorted indices."""
+        """Count the rows of a 0/1 matrix (n_documents, n_labels), indices sorted."""
         weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
         first, counts = _count(RaggedSets.of(Y), np.asarray(weight, dtype=np.float64))
         distinct = RaggedSets.of(Y[first])
@@ -47,11 +47,11 @@ class LabelSetCounts:
         return len(self.counts)
 
     def lookup(self, candidates: CandidateSets) -> NDArray[np.float64]:
-        """Return each candidate's count, 0 for a set never seen; shape (n_sets,)."""
+        """Return each candidate's count (n_sets,), 0 if never seen."""
         return self.lookup_sets(candidates.sets)
 
     def lookup_sets(self, sets: RaggedSets) -> NDArray[np.float64]:
-        """Return the count of each set, labels ascending; 0 for one never seen."""
+        """Return each set's count, 0 if never seen; labels must ascend."""
         return count_sets(sets, self.sets, self.counts, self.slots)
 
 
@@ -70,7 +70,7 @@ def _hash(labels: NDArray[np.int32]) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def _find(wanted: RaggedSets, s: int, known: RaggedSets, slots: NDArray[np.int64]) -> int:
-    """Return the slot that holds set ``s`` or, when it is absent, the free slot for it."""
+    """Return the slot of set ``s``, or a free slot if absent."""
     last = len(slots) - 1
     labels = wanted.labels[wanted.indptr[s] : wanted.indptr[s + 1]]
     slot = np.int64(_hash(labels) & np.uint64(last))
@@ -82,7 +82,7 @@ def _find(wanted: RaggedSets, s: int, known: RaggedSets, slots: NDArray[np.int64
 @njit(cache=True, nogil=True)
 def _empty_slots(n_sets: int) -> NDArray[np.int64]:
     size = 8
-    while size < 2 * n_sets:  # at most half full, so that a probe is short
+    while size < 2 * n_sets:  # at most half full, so that probes are short
         size *= 2
     return np.full(size, -1, dtype=np.int64)
 
@@ -99,7 +99,7 @@ def _index(sets: RaggedSets) -> NDArray[np.int64]:
 def _count(
     rows: RaggedSets, weight: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the first row of each distinct set and the total weight of its rows."""
+    """Return each distinct set's first row and total weight."""
     n = len(rows.indptr) - 1
     slots = _empty_slots(n)
     place = np.empty(n, dtype=np.int64)  # row that first held a set -> position among the sets
@@ -124,7 +124,7 @@ def count_sets(
     counts: NDArray[np.float64],
     slots: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the count of each wanted set, 0 where it is unknown; shape (n_sets,)."""
+    """Return the count of each wanted set (n_sets,), 0 if unknown."""
     out = np.zeros(len(wanted.indptr) - 1, dtype=np.float64)
     for s in range(len(out)):
         found = slots[_find(wanted, s, known, slots)]

@@ -1,4 +1,4 @@
-"""Which set of a document is announced when the objective is not to be wholly right."""
+"""Chooses the announced set for objectives other than set accuracy."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from setwise.models.sets.reranker import SetReranker, rank_rows
 from setwise.models.storage.state import checked_array
 from setwise.models.voters.votes import SetVotes, find_strongest
 
-# Sets of a voter that take part in a document's posterior: the weights of others are rounding.
+# A voter's sets in a document's posterior; the weights of further sets are negligible.
 _VOTED_SETS = 64
 
 
 class Decider(ABC):
-    """Chooses the set to announce, and sees to its confidence."""
+    """Chooses the set to announce and its confidence."""
 
     @abstractmethod
     def choose(
@@ -53,9 +53,9 @@ class Decider(ABC):
         ranked: CandidateSets,
         confidence: NDArray[np.float64],
     ) -> tuple[CandidateSets, NDArray[np.float64]]:
-        """Put the chosen set first, with the confidence that it is wholly right.
+        """Put the chosen set first, with its confidence.
 
-        A set that was no candidate becomes one, and the candidates are judged again beside it.
+        If the chosen set is not a candidate, it is added and all candidates are judged again.
 
         Parameters
         ----------
@@ -63,14 +63,14 @@ class Decider(ABC):
         source : CandidateSource
             Where the candidates come from.
         reranker : SetReranker
-            What ranked them.
+            The reranker of the candidates.
         ranked : CandidateSets
         confidence : float64 ndarray of shape (n_sets,)
 
         Returns
         -------
         CandidateSets, float64 ndarray
-            As the reranker gives them.
+            As returned by the reranker.
         """
         chosen = self.choose(evidence, source, ranked, confidence)
         united = admit(chosen, evidence, source, ranked)
@@ -82,11 +82,10 @@ class Decider(ABC):
 
 @dataclass(frozen=True, eq=False)
 class SetDecider(Decider):
-    """A tuned decision rule, and the posterior that it is told.
+    """A tuned decision rule with the posterior it is applied to.
 
-    A candidate's mass is the confidence in it; confidences that sum to more than one are divided
-    by their sum. Part of the mass may come from what a voter says of the label sets of training
-    documents.
+    A candidate's mass is its confidence; confidences that sum to more than one are divided by their
+    sum. Part of the mass may come from a voter's weights of label sets of training documents.
 
     Attributes
     ----------
@@ -94,7 +93,7 @@ class SetDecider(Decider):
         Tuned.
     voter : str or None
     share : float
-        Of the posterior's mass that is the voter's, in [0, 1].
+        Share of the posterior's mass that comes from the voter, in [0, 1].
     """
 
     rule: DecisionRule
@@ -104,17 +103,17 @@ class SetDecider(Decider):
     def choose(
         self,
         evidence: Evidence,
-        source: CandidateSource,  # noqa: ARG002  # the candidates say it all
+        source: CandidateSource,  # noqa: ARG002  # the candidates suffice
         candidates: CandidateSets,
         confidence: NDArray[np.float64],
     ) -> csr_array:
-        """Return the sets that the rule chooses."""
+        """Return the sets chosen by the rule."""
         return self.rule.decide(self.posterior(evidence, candidates, confidence))
 
     def posterior(
         self, evidence: Evidence, candidates: CandidateSets, confidence: NDArray[np.float64]
     ) -> Posterior:
-        """Return what is believed of the documents' label sets."""
+        """Return the posterior of the documents' label sets."""
         own = Posterior(evidence.marginals, candidates, normalise(candidates, confidence))
         if self.voter is None or self.share == 0.0:
             return own
@@ -137,7 +136,7 @@ class SetDecider(Decider):
         Raises
         ------
         ValueError
-            If the state is of no known rule, or a number is out of range.
+            If the rule is unknown, or a number is out of range.
         """
         if "thresholds" in arrays:
             checked_array(arrays, "thresholds", np.float64, (n_labels,))
@@ -153,9 +152,9 @@ class SetDecider(Decider):
 def admit(
     chosen: csr_array, evidence: Evidence, source: CandidateSource, candidates: CandidateSets
 ) -> CandidateSets:
-    """Add a document's chosen set to its candidates, behind them, unless it is one of them.
+    """Append each document's chosen set to its candidates, if it is new.
 
-    Either way it carries `SOURCE_RULE`.
+    In both cases the set is marked with `SOURCE_RULE`.
     """
     alone = one_each(chosen, np.zeros(chosen.shape[0]), SOURCE_RULE)
     scored = one_each(chosen, source.score(evidence, alone), SOURCE_RULE)
@@ -165,9 +164,9 @@ def admit(
 def announced_order(
     candidates: CandidateSets, confidence: NDArray[np.float64], *, by_confidence: bool
 ) -> NDArray[np.int64]:
-    """Return the order of all sets that puts a document's announced set first.
+    """Return the order of sets with each document's announced set first.
 
-    The others follow by confidence and score, or in the order they have.
+    The others follow by confidence and score, or in their present order.
     """
     announced = (candidates.source & SOURCE_RULE) > 0
     if not by_confidence:
@@ -178,21 +177,21 @@ def announced_order(
 
 
 def normalise(candidates: CandidateSets, confidence: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return confidences as masses: divided by their sum in documents where it exceeds one."""
+    """Return confidences, divided by their document's sum if above one."""
     document = candidates.document
     total = np.bincount(document, confidence, minlength=candidates.n_documents)
     return confidence / np.maximum(total, 1.0)[document]
 
 
 def voted_sets(votes: SetVotes, voter: str) -> tuple[CandidateSets, NDArray[np.float64]]:
-    """Return the sets that a voter believes in, and its weights as masses.
+    """Return a voter's sets with positive weight, and their masses.
 
     Returns
     -------
     CandidateSets
-        Those of largest positive weight, for some documents none.
+        The sets of largest positive weight; a document may have none.
     float64 ndarray of shape (n_sets,)
-        Sums to one in each document that has any.
+        Sums to one in each document with sets.
     """
     seen = votes.sets
     doc_indptr, strongest, mass = find_strongest(votes.of(voter), _VOTED_SETS)
@@ -205,9 +204,9 @@ def voted_sets(votes: SetVotes, voter: str) -> tuple[CandidateSets, NDArray[np.f
 def blend(
     posterior: Posterior, sets: CandidateSets, mass: NDArray[np.float64], share: float
 ) -> Posterior:
-    """Give a share of the posterior's mass to other sets, where a document has any.
+    """Give a share of the posterior's mass to other sets, if any.
 
-    A set may stand in the blend twice: then its masses add up.
+    A set may occur twice in the blend; its mass is then the sum.
     """
     own = posterior.candidates
     given = np.where(np.diff(sets.doc_indptr) > 0, share, 0.0)

@@ -25,19 +25,19 @@ from setwise.models.sets.decider import Decider, SetDecider, admit, blend, norma
 from setwise.models.sets.decisions import DecisionRule, ExpectedF1, Objective, Posterior, make_rule
 from setwise.models.sets.evidence import CandidateSource
 
-# Shares of the posterior's mass that a voter is tried with.
+# Shares of the posterior's mass to try for a voter.
 _SHARES = (0.25, 0.5)
 
-# Sized marginals, a number for each document and pair of label and size, that memory has room for
-# in training: 1.6 GB. Where there are more, the rule stays with the candidates.
+# Sized marginals (one per document and label-size pair) that fit into memory in training. If there
+# are more, the rule uses the candidates only.
 _MOST_MARGINALS = 200_000_000
 
 
 class Decided(NamedTuple):
-    """A tuned decider, and what it announces for documents that nothing was fitted on."""
+    """A tuned decider and the cross-fitted rows with its announced sets."""
 
     decider: Decider
-    rows: CrossFitted  # as before, the announced sets among the candidates
+    rows: CrossFitted  # the rows given, with the announced sets among the candidates
 
 
 def fit_decider(
@@ -47,7 +47,7 @@ def fit_decider(
     objective: Objective,
     source: CandidateSource | None = None,
 ) -> Decided:
-    """Tune the rule of an objective, and add what it chooses to the candidates.
+    """Tune an objective's rule and add its chosen sets to the candidates.
 
     Parameters
     ----------
@@ -55,17 +55,17 @@ def fit_decider(
     Y : csr_array of shape (n_documents, n_labels)
         True sets.
     confidence : float64 ndarray of shape (n_sets,)
-        In the candidates of ``rows``; cross-validated.
+        Cross-validated confidences in the candidates of ``rows``.
     objective : {"f1", "hamming", "micro-f1", "macro-f1"}
     source : CandidateSource, optional
-        Of the candidates, fitted on all documents. Where it is a mixture, the F1 rule is tried on
-        the mixture's support too, and the better one is taken.
+        Source of the candidates, fitted on all documents. If it is a mixture, the F1 rule is also
+        tried on the mixture's support, and the better variant is taken.
 
     Returns
     -------
     Decided
-        Its rows hold for each document the set that a rule tuned on the other folds chooses. Only
-        the few settings of the F1 rule are tuned on all documents at once.
+        For each document its rows hold the set chosen by a rule tuned on the other folds. Only the
+        few settings of the F1 rule are tuned on all documents at once.
     """
     candidates = rows.candidates
     allow_empty = bool((np.diff(Y.indptr) == 0).any())
@@ -88,9 +88,9 @@ def fit_decider(
 def _tune_f1(
     rule: ExpectedF1, rows: CrossFitted, posterior: Posterior, Y: csr_array
 ) -> tuple[SetDecider, Posterior]:
-    """Choose by mean F1 how much independent labels, then how much a voter, add to the posterior.
+    """Tune the posterior's shares of independent labels and of a voter.
 
-    Of equals the simpler stays.
+    The shares are chosen one after the other by mean F1; among equals the simpler one is taken.
     """
     tuned = rule.fit(posterior, Y)
     best, believed = SetDecider(tuned), posterior
@@ -113,14 +113,14 @@ def _fits_memory(source: MixtureCandidates, n_documents: int) -> bool:
 def _fit_support(
     rows: CrossFitted, Y: csr_array, source: MixtureCandidates
 ) -> tuple[SupportDecider, csr_array]:
-    """Calibrate the support of all documents on what the folds' mixtures say of their own.
+    """Calibrate all documents' sized marginals, computed by the folds' mixtures.
 
     Returns
     -------
     SupportDecider
         Its curves are fitted on all documents.
     csr_array of shape (n_documents, n_labels)
-        What curves fitted on the other folds choose.
+        Sets chosen by curves fitted on the other folds.
     """
     codes = support_pairs(source)
     n_labels = int(Y.shape[1])
@@ -130,7 +130,7 @@ def _fit_support(
         if not isinstance(part.source, MixtureCandidates):
             raise TypeError("the folds' candidates come from no mixture")
         found = sized_marginals(part.source, part.evidence())
-        # A fold's mixture knows the sets of the other folds, which are some of all.
+        # The support of a fold's mixture is a subset: the sets of the other folds.
         P[part.rows[:, None], np.searchsorted(codes, pair_codes(found))] = found.P
 
     def of(documents: NDArray[np.int64]) -> SizedMarginals:
@@ -151,7 +151,7 @@ def _f1(Y: csr_array, predicted: csr_array) -> float:
 
 
 def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.float64]]]:
-    """Return, by voter, the sets that held-out votes favour, in the order of the documents."""
+    """Return by voter the sets favoured by held-out votes, by document."""
     parts: dict[str, list[tuple[CandidateSets, NDArray[np.float64]]]] = {}
     for held_out in rows.held_out:
         votes = held_out.evidence().votes
@@ -172,7 +172,7 @@ def _all_voted(rows: CrossFitted) -> dict[str, tuple[CandidateSets, NDArray[np.f
 def _decide_across(
     rule: DecisionRule, posterior: Posterior, Y: csr_array, folds: NDArray[np.int64]
 ) -> csr_array:
-    """Choose each fold's sets by a rule tuned on the others."""
+    """Choose each fold's sets by a rule tuned on the other folds."""
     chosen = np.zeros(Y.shape, dtype=np.uint8)
     for fold in np.unique(folds):
         inside, outside = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
@@ -192,7 +192,7 @@ def _documents(posterior: Posterior, documents: NDArray[np.int64]) -> Posterior:
 
 
 def _add(rows: CrossFitted, Y: csr_array, chosen: csr_array) -> CrossFitted:
-    """Add chosen sets to the candidates and describe them all again."""
+    """Add chosen sets to the candidates and recompute the features."""
     candidates, tables = [], []
     for part in rows.held_out:
         evidence = part.evidence()

@@ -1,4 +1,4 @@
-r"""Decision rules: which label set to announce, given what is to be maximised.
+r"""Decision rules: which label set to announce for each objective.
 
 ============== ================================== =============================================
 objective      optimal prediction                 rule
@@ -10,8 +10,8 @@ micro F1       marginals above one threshold      `SharedThreshold`
 macro F1       a threshold per label              `LabelThresholds`
 ============== ================================== =============================================
 
-A rule is tuned by `fit` on out-of-fold posteriors with their true sets, and `decide` applies it.
-The optimal thresholds of micro and macro F1 are half the F1 they attain, hence at most 1/2.
+`fit` tunes a rule on out-of-fold posteriors and the true sets; `decide` applies it. The optimal
+thresholds of micro and macro F1 are half the F1 they attain, hence at most 1/2.
 """
 
 from collections.abc import Mapping
@@ -31,25 +31,25 @@ OBJECTIVES: Final[tuple[Objective, ...]] = ("set-accuracy", "f1", "hamming", "mi
 Arrays = dict[str, NDArray[np.float64]]
 Settings = dict[str, float | bool | str]
 
-# Marginals below this are never worth predicting: the threshold is half the F1 attained, and an F1
-# of two in a thousand is no use to anybody. Sorting skips nearly all entries.
+# Smaller marginals are never predicted: the threshold is half the F1 attained, and an F1 of 0.002
+# is useless. So sorting skips nearly all entries.
 _LEAST_THRESHOLD = 1e-3
 
-# A label's threshold is tuned on its outcomes mixed with this many positives' worth of what its
-# marginals expect: rare labels would otherwise be tuned on a handful of documents.
+# A label's threshold is tuned on its outcomes plus this many expected positives of its marginals,
+# because rare labels have too few outcomes.
 _PRIOR_POSITIVES = 5.0
 
-# Less missing mass than this cannot move a decision: nothing is divided by less.
+# Smaller missing mass cannot change a decision and is never a divisor.
 _LEAST_MISSING = 1e-9
 
-# Shares of the mass missing from the candidates that independent labels may be given, and whether
-# with the marginals that the candidates leave.
+# Settings to try: the share of the missing mass that goes to independent labels, and whether these
+# have residual marginals.
 _COMPLETIONS = ((0.0, False), (0.5, False), (1.0, False), (1.0, True))
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    r"""What is believed about the label sets of a batch of documents.
+    r"""Posterior distribution of the label sets of a batch of documents.
 
     Attributes
     ----------
@@ -79,13 +79,16 @@ class DecisionRule(Protocol):
     """Turns posteriors into one label set per document."""
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
-        """Tune on out-of-fold posteriors and the true sets ``Y`` (n, L); return ``self``."""
+        """Tune on out-of-fold posteriors and true sets ``Y`` (n, L)."""
 
     def decide(self, posterior: Posterior) -> csr_array:
-        """Return one set per document, 0/1 of shape (n, L), uint8, sorted indices."""
+        """Return one set per document as a 0/1 matrix (n, L), uint8.
+
+        Its indices are sorted.
+        """
 
     def get_state(self) -> tuple[Arrays, Settings]:
-        """Return arrays and JSON settings from which `restore_rule` makes the rule again."""
+        """Return arrays and JSON settings for `restore_rule`."""
 
 
 def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
@@ -95,8 +98,8 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
     ----------
     objective : {"set-accuracy", "f1", "hamming", "micro-f1", "macro-f1"}
     allow_empty : bool
-        Whether a document can have no label; only the F1 rule uses it, as mode and thresholds
-        follow from the posterior alone.
+        Whether a document can have no label. Only the F1 rule uses it; mode and thresholds
+        depend on the posterior alone.
 
     Raises
     ------
@@ -123,12 +126,12 @@ def make_rule(objective: Objective, *, allow_empty: bool) -> DecisionRule:
 
 
 def restore_rule(arrays: Mapping[str, NDArray[np.float64]], settings: Settings) -> DecisionRule:
-    """Make a rule again from what its ``get_state`` returned.
+    """Rebuild a rule from its ``get_state``.
 
     Raises
     ------
     ValueError
-        If the settings name no known objective, or a number lies outside [0, 1].
+        If the objective is unknown, or a number lies outside [0, 1].
     """
     objective = settings.get("objective")
     match objective:
@@ -159,7 +162,7 @@ def _share(settings: Settings, name: str) -> float:
 
 @dataclass(frozen=True)
 class MostProbableSet:
-    """The candidate of largest mass; of equals the first listed."""
+    """Chooses the candidate of largest mass, the first among equals."""
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
         """Return ``self``: nothing to tune."""
@@ -184,14 +187,14 @@ class MostProbableSet:
 
 @dataclass(frozen=True)
 class LabelMajority:
-    """Labels of marginal above 1/2, which minimises Hamming loss (thesis, eq. 2.34)."""
+    """Minimises Hamming loss: labels of marginal above 1/2 (thesis, eq. 2.34)."""
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:  # noqa: ARG002  # the protocol's
         """Return ``self``: nothing to tune."""
         return self
 
     def decide(self, posterior: Posterior) -> csr_array:
-        """Return the labels that are likelier present than absent."""
+        """Return the labels more likely present than absent."""
         return _above(posterior.marginals, 0.5)
 
     def get_state(self) -> tuple[Arrays, Settings]:
@@ -210,9 +213,8 @@ class ExpectedF1:
     remainder : float
         Share of the mass missing from the candidates, in [0, 1], that goes to independent labels.
     residual : bool
-        Whether these have the marginals that make those of the whole distribution equal the
-        posterior's, as far as probabilities can; otherwise they have the posterior's marginals
-        themselves.
+        Whether their marginals are chosen so that those of the whole distribution equal the
+        posterior's, as far as [0, 1] allows; otherwise they are the posterior's marginals.
 
     Notes
     -----
@@ -224,7 +226,7 @@ class ExpectedF1:
     residual: bool = False
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
-        """Choose the completion of the candidates that earns the best mean F1."""
+        """Choose the completion of the candidates with the best mean F1."""
         tried = [type(self)(self.allow_empty, *completion) for completion in _COMPLETIONS]
         earned = [_instance_f1(Y, rule.decide(posterior)).mean() for rule in tried]
         return tried[int(np.argmax(earned))]
@@ -235,7 +237,7 @@ class ExpectedF1:
         Raises
         ------
         ValueError
-            If a document's candidates have no mass and nothing else is given any.
+            If a document has no mass, neither in candidates nor in independent labels.
         """
         sets = posterior.candidates
         if self.remainder == 0.0:
@@ -268,12 +270,12 @@ class ExpectedF1:
 
 @dataclass(frozen=True)
 class SharedThreshold:
-    """Labels of marginal above one threshold, tuned for micro-averaged F1 (thesis, eq. 2.39)."""
+    """One threshold on marginals, tuned for micro F1 (thesis, eq. 2.39)."""
 
     threshold: float = 0.5
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
-        """Choose the threshold of best micro F1; of equals the highest."""
+        """Choose the threshold of best micro F1, the highest among equals."""
         marginals, truth = posterior.marginals, _truth(Y, posterior.marginals.shape)
         kept = marginals >= _LEAST_THRESHOLD
         threshold = _best_threshold(
@@ -292,16 +294,16 @@ class SharedThreshold:
 
 @dataclass(frozen=True, eq=False)
 class LabelThresholds:
-    """Labels above a threshold each, tuned for macro-averaged F1 (thesis, eq. 2.37).
+    """A threshold per label, tuned for macro F1 (thesis, eq. 2.37).
 
-    A label's outcomes are mixed with what its marginals expect, with the weight of five positives:
-    a label never seen gets the threshold that its marginals alone call for.
+    A label's outcomes are mixed with the expectation of its marginals, which weighs five positives:
+    a label without positives gets the optimal threshold of its marginals.
     """
 
     thresholds: NDArray[np.float64] | None = None
 
     def fit(self, posterior: Posterior, Y: csr_array) -> Self:
-        """Choose each label's threshold of best F1; of equals the highest."""
+        """Choose each label's threshold of best F1, the highest among equals."""
         truth = _truth(Y, posterior.marginals.shape)
         positives = truth.sum(axis=0)
         trust = positives / (positives + _PRIOR_POSITIVES)
@@ -326,7 +328,7 @@ class LabelThresholds:
 
 
 def _listed_marginals(posterior: Posterior) -> NDArray[np.float64]:
-    """Return the mass of the candidates that hold each label, shape (n_documents, n_labels)."""
+    """Return the mass (n_documents, n_labels) of candidates with each label."""
     sets = posterior.candidates
     shape = (sets.n_documents, len(sets))
     mass = csr_array((posterior.mass, np.arange(len(sets)), sets.doc_indptr), shape=shape)
@@ -354,10 +356,10 @@ def _instance_f1(Y: csr_array, predicted: csr_array) -> NDArray[np.float64]:
 def _best_threshold(
     p: NDArray[np.float64], outcome: NDArray[np.float64], positives: float
 ) -> float:
-    """Return the threshold of best F1 among these entries, half-way between two marginals.
+    """Return the threshold of best F1, half-way between two marginals.
 
-    ``outcome`` is each entry's (expected) truth, ``positives`` their sum over all entries, those
-    left out as hopeless included. Without positives there is nothing to tune: 1/2.
+    ``outcome`` is each entry's (expected) truth, ``positives`` the sum over all entries, including
+    those left out because of small marginals. Without positives the threshold is 1/2.
     """
     if positives <= 0.0 or len(p) == 0:
         return 0.5

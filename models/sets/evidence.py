@@ -1,4 +1,4 @@
-"""What candidate sources and set features are given about a batch of documents."""
+"""Input of candidate sources and set features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from setwise.models.voters.votes import SetVotes
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of a batch of documents when their candidate sets are proposed and judged.
+    """Features, label scores and votes of a batch of documents.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Evidence:
     marginals : float64 ndarray of shape (n_documents, n_labels)
         Calibrated label probabilities, strictly inside (0, 1).
     votes : SetVotes or None
-        What the label sets of training documents say, where a model asks them.
+        Votes of the training documents' label sets, if the model has voters.
     """
 
     rows: SparseRows
@@ -36,7 +36,7 @@ class Evidence:
     votes: SetVotes | None = None
 
     @cached_property
-    def X(self) -> csr_array:  # noqa: N802 -- the name of a matrix of features everywhere
+    def X(self) -> csr_array:  # noqa: N802 -- the usual name of a feature matrix
         """The features as a matrix (n_documents, n_features), float32."""
         return self.rows.to_matrix()
 
@@ -51,7 +51,7 @@ class CandidateSource(Protocol):
         """Return at least one set for each document, most probable first."""
 
     def score(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float64]:
-        """Return the log-probability of any sets as `propose` scores them, shape (n_sets,)."""
+        """Return the log-probability (n_sets,) of any sets, as in `propose`."""
 
     def get_state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays and JSON settings for `from_state`."""

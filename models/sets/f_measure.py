@@ -1,6 +1,6 @@
-r"""Label sets that maximise the expected F1 under a distribution over label sets.
+r"""Finds label sets that maximise expected F1 under a distribution.
 
-The general F-measure maximiser (thesis, Algorithm 2.1) needs of a distribution only the *sized
+The general F-measure maximiser (thesis, Algorithm 2.1) needs only a distribution's *sized
 marginals* :math:`P_{ls} = p(y_l = 1, |y| = s)` and :math:`p(\emptyset)`. A prediction of size
 :math:`k` that holds the labels :math:`A` then earns
 
@@ -9,8 +9,8 @@ marginals* :math:`P_{ls} = p(y_l = 1, |y| = s)` and :math:`p(\emptyset)`. A pred
 
 and the empty prediction earns :math:`p(\emptyset)`: two empty sets agree perfectly.
 
-Sizes of the *true* set may be capped where no mass lies; sizes of the *prediction* may not, because
-a prediction larger than any likely set can be best. What may be used is a bound: no prediction of
+Sizes of the *true* set without mass may be left out; sizes of the *prediction* may not, because a
+prediction larger than any likely set can be best. A bound ends the search: no prediction of
 size :math:`k` earns more than :math:`\sum_{ls} 2 P_{ls} / (s + k)`, which falls with :math:`k`, so
 the search over sizes stops once that is no better than the best set found.
 """
@@ -31,7 +31,7 @@ _Batch = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]
 
 @dataclass(frozen=True, eq=False)
 class ExpectedF1Sets:
-    """The sets that maximise expected F1, and what they are expected to earn.
+    """Sets that maximise expected F1, and their expected F1.
 
     Attributes
     ----------
@@ -62,26 +62,26 @@ def maximise_expected_f1(
               + \sum_j w_{ij} \prod_l \mathrm{Ber}(y_l; \mu_{ijl}).
 
     Explicit sets alone are support inference; one product is binary relevance; K products are a
-    (conditional) Bernoulli mixture; both together complete a candidate list by what it leaves out.
+    (conditional) Bernoulli mixture; both together add the missing mass to a candidate list.
 
     Parameters
     ----------
     candidates : CandidateSets, optional
         The explicit sets.
     masses : array-like of shape (n_sets,), optional
-        Their masses, at least 0; obligatory with ``candidates``.
+        Their masses, at least 0; required with ``candidates``.
     product_weights : array-like of shape (n_documents, n_products), optional
-        Masses of the products, at least 0; obligatory with ``product_marginals``.
+        Masses of the products, at least 0; required with ``product_marginals``.
     product_marginals : array-like of shape (n_documents, n_products, n_labels), optional
         Probabilities of the labels inside each product, in [0, 1].
     allow_empty : bool, default True
-        If False, the distribution is conditioned on a non-empty set: the empty set has no mass, and
-        is never chosen while any label has some.
+        If False, the distribution is conditioned on a non-empty set: the empty set has no mass and
+        is chosen only if no label has any.
 
     Returns
     -------
     ExpectedF1Sets
-        Of equally good sets the smallest, then the one with the lowest labels.
+        Among equally good sets the smallest, then the one with the lowest labels.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def maximise_expected_f1(
     if given is None and products is None:
         raise ValueError("no distribution: give candidates with masses, or products with weights")
     if given is None:
-        assert products is not None  # noqa: S101  # one of the two is there
+        assert products is not None  # noqa: S101  # one of the two is given
         given = _no_candidates(*products[1].shape[::2])
     if products is None:
         n = given[0].n_documents
@@ -138,19 +138,19 @@ def maximise_from_sized_marginals(
     sizes: ArrayLike,
     n_labels: int,
 ) -> ExpectedF1Sets:
-    r"""Find the sets of highest expected F1 from sized marginals given as a table.
+    r"""Find the sets of highest expected F1 from sized marginals.
 
-    For sized marginals that were altered after inference, for instance calibrated: they need not
-    belong to any joint distribution.
+    For sized marginals that were changed after inference, for instance calibrated: no joint
+    distribution needs to have them.
 
     Parameters
     ----------
     P : array-like of shape (n_documents, n_pairs)
         :math:`p(y_l = 1, |y| = s \mid x)` of each (label, size) pair, at least 0.
     p_empty : array-like of shape (n_documents,)
-        :math:`p(\emptyset \mid x)`, carrying the same factor as ``P``.
+        :math:`p(\emptyset \mid x)`, with the same factor as ``P``.
     labels, sizes : array-like of shape (n_pairs,)
-        The pairs; no pair twice, sizes at least 1.
+        Distinct pairs; sizes at least 1.
     n_labels : int
 
     Returns
@@ -251,7 +251,7 @@ def _collect(
 
 @njit(cache=True, nogil=True)
 def _mass_by_size(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum the sized marginals over the labels: s times the mass of the sets of size s."""
+    """Return s times the mass of sets of size s, for each s."""
     by_size = np.zeros(table.shape[1])
     for row in range(table.shape[0]):
         for s in range(table.shape[1]):
@@ -263,7 +263,7 @@ def _mass_by_size(table: NDArray[np.float64]) -> NDArray[np.float64]:
 def _best_of_size(
     table: NDArray[np.float64], k: int, gain: NDArray[np.float64], rows: NDArray[np.int64]
 ) -> float:
-    """Find the k rows of largest gain, in falling order, and return the sum of their gains."""
+    """Find the k rows of largest gain, falling; return their total."""
     held = 0
     for row in range(table.shape[0]):
         earned = 0.0
@@ -319,7 +319,7 @@ def _choose(table: NDArray[np.float64], p_empty: float) -> tuple[NDArray[np.int6
 def _append(
     labels: NDArray[np.int32], start: int, present: NDArray[np.int32], rows: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Write the labels of these rows at ``start``, in a larger array if need be."""
+    """Write the labels of these rows at ``start``, growing the array if needed."""
     if start + len(rows) > len(labels):
         grown = np.empty(2 * len(labels) + len(rows), dtype=np.int32)
         grown[:start] = labels[:start]

@@ -1,4 +1,4 @@
-"""Features of a (document, label set) pair, on which set calibrators decide."""
+"""Features of (document, label set) pairs, for set calibrators."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,26 +24,26 @@ from setwise.models.voters.vote_features import (
     SmoothFeatures,
 )
 
-Arrays = dict[str, NDArray[Any]]  # any dtype: each part of a model brings its own
+Arrays = dict[str, NDArray[Any]]  # any dtype
 
 
 @dataclass(frozen=True, eq=False)
 class SetFeatureTable:
-    """One row per candidate set: dense columns, and its labels as implicit 0/1 columns.
+    """Dense columns and implicit 0/1 label columns, one row per candidate set.
 
-    Column ``len(names) + l`` is 1 where the set holds label ``l``. These indicators are never
-    stored as columns, so ten thousand labels cost nothing.
+    Column ``len(names) + l`` is 1 if the set holds label ``l``. These indicators are never stored
+    as columns, because there may be thousands of labels.
 
     Attributes
     ----------
     names : tuple of str
         Names of the dense columns.
     monotone : tuple of int
-        1 where confidence may only rise with the column, 0 where it is free.
+        1 where confidence may not fall as the column rises, 0 where it is free.
     dense : float32 ndarray of shape (n_sets, len(names))
         Finite.
     set_indptr, labels : ndarray
-        The sets themselves, as in `CandidateSets`.
+        The sets, as in `CandidateSets`.
     doc_indptr : int64 ndarray of shape (n_documents + 1,)
         Bounds of each document's rows.
     n_labels : int
@@ -67,7 +67,7 @@ class SetFeatureTable:
 
     @property
     def sets(self) -> RaggedSets:
-        """The sets themselves."""
+        """The label sets."""
         return RaggedSets(self.set_indptr, self.labels)
 
     @property
@@ -88,7 +88,7 @@ class SetFeatureTable:
         return self.dense[:, self.names.index(name)].astype(np.float64)
 
     def take(self, rows: NDArray[np.integer]) -> Self:
-        """Return the table of these rows; those of one document must stand together."""
+        """Return a table of these rows; a document's rows must be adjacent."""
         chosen = np.asarray(rows, dtype=np.int64)
         set_indptr, labels = gather(self.sets, chosen)
         first = np.flatnonzero(np.diff(self.document[chosen], prepend=-1))
@@ -105,7 +105,7 @@ class SetFeatureTable:
     def to_csr(self) -> csr_array:
         """Return every column explicitly, shape (n_sets, len(names) + n_labels), float32.
 
-        Dense columns store their zeros: only an absent label is an absent entry.
+        Dense columns store their zeros; only absent labels are absent entries.
         """
         indptr, indices, values = _table_to_csr(self.dense, self.set_indptr, self.labels)
         shape = (len(self), self.dense.shape[1] + self.n_labels)
@@ -113,7 +113,7 @@ class SetFeatureTable:
 
 
 def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
-    """Put tables with the same columns, of different documents, below each other."""
+    """Stack tables with the same columns and different documents."""
     if len({(part.names, part.n_labels) for part in parts}) != 1:
         raise ValueError("feature tables concatenate only when their columns agree")
     return SetFeatureTable(
@@ -128,7 +128,7 @@ def concatenate_tables(parts: Sequence[SetFeatureTable]) -> SetFeatureTable:
 
 
 class FeatureGroup(Protocol):
-    """A few columns about candidate sets, learnt from rows other than those they describe."""
+    """Columns about candidate sets, fitted on rows other than those described."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class FeatureGroup(Protocol):
 
     @property
     def monotone(self) -> tuple[int, ...]:
-        """1 for columns with which confidence may only rise, 0 for free ones."""
+        """1 for columns monotone in confidence, 0 for free ones."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
         """Learn from documents (n, n_features) and their label sets (n, n_labels)."""
@@ -145,7 +145,7 @@ class FeatureGroup(Protocol):
         """Return finite columns of shape (n_sets, len(names))."""
 
     def get_state(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return what `from_state` needs: arrays, and settings that JSON can hold."""
+        """Return arrays and JSON settings for `from_state`."""
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
@@ -159,7 +159,7 @@ class ScoreFeatures(StoredPart):
     monotone = (1, 1, 0)
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
-        """Learn nothing: the marginals carry it all."""
+        """Return ``self``: nothing to learn."""
         return self
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:  # noqa: ARG002  # the score travels with the candidate
@@ -168,26 +168,29 @@ class ScoreFeatures(StoredPart):
 
 
 class IndependentFeatures(StoredPart):
-    """The set's log-probability under independent labels, where the score comes from a joint."""
+    """The set's log-probability under independent labels.
+
+    For candidates whose score comes from a joint distribution.
+    """
 
     names = ("log_independent",)
     monotone = (1,)
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
-        """Learn nothing: the marginals carry it all."""
+        """Return ``self``: nothing to learn."""
         return self
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> NDArray[np.float32]:
-        """Return the sum of the log-probabilities of all labels' values, in nats."""
+        """Return the summed log-probabilities of all labels' values, in nats."""
         log_score = independent_scores(evidence.marginals, candidates.doc_indptr, candidates.sets)
         return log_score.astype(np.float32)[:, None]
 
 
 class PriorFeatures:
-    """How popular the whole set is among the documents the group was fitted on.
+    """Frequency of the whole set among the documents of the fit.
 
-    The column is ``log(1 + 10,000 c)`` for a set that makes up the share ``c`` of those documents:
-    0 for a set never seen, and comparable between fits on different numbers of documents.
+    The column is ``log(1 + 10,000 c)`` for a set with the share ``c`` of these documents: 0 for a
+    set never seen, and comparable between fits on different numbers of documents.
     """
 
     names = ("log_prior",)
@@ -246,7 +249,7 @@ class SetFeatures(BaseEstimator):
     Parameters
     ----------
     groups : tuple of str, default ("score", "prior")
-        Keys of `GROUPS`, in the order of their columns; the default are the features of [1]_.
+        Keys of `GROUPS`, in the order of their columns; the default is the features of [1]_.
 
     Attributes
     ----------
@@ -266,7 +269,7 @@ class SetFeatures(BaseEstimator):
         self.groups = groups
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:
-        """Fit every group on documents (n, n_features) and their label sets (n, n_labels).
+        """Fit all groups on documents (n, n_features) and sets (n, n_labels).
 
         Raises
         ------
@@ -286,7 +289,7 @@ class SetFeatures(BaseEstimator):
         self._monotone = tuple(sign for group in groups for sign in group.monotone)
 
     def transform(self, evidence: Evidence, candidates: CandidateSets) -> SetFeatureTable:
-        """Describe every candidate of the documents behind ``evidence``."""
+        """Return the features of all candidates of the documents of ``evidence``."""
         if not hasattr(self, "groups_"):
             raise NotFittedError("SetFeatures must be fitted before it transforms")
         columns = [group.transform(evidence, candidates) for group in self.groups_]

@@ -14,17 +14,16 @@ from setwise.models.sets.features import SetFeatures
 
 @dataclass(frozen=True, eq=False)
 class SetReranker:
-    """BR-rerank's second stage [1]_: set features, a calibrator, and the order they give.
+    """Second stage of BR-rerank [1]_: set features, calibrator and ranking.
 
     Attributes
     ----------
     features : SetFeatures
         Fitted.
     calibrator : SetCalibrator
-        Fitted on the same features of rows that neither they nor the base model were fitted on.
+        Fitted on these features of rows that neither they nor the base model were fitted on.
     by_confidence : bool
-        Whether the most confident candidate comes first; otherwise the source's order stays and
-        the confidences only annotate it.
+        Whether the most confident candidate comes first; otherwise the source's order is kept.
 
     References
     ----------
@@ -45,8 +44,8 @@ class SetReranker:
         -------
         ranked : CandidateSets
         confidence : float64 ndarray of shape (n_sets,)
-            In [0, 1], aligned with ``ranked``. Falling inside a document when ranked by
-            confidence; equal confidences stand in falling order of score.
+            In [0, 1], aligned with ``ranked``. Falling inside a document if ranked by
+            confidence; equal confidences are in falling order of score.
         """
         confidence = self.judge(evidence, candidates)
         if not self.by_confidence:
@@ -60,7 +59,7 @@ class SetReranker:
 
 
 def rank_by(confidence: NDArray[np.float64], candidates: CandidateSets) -> NDArray[np.int64]:
-    """Return the order of all sets that ranks each document's by confidence, then by score."""
+    """Return the order of each document's sets by confidence, then score."""
     return rank_rows(candidates.doc_indptr, confidence, candidates.log_score)
 
 
@@ -68,7 +67,7 @@ def rank_by(confidence: NDArray[np.float64], candidates: CandidateSets) -> NDArr
 def rank_rows(
     doc_indptr: NDArray[np.int64], first: NDArray[np.float64], second: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Return the order that ranks each document's sets by ``first``, then by ``second``."""
+    """Return the order of each document's sets by ``first``, then ``second``."""
     order = np.empty(len(first), dtype=np.int64)
     for i in range(len(doc_indptr) - 1):
         start = doc_indptr[i]

@@ -1,4 +1,4 @@
-"""The K most probable label sets of independent labels."""
+"""Finds the K most probable label sets under independent labels."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from setwise.models.sets.candidates import SOURCE_MARGINALS, CandidateSets, Ragg
 
 MAX_CANDIDATES = 64  # the flips of one candidate fit one 64-bit mask
 
-# Marginals nearer to 0 or 1 count as this far away, so that every set has a finite log score.
+# Marginals are kept this far from 0 and 1, so that every set has a finite log score.
 PROBABILITY_FLOOR = 1e-15
 
 # Probabilities of the likelier value lie in [1/2, 1]: a product of this many cannot underflow.
@@ -19,18 +19,18 @@ _PRODUCT_LENGTH = 512
 
 
 def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
-    r"""List the ``k`` most probable label sets of each document, most probable first.
+    r"""Return the ``k`` most probable label sets of each document.
 
     Under independent labels a set's probability is the mode's, divided by the odds of each flipped
-    label. Only the ``k - 1`` cheapest flips can appear in the ``k`` best sets, and their subsets
-    come out of a heap in order of total cost. The result equals that of Algorithm 4.2 [1]_.
+    label. Only the ``k - 1`` cheapest flips can appear in the ``k`` best sets, and a heap returns
+    their subsets in order of total cost. The result equals that of Algorithm 4.2 [1]_.
 
     Parameters
     ----------
     P : array-like of shape (n_documents, n_labels)
         Marginals :math:`p(y_l = 1 \mid x)` in [0, 1].
     k : int
-        Sets wanted per document, 1 to 64; fewer come back where fewer exist.
+        Sets per document, 1 to 64; fewer are returned if fewer exist.
     allow_empty : bool
         Whether the empty set may be a candidate.
 
@@ -43,7 +43,8 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
     Raises
     ------
     ValueError
-        If ``k`` is out of range, ``P`` is no matrix with a column, or an entry is no probability.
+        If ``k`` is out of range, ``P`` is not a matrix with a column, or an entry is not a
+        probability.
 
     References
     ----------
@@ -75,7 +76,7 @@ def k_best_sets(P: ArrayLike, k: int, *, allow_empty: bool) -> CandidateSets:
 
 
 def search_size(n_labels: int, k: int, *, allow_empty: bool) -> tuple[int, int]:
-    """Return how many sets there are to find, at most ``k``, and how many flips lead to them."""
+    """Return the number of sets, at most ``k``, and of flips needed."""
     k = min(k, 2 ** min(n_labels, 7) - (not allow_empty))
     return k, min(n_labels, k - 1 if allow_empty else k)
 
@@ -85,7 +86,7 @@ class _Heap(NamedTuple):
 
     total: NDArray[np.float64]
     mask: NDArray[np.uint64]
-    last: NDArray[np.int64]  # dearest member
+    last: NDArray[np.int64]  # most expensive member
 
 
 class _Flips(NamedTuple):
@@ -94,7 +95,7 @@ class _Flips(NamedTuple):
     label: NDArray[np.int32]
     low: NDArray[np.float64]  # probability of the unlikelier value
     cost: NDArray[np.float64]  # log-odds of the likelier value
-    rank: NDArray[np.int64]  # place among the ascending labels
+    rank: NDArray[np.int64]  # position among the ascending labels
     ascending: NDArray[np.int32]  # labels
 
 
@@ -147,10 +148,10 @@ def _replace_root(heap: _Heap, size: int, total: float, mask: np.uint64, last: i
 def _scan(
     p: NDArray[np.float64], n_flips: int, mode: NDArray[np.int32], flips: _Flips
 ) -> tuple[float, int]:
-    """Find the mode, its log-probability and the flips that cost least.
+    """Find the mode, its log-probability and the cheapest flips.
 
-    Returns the log-probability and the mode's size, -1 if an entry is no probability. A flip is
-    cheap when the unlikelier value of its label is likely; ties go to the earlier label.
+    Returns the log-probability and the mode's size, -1 if an entry is not a probability. A flip
+    is cheap if its label's unlikelier value is likely; ties go to the earlier label.
     """
     label_of, low_of = flips.label, flips.low
     log_mode = 0.0
@@ -204,7 +205,7 @@ def _complete(flips: _Flips, n_flips: int) -> None:
 def _empty_mask(
     mode: NDArray[np.int32], n_mode: int, flips: _Flips, n_flips: int
 ) -> tuple[bool, np.uint64]:
-    """Return whether flips can reach the empty set, and the mask that does."""
+    """Return whether flips reach the empty set, and their mask."""
     mask = np.uint64(0)
     found = 0
     for j in range(n_flips):
@@ -220,11 +221,11 @@ def _empty_mask(
 def _cheapest_subsets(
     flips: _Flips, n_flips: int, forbidden: tuple[bool, np.uint64], chosen: _Chosen, heap: _Heap
 ) -> None:
-    """Choose the subsets of flips with the least total cost, except a forbidden one.
+    """Find the cheapest subsets of flips, except a forbidden one.
 
-    A subset whose dearest member is ``last`` has two successors: the one with ``last + 1`` added
-    and the one with ``last`` exchanged for it. Each subset but the empty one has one predecessor,
-    which costs no more, so the heap meets every subset once and in order.
+    A subset whose most expensive member is ``last`` has two successors: ``last + 1`` is added or
+    replaces ``last``. Each subset but the empty one has one predecessor, which costs no more, so
+    the heap returns every subset once and in order.
     """
     cost = flips.cost
     one = np.uint64(1)
@@ -256,7 +257,7 @@ def _cheapest_subsets(
 
 @njit(cache=True, nogil=True)
 def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
-    """Sum the costs again and restore their order.
+    """Recompute the costs and restore their order.
 
     Rounding along the heap depends on the path to a subset; here it depends on the subset alone.
     """
@@ -279,7 +280,7 @@ def _settle_costs(flips: _Flips, chosen: _Chosen) -> None:
 def _write_set(
     mask: np.uint64, mode: NDArray[np.int32], flips: _Flips, out: NDArray[np.int32]
 ) -> int:
-    """Write the mode with the flips of ``mask``, labels ascending; return how many."""
+    """Write the flipped mode, labels ascending; return the end."""
     ranks = np.uint64(0)
     while mask:
         ranks |= np.uint64(1) << np.uint64(flips.rank[lowest_bit(mask)])
@@ -312,7 +313,7 @@ def search_rows(
     n_flips: int,
     allow_empty: bool,  # compiled code takes no keywords
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64], int]:
-    """Return bounds, labels and log scores of the sets, and the first row that is wrong or -1."""
+    """Return set bounds, labels, log scores and the first invalid row or -1."""
     n, n_labels = P.shape
     set_indptr = np.zeros(n * k + 1, dtype=np.int64)
     log_score = np.empty(n * k, dtype=np.float64)
@@ -358,7 +359,7 @@ def search_rows(
 def independent_scores(
     P: NDArray[np.float64], doc_indptr: NDArray[np.int64], sets: RaggedSets
 ) -> NDArray[np.float64]:  # pragma: no cover - compiled
-    """Return the log-probability of each set under independent labels, in nats; (n_sets,).
+    """Return each set's log-probability (n_sets,) under independent labels, in nats.
 
     Parameters
     ----------

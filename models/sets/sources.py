@@ -1,4 +1,4 @@
-"""Where candidate label sets come from."""
+"""Sources of candidate label sets."""
 
 from typing import Self
 
@@ -24,17 +24,17 @@ from setwise.models.voters.votes import SeenSets, find_leaders
 
 
 class MarginalCandidates(StoredPart, BaseEstimator):
-    """The most probable sets of independent labels.
+    """Proposes the most probable sets under independent labels.
 
     Parameters
     ----------
     k : int, default 10
-        Sets a document, 1 to 64.
+        Sets per document, 1 to 64.
 
     Attributes
     ----------
     allow_empty_ : bool
-        Whether a training document carries no label: only then may a candidate.
+        Whether the empty set can be a candidate: if some training document has no label.
     """
 
     allow_empty_: bool
@@ -49,7 +49,7 @@ class MarginalCandidates(StoredPart, BaseEstimator):
         return self
 
     def propose(self, evidence: Evidence) -> CandidateSets:
-        """Return the ``k`` most probable sets of each document, fewer where fewer exist."""
+        """Return the ``k`` most probable sets of each document, or all if fewer."""
         if not hasattr(self, "allow_empty_"):
             raise NotFittedError("MarginalCandidates must be fitted before it proposes")
         return k_best_sets(evidence.marginals, self.k, allow_empty=self.allow_empty_)
@@ -60,24 +60,24 @@ class MarginalCandidates(StoredPart, BaseEstimator):
 
 
 class VotedCandidates(StoredPart, BaseEstimator):
-    """The most probable sets of independent labels, and those that voters favour.
+    """Proposes sets of independent labels and sets that voters favour.
 
-    All are scored under independent labels. Those of independent labels come first, then the
-    voters' in the order of the voters, without repetition.
+    All are scored under independent labels. The sets of independent labels come first, then the
+    voters' sets in the order of the voters, without duplicates.
 
     Parameters
     ----------
     k : int, default 10
-        Sets of independent labels a document, 1 to 64.
+        Sets of independent labels per document, 1 to 64.
     k_voted : int, default 4
-        Sets a document and voter.
+        Sets per document and voter.
     pool : int, default 32
-        Sets with the largest weights, among which similar sets decide.
+        Number of sets with the largest weights, among which similar sets decide.
 
     Attributes
     ----------
     allow_empty_ : bool
-        Whether a training document carries no label: only then may a candidate.
+        Whether the empty set can be a candidate: if some training document has no label.
     """
 
     allow_empty_: bool
@@ -142,7 +142,7 @@ def _add_voted(  # noqa: PLR0917 - compiled code is called by position
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]
 ]:  # pragma: no cover - compiled
-    """Add the sets that voters favour; return document bounds, set bounds, labels and flags.
+    """Add voters' sets; return document bounds, set bounds, labels and flags.
 
     ``votes`` are the weights of the seen sets, of shape (n_voters, n_documents, n_sets).
     """
