@@ -1,7 +1,7 @@
-"""What answers tell about noise without gold labels: diagnostics that license nothing.
+"""Estimates noise from answers without gold labels, for diagnosis only.
 
-Two reviewers who err on the same hard documents look more exact than they are, and no test on their
-answers alone notices. So these estimates are only held against those from gold labels.
+Two reviewers who err on the same hard documents look more accurate than they are, and no test on
+their answers alone detects it. So these estimates are only compared with those from gold labels.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,11 @@ class OverlapEstimate:
         Estimate and its standard error.
     beta : float
     accuracy : float
-        Of the predictions.
+        Accuracy of the predictions.
     n : int
-        Documents.
+        Number of documents.
     misfit_p_value : float or None
-        Of the hypothesis that two rates explain all the answers; None where nothing is left to
-        test.
+        Of the hypothesis that two rates explain all the answers; None without degrees of freedom.
     """
 
     alpha: float
@@ -48,11 +47,11 @@ class OverlapEstimate:
 
 
 def estimate_from_pairs(both: int, one: int, none: int) -> OverlapEstimate | None:
-    r"""Estimate alpha from pairs of answers, if beta were 0.
+    r"""Estimate alpha from pairs of answers, assuming that beta is 0.
 
     With :math:`n_{11}` pairs that agree with the prediction and :math:`n_{10}` of which exactly
     one does, :math:`1 - \alpha = n_{11} / (n_{11} + n_{10} / 2)` and the accuracy is
-    :math:`(n_{11} + n_{10} / 2)^2 / (n\, n_{11})`: the estimate of a population caught twice.
+    :math:`(n_{11} + n_{10} / 2)^2 / (n\, n_{11})`: the capture-recapture estimate.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def estimate_from_pairs(both: int, one: int, none: int) -> OverlapEstimate | Non
     Returns
     -------
     OverlapEstimate or None
-        None unless some pair agrees.
+        None if no pair agrees with the prediction.
 
     Raises
     ------
@@ -91,26 +90,25 @@ def estimate_from_pairs(both: int, one: int, none: int) -> OverlapEstimate | Non
 
 
 def estimate_from_strata(counts: ArrayLike) -> OverlapEstimate | None:
-    """Estimate alpha and beta from pairs of answers in strata of different accuracy.
+    """Estimate alpha and beta from answer pairs in strata.
 
-    The two rates are the same in all strata, the accuracies differ; the likelihood is maximised by
-    EM.
+    The two rates are the same in all strata, the accuracies differ. EM maximises the likelihood.
 
     Parameters
     ----------
     counts : array-like of int, shape (n_strata, 3)
-        Documents on which both answers, exactly one, or none equals the predicted set; strata of
-        confidence, say. Empty strata are left out.
+        Documents on which both answers, exactly one, or none equals the predicted set; for
+        example strata of confidence. Empty strata are left out.
 
     Returns
     -------
     OverlapEstimate or None
-        None with fewer than two strata, which do not tell the rates.
+        None with fewer than two strata, which do not determine the rates.
 
     Raises
     ------
     ValueError
-        If the shape is another, or a count is negative.
+        If the shape is wrong, or a count is negative.
 
     References
     ----------
@@ -141,7 +139,7 @@ def estimate_from_strata(counts: ArrayLike) -> OverlapEstimate | None:
 
 
 def _law(parameters: Floats) -> Floats:
-    """Return the probabilities of the three outcomes in each stratum, shape (n_strata, 3)."""
+    """Return the outcome probabilities of each stratum, shape (n_strata, 3)."""
     accuracy = parameters[2:, None]
     return accuracy * _answers(1 - parameters[0]) + (1 - accuracy) * _answers(parameters[1])
 
@@ -152,7 +150,7 @@ def _answers(agreement: float) -> Floats:
 
 
 def _maximise(table: Floats) -> Floats:
-    """Return alpha, beta and the accuracy of each stratum at the maximum of the likelihood."""
+    """Return the maximum-likelihood alpha, beta and accuracy of each stratum."""
     n = table.sum(axis=1)
     agreements = table @ np.array([1.0, 0.5, 0.0]) / n
     parameters = np.concatenate([[0.2, 0.05], np.clip(agreements / 0.8, 0.05, 0.95)])
@@ -190,12 +188,12 @@ def _alpha_error(parameters: Floats, n: Floats) -> float:
 def compare_with_overlap(
     source: str, gold_alpha: Proportion, overlap: OverlapEstimate
 ) -> tuple[NoiseFinding, ...]:
-    """Hold what overlap tells against what gold labels tell.
+    """Compare overlap estimates with those from gold labels.
 
     Returns
     -------
     tuple of NoiseFinding
-        Conflicts that forbid to learn from this source before somebody has looked.
+        Conflicts that block learning from this source until they are resolved.
     """
     findings = []
     error = float(np.hypot(gold_alpha.standard_error, overlap.alpha_error))
@@ -224,22 +222,22 @@ def compare_with_overlap(
 def find_rubber_stamps(
     annotator: ArrayLike, agreed: ArrayLike, *, expected: float | None = None
 ) -> tuple[NoiseFinding, ...]:
-    """Find annotators whose every blind answer equals the prediction, beyond what chance allows.
+    """Find annotators who agree with every prediction, beyond chance.
 
     Parameters
     ----------
     annotator : array-like of str, shape (n,)
     agreed : array-like of shape (n,)
-        0 or 1, for all blind answers, with or without gold label.
+        0 or 1 for every blind answer, with or without a gold label.
     expected : float, optional
-        Rate of agreement of an honest annotator, in [0, 1]; that of the others by default. Where
-        there are no others, the mean confidence will do.
+        Rate of agreement of an honest annotator, in [0, 1]; by default that of the others. If
+        there are no others, the mean confidence can be used.
 
     Returns
     -------
     tuple of NoiseFinding
-        One for each annotator who would agree so often with a probability below one in a hundred,
-        divided by the number of annotators.
+        One for each annotator whose agreement has a probability below one in a hundred, divided
+        by the number of annotators.
 
     Raises
     ------
@@ -270,11 +268,11 @@ def stamps_among(
     Parameters
     ----------
     names : array-like of str, shape (m,)
-        Each one once.
+        Distinct.
     answers, agreements : array-like of int, shape (m,)
-        Blind answers, and those among them that agree with the prediction.
+        Number of blind answers, and of those that agree with the prediction.
     expected : float, optional
-        As there.
+        As for `find_rubber_stamps`.
 
     Examples
     --------
@@ -285,7 +283,7 @@ def stamps_among(
     agreements = np.asarray(agreements, dtype=np.float64)
     others, others_agreed = n.sum() - n, agreements.sum() - agreements
     if expected is None:
-        # Half an answer on either side: others who agree with everything as well prove nothing.
+        # Half an answer on either side keeps the rate below 1 if the others agree with everything.
         usual = (others_agreed + 0.5) / (others + 1.0)
     else:
         usual = np.full(len(names), expected)

@@ -1,4 +1,4 @@
-"""Tests of whether what is sent reaches a target accuracy: one for each kind of audit."""
+"""Tests of the accuracy of sent predictions, one per kind of audit."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -15,20 +15,20 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Stakes of the bets, as shares of the largest that cannot ruin. The best stake is the excess over
-# the target by the variance of an answer, which spans this range.
+# Stakes of the bets, as shares of the largest stake without ruin. The best stake is the excess over
+# the target divided by the variance of an answer, which spans this range.
 _STAKES = np.geomspace(0.015, 0.75, 8)
 
 
-# How far a binomial may stray from its mean: further than that it goes, by Bernstein's inequality,
-# with a probability below 1e-15.
+# Range of a binomial around its mean. By Bernstein's inequality the probability outside it is below
+# 1e-15.
 _DEVIATIONS, _BEYOND = 8.0, 30
 
 
 class Rate(NamedTuple):
-    """How often an audit speaks for the model, as a line over the accuracy: ``floor + slope p``.
+    """Rate of favourable audits as a function of accuracy: ``floor + slope p``.
 
-    For audits without errors the line is ``p`` itself.
+    For error-free audits the rate is ``p``.
     """
 
     floor: float = 0.0
@@ -46,14 +46,14 @@ class Rate(NamedTuple):
 
 
 class AuditTest(Protocol):
-    """Audits laid out along a sequence of thresholds, and a test of each.
+    """Audits along a sequence of thresholds, with a test of each.
 
     Attributes
     ----------
     rate : Rate
-        For planning.
+        Used for planning.
     n_above, n_good : int64 ndarray of shape (m,)
-        Audits at or above each threshold, and those of them that speak for the model.
+        Audits at or above each threshold, and those of them in favour of the model.
     """
 
     rate: Rate
@@ -61,14 +61,14 @@ class AuditTest(Protocol):
     n_good: Counts
 
     def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
-        """Return p-values of "the accuracy above the threshold is at most this", one a step."""
+        """Return each step's p-value of "the accuracy above is at most this"."""
 
     def estimate(self, step: int) -> float:
         """Return the estimated accuracy above threshold ``step``, in [0, 1]."""
 
 
 def count_above(thresholds: Floats, confidence: Floats, good: Bools) -> Counts:
-    """Count audits and good audits at or above each threshold; shape (2, m)."""
+    """Return counts (2, m) of audits and good audits per threshold."""
 
     def count(values: Floats) -> Counts:
         return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
@@ -77,7 +77,7 @@ def count_above(thresholds: Floats, confidence: Floats, good: Bools) -> Counts:
 
 
 class BinomialTest:
-    """Audits that are all alike: the number of good ones is binomial."""
+    """Test for identically distributed audits: the good ones are binomial."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class BinomialTest:
         self.n_above, self.n_good = count_above(thresholds, confidence, good)
 
     def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
-        """Return binomial tails."""
+        """Return binomial tail probabilities."""
         return upper_tail(self.n_good[steps], self.n_above[steps], self.rate.at(accuracy))
 
     def estimate(self, step: int) -> float:
@@ -99,7 +99,7 @@ class BinomialTest:
 
 
 class MixtureTest:
-    r"""Noisy audits by several groups, assigned at random.
+    r"""Test for noisy audits by several groups, assigned at random.
 
     Given how many audits of each group lie above a threshold, the number of agreements is a sum of
     binomials with the rates :math:`\beta_g + (1 - \alpha_g - \beta_g) p`. With one group this is
@@ -125,7 +125,7 @@ class MixtureTest:
         self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
 
     def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
-        """Return tails of sums of binomials."""
+        """Return tail probabilities of sums of binomials."""
         chance = [rate.agreement(accuracy) for rate in self._rates]
         tails = [
             binomial_sum_tail(int(self.n_good[step]), self._n_by_group[:, step], chance)
@@ -146,7 +146,7 @@ def mean_rate(rates: Sequence[NoiseRates], counts: ArrayLike) -> Rate:
     ----------
     rates : sequence of NoiseRates, one a group
     counts : array-like of shape (n_groups,)
-        Audits by each group; without any, groups count alike.
+        Audits by each group; without any audit, groups have equal weight.
     """
     weight = np.asarray(counts, dtype=np.float64)
     share = weight / weight.sum() if weight.sum() else np.full(len(weight), 1.0 / len(weight))
@@ -157,7 +157,7 @@ def mean_rate(rates: Sequence[NoiseRates], counts: ArrayLike) -> Rate:
 def binomial_sum_tail(successes: int, trials: ArrayLike, rates: ArrayLike) -> float:
     """Return P(sum of independent Bin(trials_g, rates_g) >= successes).
 
-    The distributions are convolved over a range of each that leaves out less than 1e-15.
+    Each distribution is convolved over a range that leaves out less than 1e-15.
 
     Parameters
     ----------
@@ -181,21 +181,21 @@ def binomial_sum_tail(successes: int, trials: ArrayLike, rates: ArrayLike) -> fl
 
 
 def _binomial_mass(successes: Counts, trials: int, rate: float) -> Floats:
-    """Return P(Bin(trials, rate) = successes), without the checks that take SciPy longer."""
+    """Return P(Bin(trials, rate) = successes) without argument checks."""
     k, rest = successes, trials - successes
     ways = special.gammaln(trials + 1) - special.gammaln(k + 1) - special.gammaln(rest + 1)
     return np.asarray(np.exp(ways + special.xlogy(k, rate) + special.xlog1py(rest, -rate)))
 
 
 class BettingTest:
-    r"""Noisy audits by several groups, whoever was given which document.
+    r"""Test for noisy audits by several groups, whatever the assignment.
 
-    The answer :math:`\tilde v` of a reviewer of group :math:`g` is turned into
+    The answer :math:`\tilde v` of a reviewer of group :math:`g` is transformed to
     :math:`Z = (\tilde v - \beta_g) / (1 - \alpha_g - \beta_g)`, whose expectation is the accuracy
-    whatever the assignment. The capital of somebody who stakes :math:`\lambda` on each
-    :math:`Z > t` is a supermartingale under the hypothesis, so it ever reaches ``1 / p`` with
-    probability at most ``p`` (Ville). The capital here is the mean over a few stakes, fixed
-    beforehand; audits count in the order in which they were drawn.
+    whatever the assignment. The capital from staking :math:`\lambda` on each :math:`Z > t` is a
+    supermartingale under the hypothesis, so it ever reaches ``1 / p`` with probability at most
+    ``p`` (Ville). The capital here is the mean over a few fixed stakes; audits count in the order in
+    which they were drawn.
 
     References
     ----------
@@ -220,7 +220,7 @@ class BettingTest:
         self.rate = mean_rate(rates, np.bincount(group, minlength=len(rates)))
 
     def p_values(self, steps: NDArray[np.integer], accuracy: float) -> Floats:
-        """Return inverses of the largest capitals."""
+        """Return the inverses of the largest capitals."""
         factors = _bets(self._values, accuracy, self._lowest)
         above = [self._confidence >= self._thresholds[step] for step in steps]
         return np.array([_inverse_capital(factors, chosen) for chosen in above])
@@ -232,7 +232,7 @@ class BettingTest:
 
 
 def _bets(values: Floats, mean: float, lowest: float) -> Floats:
-    """Return the factor by which each value changes each capital, shape (n, n_stakes)."""
+    """Return each value's factor on each capital, shape (n, n_stakes)."""
     span = mean - lowest
     if not span > 0:
         raise ValueError(f"the mean {mean} must lie above the least possible value {lowest}")
@@ -241,7 +241,7 @@ def _bets(values: Floats, mean: float, lowest: float) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _inverse_capital(factors: Floats, chosen: Bools) -> float:  # pragma: no cover - compiled
-    """Return one divided by the largest mean capital along the chosen bets, at most 1."""
+    """Return the inverse of the largest mean capital, at most 1."""
     n, n_stakes = factors.shape
     capital = np.ones(n_stakes)
     largest = 1.0

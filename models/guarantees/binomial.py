@@ -1,4 +1,4 @@
-"""Exact binomial tests, bounds and sample sizes: what counts alone can prove."""
+"""Exact binomial tests, bounds and sample sizes."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,14 +8,16 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-# Sizes of a sample that are tried first (all up to 150, then 8 % more each time), and how many
-# between the one that will do and the one before it.
+# Sample sizes that are tried first (all up to 150, then 8 % more each time), and the number of sizes
+# tried between the first sufficient one and the one before it.
 _SIZES = np.unique(np.concatenate([np.arange(150), np.geomspace(150, 1e6, 120)]).astype(np.int64))
 _BETWEEN = 17
 
 
 def upper_tail(successes: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Floats:
-    """Return P(Bin(trials, rate) >= successes), the p-value of "the rate is no higher".
+    """Return the binomial tail P(Bin(trials, rate) >= successes).
+
+    It is the p-value of "the rate is no higher".
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def lower_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
     Parameters
     ----------
     successes, trials : array-like, broadcastable
-        Need not be whole: effective numbers of a weighted sample will do.
+        May be fractions: effective numbers of a weighted sample are allowed.
     risk : float
         Probability, in (0, 1), that the bound may lie above the rate.
 
@@ -75,19 +77,19 @@ def upper_bound(successes: ArrayLike, trials: ArrayLike, risk: float) -> Floats:
     Returns
     -------
     float64 ndarray
-        In (0, 1]; 1 where every trial succeeded or there is none.
+        In (0, 1]; 1 if every trial succeeded or there is none.
     """
     k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
     return (1.0 - lower_bound(n - k, n, risk))[()]
 
 
 def required_successes(trials: ArrayLike, rate: ArrayLike, risk: ArrayLike) -> Counts:
-    """Return the least number of successes that rejects "the rate is no higher" at this risk.
+    """Return the fewest successes that reject "the rate is no higher".
 
     Returns
     -------
     int64 ndarray
-        ``trials + 1`` where no number does.
+        ``trials + 1`` if no number does.
 
     Examples
     --------
@@ -107,7 +109,7 @@ def rejection_power(
     successes: ArrayLike = 0,
     trials: ArrayLike = 0,
 ) -> Floats:
-    """Return the probability that further trials at a true rate will reject a lower one.
+    """Return the power of further trials to reject a null rate.
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def rejection_power(
     risk : float
         Of the test, in (0, 1).
     successes, trials : array-like of int, broadcastable
-        What has been seen already and counts along.
+        Earlier successes and trials, which are counted too.
 
     Returns
     -------
@@ -144,7 +146,7 @@ def trials_needed(
     successes: ArrayLike = 0,
     trials: ArrayLike = 0,
 ) -> Counts:
-    """Return how many further trials reject a null rate with the given power.
+    """Return the further trials needed to reject a null rate.
 
     Parameters
     ----------
@@ -153,15 +155,15 @@ def trials_needed(
     rate : array-like of shape (m,)
         True rates, in [0, 1].
     risk, power : float
-        Of the test, in (0, 1).
+        Risk and power of the test, in (0, 1).
     successes, trials : array-like of shape (m,) or int
-        What has been seen already and counts along.
+        Earlier successes and trials, which are counted too.
 
     Returns
     -------
     int64 ndarray of shape (m,)
-        Exact up to 150, to a few parts in a hundred above, because power rises in saw teeth; -1
-        where a million would not do.
+        Exact up to 150, to a few per cent above, because power does not rise steadily; -1 if a
+        million is not enough.
 
     Examples
     --------
@@ -176,7 +178,7 @@ def trials_needed(
     rates, k, n = rates[hopeful, None], k[hopeful, None], n[hopeful, None]
 
     def first(sizes: Counts) -> tuple[Counts, Bools]:
-        """Return where in each row of sizes the power is first reached, and whether it is."""
+        """Return each row's first sufficient size, and whether there is one."""
         reached = rejection_power(sizes, null, rates, risk, successes=k, trials=n) >= power
         return np.asarray(reached.argmax(axis=1)), np.asarray(reached.any(axis=1))
 

@@ -1,6 +1,6 @@
-"""What a search for a provable threshold returns: a certificate, or a refusal that says what lacks.
+"""Results of a search for a provable threshold: certificate or refusal.
 
-Both carry all the evidence, so that a service can store it, show it and check it again.
+Both contain all the evidence, so that a service can store it, show it and verify it.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 
 class Method(StrEnum):
-    """Which test the p-values come from."""
+    """Test that the p-values come from."""
 
     CLEAN = "clean"
     ADJUDICATED = "adjudicated"
@@ -20,7 +20,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class SequenceStep:
-    """One hypothesis of the sequence: "what is sent from this threshold up misses the target".
+    """One hypothesis: "what is sent from this threshold up misses the target".
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class SequenceStep:
     n_audits : int
         Audits with a confidence at or above the threshold.
     n_good : int
-        Of these, the ones that speak for the model: right, in agreement, or not found wrong.
+        Those of them in favour of the model: right, in agreement, or not found wrong.
     p_value : float
-        Probability, at most, of as good an outcome if the hypothesis holds; in [0, 1].
+        Upper bound of the probability of as good an outcome under the hypothesis; in [0, 1].
     """
 
     threshold: float
@@ -41,26 +41,26 @@ class SequenceStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What every outcome rests on.
+    """Evidence behind a certificate or a refusal.
 
     Attributes
     ----------
     method : Method
     target : float
-        Accuracy that what is sent must have, in (0, 1].
+        Required accuracy of what is sent, in (0, 1].
     risk : float
         Probability, in (0, 1), that a threshold may be certified although it misses the target.
     test_risk : float
-        What the tests may spend of it; the rest bought the bounds that they rely on.
+        Part of the risk for the tests; the rest is spent on the bounds that they rely on.
     n_audits : int
-        Audits that counted, at any confidence.
+        Audits used, at any confidence.
     n_predictions : int
-        Unlabelled confidences that laid out the thresholds.
+        Unlabelled confidences that determined the thresholds.
     steps : tuple of SequenceStep
-        Hypotheses in the order of testing: each was rejected, but the last one if it stopped the
-        sequence. Empty if nothing could be tested.
+        Hypotheses in the order of testing: all were rejected, except the last one if it stopped
+        the sequence. Empty if nothing could be tested.
     excluded : mapping from str to int
-        Audits that were left out, by reason.
+        Number of audits left out, by reason.
     """
 
     method: Method
@@ -81,20 +81,20 @@ class Evidence:
 class Certificate(Evidence):
     """A threshold from which the target is proved at the given risk.
 
-    The guarantee is of this kind: if documents keep coming as they did, then with probability
+    The guarantee: if future documents are distributed as before, then with probability
     ``1 - risk`` over the audits drawn, the accuracy of all that is sent is at least the target. It
     holds for one certificate; `risk_of_attempt` shares a risk among several.
 
     Attributes
     ----------
     threshold : float
-        Lowest proved: send what has this confidence or more.
+        The lowest proved threshold: send predictions with this confidence or more.
     coverage : float
         Share of the unlabelled predictions at or above the threshold, in (0, 1].
     n_above, n_good : int
-        Audits at or above the threshold, and those of them that speak for the model.
+        Audits at or above the threshold, and those of them in favour of the model.
     p_value : float
-        Of the threshold's own test, at most ``test_risk``.
+        p-value of the threshold's own test, at most ``test_risk``.
     accuracy, accuracy_bound : float
         Estimated accuracy of what is sent, and its lower confidence bound at ``test_risk``, never
         below the target; both in [0, 1].
@@ -112,14 +112,14 @@ class Certificate(Evidence):
 
     @property
     def proved(self) -> tuple[float, ...]:
-        """Every threshold that was proved, falling; all of them hold together at the one risk."""
+        """All proved thresholds, falling; the risk holds for all together."""
         return tuple(step.threshold for step in self.steps if step.p_value <= self.test_risk)
 
     def at_least(self, floor: float) -> float | None:
-        """Return the lowest proved threshold that respects a floor of confidence.
+        """Return the lowest proved threshold at or above a floor.
 
-        What lies above a floor is no better than what lies above the threshold unless it was
-        proved; so a floor cannot simply be put on top. None where nothing that high was proved.
+        The floor itself may not be used, because the accuracy above it may be lower unless it was
+        proved. None if nothing that high was proved.
         """
         return min((threshold for threshold in self.proved if threshold >= floor), default=None)
 
@@ -127,7 +127,7 @@ class Certificate(Evidence):
 class RefusalReason(StrEnum):
     """Why no threshold is proved."""
 
-    NO_PREDICTIONS = "no-predictions"  # nothing lays out the thresholds
+    NO_PREDICTIONS = "no-predictions"  # no confidences to determine the thresholds
     NO_AUDITS = "no-audits"
     TARGET_UNPROVABLE = "target-unprovable"  # 1.0: no number of audits shows that all are right
     TOO_FEW_AUDITS = "too-few-audits"  # the estimate reaches the target, the evidence does not yet
@@ -145,13 +145,13 @@ class Refusal(Evidence):
     ----------
     reason : RefusalReason
     further_audits : int or None
-        Certification audits, over the whole stream, that would add up to a proof with the
-        probability `PLANNED_POWER` if accuracies are as estimated; None where none would.
+        Certification audits, over the whole stream, that would complete a proof with probability
+        `PLANNED_POWER` if accuracies are as estimated; None if no number would.
     further_if_all_good : int or None
-        The same, if every further audit speaks for the model: the least that can do. None where
-        the reason is not a lack of audits.
+        The same if every further audit favours the model: the minimum. None if the reason is not
+        a lack of audits.
     planned_threshold : float or None
-        The threshold that these further audits would prove.
+        Threshold that these further audits would prove.
     """
 
     reason: RefusalReason

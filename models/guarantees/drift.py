@@ -1,13 +1,13 @@
-r"""A detector that notices when what is sent no longer reaches the target.
+r"""Detects when the accuracy of what is sent drops below the target.
 
 Each audit of a set that was sent is a bet on "wrong" against the hypothesis "right with a
 probability of at least :math:`t`, whatever came before". A stake :math:`\lambda` turns a capital of
 1 into :math:`1 + \lambda` where the set was wrong and :math:`1 - \lambda (1 - t) / t` where it was
-right; under the hypothesis that is no gain on average. A new capital of 1 joins at every audit, so
-that a good past costs nothing later (Shiryaev and Roberts):
+right; under the hypothesis there is no gain on average. A new capital of 1 is added at every audit,
+so that a good past does not delay an alarm (Shiryaev and Roberts):
 :math:`M \leftarrow (M + 1) \cdot` factor. Under the hypothesis :math:`M_n - n` is a
 supermartingale. Hence, with an alarm at :math:`M \ge A`, the expected number of audits until a
-false alarm is at least :math:`A`, and one comes within :math:`n` audits with a probability of at
+false alarm is at least :math:`A`, and one occurs within :math:`n` audits with a probability of at
 most :math:`n / A` [1]_. Small stakes find small losses, large stakes large ones; the mean over
 several is again such a process.
 
@@ -24,34 +24,34 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 STAKES = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
-"""Stakes; a right set must not cost more than nearly all of the capital."""
+"""Stakes of the bets; `usable_stakes` limits them."""
 
-_LARGEST_LOSS = 0.95  # of a capital, by one right set
-_MOST_CAPITAL = 1e300  # far behind any alarm nothing is to be learnt; finite numbers can be stored
+_LARGEST_LOSS = 0.95  # share of a capital that one right set may cost
+_MOST_CAPITAL = 1e300  # far beyond any alarm; keeps stored numbers finite
 
 
 def usable_stakes(target: float) -> Floats:
-    """Return the stakes that a target in (0, 1) allows, shape (n_stakes,), rising."""
+    """Return the rising stakes (n_stakes,) that a target in (0, 1) allows."""
     most = _LARGEST_LOSS * target / (1.0 - target)
     return np.unique(np.minimum(STAKES, most))
 
 
 def drift_statistic(right: ArrayLike, target: float) -> Floats:
-    """Return how strongly audits speak against the target, after each of them.
+    """Return the evidence against the target after each audit.
 
     Parameters
     ----------
     right : array-like of shape (n,)
         Audits of what was sent, oldest first: 1 where the set was right, else 0.
     target : float
-        Least probability with which a set is right, in (0, 1). For answers that are not
-        adjudicated, what it maps to: ``NoiseRates.agreement(target)``.
+        Required probability that a set is right, in (0, 1). For answers without adjudication use
+        ``NoiseRates.agreement(target)``.
 
     Returns
     -------
     float64 ndarray of shape (n,)
-        The mean capital, not negative. With an alarm where it reaches A, at least A audits go by on
-        average until a false alarm.
+        The mean capital, not negative. With an alarm at A, a false alarm comes after at least A
+        audits on average.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def drift_statistic(right: ArrayLike, target: float) -> Floats:
     capital = np.zeros(len(stakes))
     path = np.empty((len(outcomes), len(stakes)))
     factors = np.where(outcomes[:, None] == 1, good, bad)
-    for i, factor in enumerate(factors):  # each audit needs what the last one left
+    for i, factor in enumerate(factors):  # each audit depends on the previous capital
         np.add(capital, 1.0, out=capital)
         np.multiply(capital, factor, out=capital)
         np.minimum(capital, _MOST_CAPITAL, out=capital)

@@ -1,7 +1,7 @@
-"""How often reviewers are wrong about a prediction, learnt from gold labels.
+"""Estimates the noise rates of reviewers from gold labels.
 
-A gold label is an adjudicated one: it says whether the prediction was right. Only blind answers
-count, because a reviewer who sees the prediction agrees with it too often.
+A gold label is adjudicated: it decides whether the prediction was right. Only blind answers count,
+because reviewers who see the prediction agree with it too often.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 MIN_GOLD_RIGHT = 50
-"""Gold labels on right predictions that a group's alpha needs."""
+"""Gold labels on right predictions required for a group's alpha."""
 
 MIN_GOLD_WRONG = 20
-"""Gold labels on wrong predictions that a group's beta needs."""
+"""Gold labels on wrong predictions required for a group's beta."""
 
 MOST_NOISE = 0.7
-"""Upper bounds of alpha and beta together from which answers are too weak to learn from."""
+"""Sum of the upper bounds of alpha and beta from which answers are too noisy to learn from."""
 
 SURPRISE = 0.01
-"""p-value below which chance is no longer believed."""
+"""p-value below which chance is rejected."""
 
-# Overstating alpha makes confidences too high, understating it only too low: training takes alpha
-# at this quantile of its posterior.
+# Too large an alpha makes confidences too high, too small an alpha too low, which is safer: training
+# uses this quantile of its posterior.
 _CAUTIOUS_QUANTILE = 0.25
 
 
@@ -76,9 +76,9 @@ class NoiseRates:
 
     @property
     def separation(self) -> float:
-        """How much an answer says about the prediction: ``1 - alpha - beta``.
+        """Information of an answer about the prediction: ``1 - alpha - beta``.
 
-        1 without noise; at 0 or below the answers are worth nothing.
+        1 without noise; at 0 or below the answers are useless.
         """
         return 1.0 - self.alpha - self.beta
 
@@ -88,21 +88,21 @@ class NoiseRates:
 
 
 class NoiseFault(StrEnum):
-    """What keeps noise rates from being used."""
+    """Reasons why noise rates cannot be used."""
 
     TOO_FEW_GOLD_RIGHT = "too-few-gold-right"
     TOO_FEW_GOLD_WRONG = "too-few-gold-wrong"
     TOO_NOISY = "too-noisy"  # alpha + beta may reach MOST_NOISE
     NOT_SEPARATED = "not-separated"  # alpha + beta >= 1: answers say nothing, or the opposite
     AGREES_WITH_EVERYTHING = "agrees-with-everything"
-    ALPHA_VARIES = "alpha-varies"  # with confidence; not fatal, since alpha is then taken by half
-    OVERLAP_CONFLICT = "overlap-conflict"  # gold and overlap tell different alphas
+    ALPHA_VARIES = "alpha-varies"  # with confidence; not blocking: each half has its alpha
+    OVERLAP_CONFLICT = "overlap-conflict"  # gold labels and overlap give different alphas
     OVERLAP_MISFIT = "overlap-misfit"  # no two rates explain the overlap
 
 
 @dataclass(frozen=True)
 class NoiseFinding:
-    """Something that an owner must know before noise rates are used.
+    """A finding to check before noise rates are used.
 
     Attributes
     ----------
@@ -110,11 +110,11 @@ class NoiseFinding:
     source : str
         Group or annotator.
     message : str
-        What is wrong and what would be right, in one sentence.
+        One sentence with the fault and how to correct it.
     blocking : bool
-        Whether nothing may be learnt from this source's answers as things stand.
+        Whether this source's answers may not be used for learning.
     needed : int or None
-        Further gold labels that would cure it, where that is the cure.
+        Further gold labels that would resolve it, if they would.
     """
 
     fault: NoiseFault
@@ -132,11 +132,11 @@ class GroupNoise:
     ----------
     name : str
     pooled : tuple of str
-        Groups whose gold labels were put together, this one included.
+        Groups whose gold labels were pooled, including this one.
     alpha, beta : Proportion
         See `NoiseRates`.
     split : float or None
-        Where alpha varies with confidence: the confidence that parts the two halves.
+        If alpha varies with confidence: the confidence between the two halves.
     alpha_halves : (Proportion, Proportion) or None
         Alpha below the split, and from it up.
     findings : tuple of NoiseFinding
@@ -157,19 +157,19 @@ class GroupNoise:
 
     @property
     def rates(self) -> NoiseRates:
-        """The estimates themselves."""
+        """The point estimates."""
         return NoiseRates(self.alpha.estimate, self.beta.estimate)
 
     def cautious_rates(self, risk: float) -> NoiseRates:
-        """Return rates that favour the model no more than the true ones, but for this risk.
+        """Return conservative rates that hold except with this risk.
 
-        The lower bound of alpha and the upper one of beta, for a certification at the risk that
-        is left. They need many gold labels; adjudicating the audits themselves is cheaper.
+        The lower bound of alpha and the upper bound of beta, for a certification at the remaining
+        risk. They need many gold labels; adjudicating the audits themselves needs fewer.
         """
         return NoiseRates(self.alpha.bounds(risk / 2)[0], self.beta.bounds(risk / 2)[1])
 
     def training_rates(self, confidence: ArrayLike) -> tuple[Floats, Floats]:
-        """Return alpha and beta for rows of these confidences, each of their shape.
+        """Return alpha and beta for rows with these confidences.
 
         Alpha is taken at the lower quartile of its posterior, because overstating it makes
         confidences too high.
@@ -184,10 +184,9 @@ class GroupNoise:
 
 @dataclass(frozen=True)
 class AnnotatorNoise:
-    """Noise rates of one annotator, drawn towards those of the group.
+    """Noise rates of one annotator, shrunk towards those of the group.
 
-    They are for showing and for talking with people; with few gold labels each, calibrators
-    learn with the group's.
+    For display only: annotators have few gold labels, so calibrators use the group's rates.
     """
 
     name: str
@@ -198,13 +197,13 @@ class AnnotatorNoise:
 
 @dataclass(frozen=True)
 class NoiseEstimate:
-    """What gold labels say about all groups and annotators.
+    """Noise estimates of all groups and annotators.
 
     Attributes
     ----------
     groups : mapping from str to GroupNoise
     annotators : tuple of AnnotatorNoise
-        By group and name; who was in two groups is there twice.
+        By group and name; annotators of two groups are listed twice.
     """
 
     groups: Mapping[str, GroupNoise]
@@ -212,7 +211,7 @@ class NoiseEstimate:
 
     @property
     def findings(self) -> tuple[NoiseFinding, ...]:
-        """What was found in all groups."""
+        """The findings of all groups."""
         return tuple(finding for group in self.groups.values() for finding in group.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -235,8 +234,8 @@ def estimate_noise(
 ) -> NoiseEstimate:
     """Estimate noise rates of annotators and groups from gold labels.
 
-    Groups short of gold labels are put together; what is short even then carries a finding that
-    blocks its use and says how many are needed.
+    Groups with too few gold labels are pooled; if there are still too few, a finding blocks their
+    use and gives the number needed.
 
     Parameters
     ----------
@@ -247,12 +246,12 @@ def estimate_noise(
     right : array-like of shape (n,)
         1 where the gold set equals the predicted set, else 0.
     confidence : array-like of shape (n,), optional
-        Of the prediction; with it, alpha is compared between its lower and upper half.
+        Confidence of the prediction; if given, alpha is compared between its lower and upper half.
     weight : array-like of shape (n,), optional
-        Inverse of the probability with which the row came to have a gold label. Where every
-        disagreement is adjudicated and a tenth of the agreements are read again, that is 1 and 10.
+        Inverse of the probability that the row has a gold label. If all disagreements and a tenth
+        of the agreements are adjudicated, the weights are 1 and 10.
     level : float, default=0.9
-        Of all intervals.
+        Confidence level of all intervals.
 
     Returns
     -------
@@ -419,7 +418,7 @@ def _strength(name: str, alpha: Proportion, beta: Proportion) -> list[NoiseFindi
 def _alpha_by_half(
     rows: _GoldRows,
 ) -> tuple[float, tuple[Proportion, Proportion]] | tuple[None, None]:
-    """Return the median confidence and alpha on either side of it, if the two differ."""
+    """Return the median confidence and both halves' alphas, if they differ."""
     if rows.confidence is None or rows.n_right < MIN_GOLD_RIGHT:
         return None, None
     split = float(np.median(rows.confidence[rows.right]))

@@ -1,4 +1,4 @@
-"""Shares with intervals: of weighted samples, and of small samples that resemble each other."""
+"""Estimates shares with intervals from weighted or related samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from setwise.models.guarantees.binomial import lower_bound, upper_bound
 
 Floats = NDArray[np.float64]
 
-# Prior of the empirical Bayes fit: how many trials a common rate is worth, on a logarithmic scale.
-# Few annotators cannot tell it; then their rates are drawn together as if each brought 20 trials.
+# Prior mean of the logarithm of the number of trials that the common rate is worth. It decides if
+# few annotators leave that number undetermined.
 _LOG_STRENGTH = float(np.log(20.0))
 _LOG_STRENGTH_SPREAD = 1.5
 
@@ -25,13 +25,13 @@ class Proportion:
     Attributes
     ----------
     estimate, low, high : float
-        In [0, 1]; without a sample nothing is known: .5, 0, 1.
+        In [0, 1]; without a sample .5, 0 and 1.
     level : float
         Confidence of the interval from ``low`` to ``high``.
     n : int
         Rows of the sample.
     effective : float
-        Rows of an unweighted sample that would tell as much.
+        Rows of an unweighted sample with the same information.
     """
 
     estimate: float
@@ -43,7 +43,7 @@ class Proportion:
 
     @property
     def standard_error(self) -> float:
-        """Standard error, from the effective number of rows with half a row on either side."""
+        """Standard error from the effective rows, half a row added to each side."""
         n = self.effective + 1.0
         share = (self.effective * self.estimate + 0.5) / n
         return float(np.sqrt(share * (1.0 - share) / n))
@@ -54,7 +54,7 @@ class Proportion:
         return float(stats.beta.ppf(probability, hits + 0.5, self.effective - hits + 0.5))
 
     def bounds(self, risk: float) -> tuple[float, float]:
-        """Return a lower and an upper bound, each of which errs with this probability."""
+        """Return a lower and an upper bound, each at this risk."""
         hits = self.effective * self.estimate
         return (
             float(lower_bound(hits, self.effective, risk)),
@@ -65,16 +65,16 @@ class Proportion:
 def weighted_proportion(
     hit: ArrayLike, weight: ArrayLike | None = None, *, level: float = 0.9
 ) -> Proportion:
-    """Estimate a share from rows with weights, such as inverse inclusion probabilities.
+    """Estimate a share from rows with weights.
 
     Parameters
     ----------
     hit : array-like of shape (n,)
         0 or 1.
     weight : array-like of shape (n,), optional
-        Positive.
+        Positive, for example inverse inclusion probabilities.
     level : float, default=0.9
-        Of the two-sided interval, in (0, 1).
+        Level of the two-sided interval, in (0, 1).
 
     Raises
     ------
@@ -110,7 +110,7 @@ def weighted_proportion(
 
 
 class Sums(NamedTuple):
-    """What `bound_shares` needs of weighted rows, a place a sample.
+    """Sums of weighted rows for `bound_shares`, one entry per sample.
 
     Attributes
     ----------
@@ -127,13 +127,13 @@ class Sums(NamedTuple):
 
 
 def bound_shares(sums: Sums, risk: float) -> tuple[Floats, Floats, Floats]:
-    """Estimate the shares of many samples as `weighted_proportion` does, from sums of weights.
+    """Estimate many samples' shares from sums of weights.
 
     Returns
     -------
     (float64 ndarray, float64 ndarray, float64 ndarray)
-        Shares, lower and upper bounds, each of shape (m,) and with probability ``risk`` on the
-        wrong side; nan, 0 and 1 without rows.
+        Shares, lower and upper bounds, each of shape (m,); each bound is wrong with probability
+        ``risk``. nan, 0 and 1 without rows.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def bound_shares(sums: Sums, risk: float) -> tuple[Floats, Floats, Floats]:
     w, s, wx, sx = (np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in sums)
     some = w > 0
     share = np.where(some, wx / np.where(some, w, 1.0), np.nan)
-    # Sums of floats may leave a trace where every row hit, or none did.
+    # Rounding of sums may give a negative spread if all rows or none hit.
     spread = np.maximum(sx * (1.0 - share) ** 2 + (s - sx) * share**2, 0.0)
     mixed = some & (wx > 0) & (wx < w) & (spread > 0)
     kish = w**2 / np.where(some, s, 1.0)
@@ -169,21 +169,21 @@ def _proportion(share: float, effective: float, n: int, level: float) -> Proport
 
 
 def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> list[Proportion]:
-    """Draw rates of several sources towards each other, the more the less each one tells.
+    """Shrink the rates of several sources towards each other.
 
-    Rates are taken as draws from a Beta distribution whose mean and strength are fitted to all
+    Sources with less data are shrunk more. Rates are taken as draws from a Beta distribution whose mean and strength are fitted to all
     sources together; each result is the posterior of one source.
 
     Parameters
     ----------
     found : sequence of Proportion
     level : float, default=0.9
-        Of the posterior intervals.
+        Level of the posterior intervals.
 
     Returns
     -------
     list of Proportion
-        In the same order; ``effective`` counts what the other sources lend.
+        In the same order; ``effective`` includes the information from the other sources.
 
     References
     ----------
@@ -221,6 +221,6 @@ def shrink_proportions(found: Sequence[Proportion], *, level: float = 0.9) -> li
 
 
 def _beta(parameters: Floats) -> tuple[float, float]:
-    """Return the two parameters of a Beta distribution from logit mean and log strength."""
+    """Return Beta parameters from logit mean and log strength."""
     mean, strength = special.expit(parameters[0]), np.exp(parameters[1])
     return float(mean * strength), float((1.0 - mean) * strength)

@@ -1,4 +1,4 @@
-"""The fixed sequence: thresholds in an order that no label has a say in, tested until one fails."""
+"""Fixed-sequence testing: thresholds in a label-free order until one fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,34 +22,34 @@ from setwise.models.guarantees.certificates import (
 Floats = NDArray[np.float64]
 
 N_THRESHOLDS = 150
-"""Hypotheses of a sequence. More make the threshold finer and cost no risk."""
+"""Number of hypotheses of a sequence. More refine the threshold without extra risk."""
 
 PLANNED_POWER = 0.8
-"""Probability of success for which further audits are reckoned."""
+"""Probability of success for which further audits are planned."""
 
-# A refusal looks at so many thresholds, spread over the sequence.
+# Number of thresholds, spread over the sequence, for which a refusal plans audits.
 _PLANNED_THRESHOLDS = 12
-# Where planning guesses accuracies, a confidence counts as much as so many audits.
+# Number of audits that a confidence is worth when planning estimates accuracies.
 _AUDITS_OF_A_CONFIDENCE = 20.0
-_BISECTIONS = 15  # of what lies between the target and 1: to a few parts in a million
+_BISECTIONS = 15  # between the target and 1, to a few parts in a million
 _BLOCK = 8  # hypotheses tested at a time
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdSequence:
-    """Thresholds in the order of testing; knows no label.
+    """Thresholds in the order of testing, independent of labels.
 
     Attributes
     ----------
     thresholds : float64 ndarray of shape (m,)
         Falling.
     share : float64 ndarray of shape (m,)
-        Of the predictions at or above each threshold, in (0, 1].
+        Share of predictions at or above each threshold, in (0, 1].
     confidence : float64 ndarray of shape (m,)
         Mean confidence of these predictions.
     start : int
-        Where testing begins: the thresholds before it are never tested, those behind it are tested
-        as long as each one passes.
+        Index of the first test: thresholds before it are never tested, those after it are tested
+        until one fails.
     n_predictions : int
     """
 
@@ -69,12 +69,12 @@ def plan_sequence(
     rate: Rate | None = None,
     n_thresholds: int = N_THRESHOLDS,
 ) -> ThresholdSequence:
-    """Lay out thresholds and choose where testing begins, without a look at any label.
+    """Choose thresholds and the start of testing, without labels.
 
     The thresholds are quantiles of the predicted confidences. Testing begins where the exact test
-    would have the highest power if the confidences were true: higher up too few audits are left to
-    prove anything, further down too little accuracy. Wrong confidences make a bad start, not a
-    wrong certificate.
+    would have the highest power if the confidences were right: higher thresholds have too few
+    audits, lower ones too little accuracy. Wrong confidences give a poor start, not a wrong
+    certificate.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def plan_sequence(
     target, risk : float
         In (0, 1).
     rate : Rate, optional
-        How often an audit speaks for the model; its accuracy by default.
+        Rate of audits in favour of the model; by default its accuracy.
     n_thresholds : int, default=150
 
     Raises
@@ -108,7 +108,7 @@ def plan_sequence(
     thresholds = np.unique(pool[n - ranks])[::-1]
     first = np.searchsorted(pool, thresholds, side="left")
     total = np.concatenate([[0.0], np.cumsum(pool[::-1])])
-    # Sums round; a mean is never below its least value.
+    # Correct for rounding: a mean is never below its least value.
     mean = np.clip(total[n - first] / (n - first), thresholds, 1.0)
     share = (n - first) / n
     expected = np.floor(n_audits * share).astype(np.int64)
@@ -117,12 +117,12 @@ def plan_sequence(
 
 
 def checked_confidences(name: str, values: ArrayLike) -> Floats:
-    """Return confidences as a vector.
+    """Return checked confidences as a vector.
 
     Raises
     ------
     ValueError
-        If it is no vector, or a value is outside [0, 1].
+        If it is not a vector, or a value is outside [0, 1].
     """
     confidence = np.asarray(values, dtype=np.float64)
     if confidence.ndim != 1:
@@ -133,7 +133,7 @@ def checked_confidences(name: str, values: ArrayLike) -> Floats:
 
 
 class Claim(NamedTuple):
-    """What is to be proved, and on how much; fields as in `Evidence`."""
+    """The claim to prove and its data; fields as in `Evidence`."""
 
     method: Method
     target: float
@@ -145,14 +145,14 @@ class Claim(NamedTuple):
 
 
 def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certification:
-    """Test one threshold after the other, and certify the last that passed.
+    """Test thresholds in order and certify the last that passed.
 
     Parameters
     ----------
     claim : Claim
     sequence : ThresholdSequence
     test : AuditTest
-        Of the same thresholds.
+        Test of the same thresholds.
     """
     tested: list[float] = []
     end = len(sequence.thresholds)
@@ -187,7 +187,7 @@ def walk(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> Certific
 
 
 def _bound(test: AuditTest, step: int, claim: Claim) -> float:
-    """Return the highest accuracy that the test still rejects: a lower confidence bound."""
+    """Return a lower confidence bound: the highest accuracy still rejected."""
     low, high = claim.target, 1.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
@@ -213,7 +213,7 @@ def _refuse(
 
 
 def _spread(sequence: ThresholdSequence) -> NDArray[np.int64]:
-    """Return some steps spread over the sequence, the last one included."""
+    """Return steps spread over the sequence, including the last."""
     last = len(sequence.thresholds) - 1
     return np.unique(np.linspace(0, last, _PLANNED_THRESHOLDS).astype(np.int64))
 
@@ -225,16 +225,16 @@ class _Plan(NamedTuple):
 
 
 def _plan_audits(claim: Claim, sequence: ThresholdSequence, test: AuditTest) -> _Plan:
-    """Reckon the fewest further audits that prove some threshold, as accuracies are estimated."""
+    """Estimate the fewest further audits that prove some threshold."""
     chosen = _spread(sequence)
     n, good, share = test.n_above[chosen], test.n_good[chosen], sequence.share[chosen]
     guess = test.rate.at(sequence.confidence[chosen])
     estimate = (good + _AUDITS_OF_A_CONFIDENCE * guess) / (n + _AUDITS_OF_A_CONFIDENCE)
     null = float(test.rate.at(claim.target))
-    # Half of the lack of certainty for the test, half for how many audits will lie above.
+    # Split the power between the test and the number of audits above the threshold.
     part = PLANNED_POWER**0.5
     above = trials_needed(null, estimate, claim.test_risk, part, successes=good, trials=n)
-    above = np.where(above == 0, 1, above)  # alone it would pass; the sequence never got there
+    above = np.where(above == 0, 1, above)  # passes alone, but the sequence did not reach it
     audits = np.where(above < 0, np.inf, above + stats.nbinom.ppf(part, np.abs(above), share))
     best = int(audits.argmin())
     if not np.isfinite(audits[best]):

@@ -1,16 +1,16 @@
 r"""Thresholds that audits prove: learn-then-test with a fixed sequence of exact tests.
 
 The hypotheses :math:`H_j`: "of all that comes with confidence :math:`\tau_j` or more, a share of at
-most :math:`t` is right" are put in an order that no audit has a say in, from high thresholds to
-low ones, and tested one after the other, each at the full risk, until one is not rejected. Whether
-a *false* certificate appears is decided at the first true hypothesis, so its probability is at
-most the risk [1]_. Thresholds and order come from unlabelled confidences.
+most :math:`t` is right" are ordered from high thresholds to low ones, independently of the audits,
+and tested in this order, each at the full risk, until one is not rejected. A *false* certificate
+requires rejecting the first true hypothesis, so its probability is at most the risk [1]_.
+Thresholds and order come from unlabelled confidences.
 
 Audits must be a simple random sample of the stream, drawn before anything was known of the document
-(by a hash of its identifier, say), and the predictions that lay out the thresholds must be others.
+(for example by a hash of its identifier), and other predictions must determine the thresholds.
 Given how many audits lie above a threshold, the number of right ones is then binomial, and the
-tests are exact. Nothing else is assumed: confidences may be as wrong as they like, which costs
-automation, never the guarantee.
+tests are exact. Nothing else is assumed: wrong confidences reduce automation, not the
+guarantee.
 
 References
 ----------
@@ -67,16 +67,16 @@ def certify(
     right : array-like of shape (n_audits,)
         1 where the whole set was right, else 0.
     target : float
-        Accuracy that what is sent must have, in (0, 1].
+        Required accuracy of what is sent, in (0, 1].
     risk : float
         Probability, in (0, 1), that a certified threshold may miss the target.
     excluded : mapping from str to int, optional
-        Audits that the caller left out, by reason; kept with the evidence.
+        Number of audits that the caller left out, by reason; kept with the evidence.
 
     Returns
     -------
     Certificate or Refusal
-        A target of 1, no prediction, no audit and too little evidence are refused in the result.
+        A refusal if the target is 1, or predictions, audits or evidence are lacking.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def certify(
 
 @dataclass(frozen=True)
 class MissRate:
-    """An upper bound of how often reviewers agree with a wrong prediction.
+    """An upper bound of the rate of agreement with wrong predictions.
 
     Attributes
     ----------
@@ -134,8 +134,8 @@ class MissRate:
         Parameters
         ----------
         n_missed, n_wrong : int
-            Wrong predictions that a reviewer agreed with, of those put before one. They must not
-            be chosen by what the reviewer said.
+            Number of wrong predictions that a reviewer agreed with, and of all reviewed. They must
+            not be selected by the reviewer's answer.
         risk : float
             In (0, 1). A tenth of a certificate's whole risk is a good share.
 
@@ -162,8 +162,8 @@ def certify_adjudicated(
 ) -> Certification:
     r"""Find the lowest threshold that adjudicated audits prove.
 
-    Wherever an audit disagrees with the prediction, a lead decides; so reviewers' false alarms do
-    no harm. Overlooked errors remain: with a share :math:`w` of wrong predictions, errors are
+    If an audit disagrees with the prediction, a lead decides, so reviewers' false alarms do no harm.
+    Overlooked errors remain: with a share :math:`w` of wrong predictions, errors are
     found at the rate :math:`w (1 - \beta (1 - r))`, where :math:`\beta` is the miss rate and
     :math:`r` the share of agreements that the lead reads as well. Hence the test of
     :math:`P(\mathrm{Bin}(m, (1 - t)(1 - \beta_U (1 - r))) \le k)`, at the risk that the bound
@@ -174,10 +174,10 @@ def certify_adjudicated(
     predicted, confidence, target, risk, excluded
         As for `certify`.
     found_wrong : array-like of shape (n_audits,)
-        1 where the audit and the lead found the prediction wrong. A disagreement that nobody has
-        decided yet counts as 1: leaving it out would favour the model.
+        1 where the audit and the lead found the prediction wrong. An undecided disagreement counts
+        as 1, because leaving it out would favour the model.
     miss_rate : MissRate
-        Its risk is taken from ``risk``.
+        Its risk is part of ``risk``.
     reread_rate : float, default=0
         Share :math:`r`, in [0, 1], of agreements that were drawn at random to be read again. Errors
         found there count in ``found_wrong``.
@@ -226,12 +226,12 @@ def certify_noisy(
     risk: float,
     excluded: Mapping[str, int] = _NOTHING,
 ) -> Certification:
-    """Find the lowest threshold that audits by reviewers of known noise rates prove.
+    """Find the lowest threshold that noisy audits prove.
 
     Agreement is tested against what the target maps to, ``(1 - alpha) t + beta (1 - t)``, group by
-    group. That is exact where it was chance that gave documents to groups. Where it was not (the
-    expert gets the easy cases), only betting on unbiased single answers is valid; it asks for
-    more audits. Rates that were estimated must enter as their cautious ends, the lower of alpha
+    group. That is exact if documents were assigned to groups at random. Otherwise (an expert
+    gets the easy cases, for example) only betting on unbiased single answers is valid; it needs
+    more audits. Estimated rates must be replaced by conservative bounds, the lower of alpha
     and the upper of beta (`GroupNoise.cautious_rates`), and ``rates_risk`` pays for them; that is
     valid, but adjudicating the audits costs fewer gold labels.
 
@@ -285,12 +285,12 @@ def certify_noisy(
 
 
 def risk_of_attempt(risk: float, attempt: int) -> float:
-    """Share a risk among attempts at certifying with evidence that grows.
+    """Return the share of a risk for one of several certification attempts.
 
-    Testing the same audits again with a few more spends risk again. Certified at these risks, the
+    Testing the same audits again with a few more spends risk again. With these risks, the
     first attempt at a half of it, the next at a sixth, then a twelfth, the probability that *any*
     attempt certifies a threshold that misses the target is at most ``risk``, however many there
-    are. Count from 1 again where all evidence is new.
+    are. Count from 1 again if all evidence is new.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ class _Audits:
         )
 
     def certified(self, method: Method, rate: Rate, test_risk: float, kind: _Kind) -> Certification:
-        """Plan the sequence, lay the audits out along it, and walk."""
+        """Plan the sequence and test the audits along it."""
         if len(self.predicted) == 0:
             return self.refused(method, RefusalReason.NO_PREDICTIONS)
         if self.target >= 1.0:

@@ -72,7 +72,8 @@ class VotedCandidates(StoredPart, BaseEstimator):
     k_voted : int, default 4
         Sets per document and voter.
     pool : int, default 32
-        Number of sets with the largest weights, among which similar sets decide.
+        Number of sets with the largest weights from which `k_voted` are selected by the votes of
+        similar sets.
 
     Attributes
     ----------

@@ -1,8 +1,8 @@
-"""Fitted predictors on disk: a folder of arrays and JSON under one checked manifest.
+"""Saves and loads predictors as folders of arrays and JSON.
 
-Each part of a predictor has files of its own, as `storage.sealed_folder` writes them; boosted trees
-are a file that XGBoost itself can open. Compiled code sees no array before its type, shape and
-indices are checked.
+Each part of a predictor has its own files, written by `storage.sealed_folder`, and one manifest
+covers them all; boosted trees are stored in a file that XGBoost can open. Types, shapes and indices
+of arrays are checked before compiled code uses them.
 """
 
 import os
@@ -56,7 +56,7 @@ from setwise.models.voters.voters import SetVoters
 FORMAT = "setwise-artifact"
 FORMAT_VERSION = 1
 
-# What the manifest says of how the model was made, carried along unread.
+# Entries of the manifest about training, which loading does not interpret.
 _INFORMATION = (
     "created_at",
     "setwise_version",
@@ -86,23 +86,23 @@ _SOURCES: dict[str, type[CandidateSource]] = {
 
 
 def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write a predictor to a folder, all of it or nothing.
+    """Write a predictor to a folder atomically.
 
     The files are written beside the folder, flushed to disk and moved into place by a rename, so
-    that a crash leaves what was there before.
+    that a crash leaves the previous content.
 
     Parameters
     ----------
     predictor : SetPredictor
     folder : str or Path
-        Must not exist or be empty, unless ``overwrite``.
+        Must not exist, or be empty, unless ``overwrite``.
     overwrite : bool, default False
-        Whether to replace an artifact; a folder that is none is never replaced.
+        Whether to replace an artifact; other folders are never replaced.
 
     Raises
     ------
     ArtifactError
-        If the folder is taken, or its parent does not exist.
+        If the folder is in use, or its parent does not exist.
     """
     target = Path(folder)
     target = target.parent.resolve() / target.name
@@ -115,22 +115,22 @@ def save(predictor: SetPredictor, folder: str | Path, *, overwrite: bool = False
 
 
 def load(folder: str | Path) -> SetPredictor:
-    """Read a predictor back.
+    """Load a predictor.
 
     Parameters
     ----------
     folder : str or Path
-        As `save` left it.
+        Written by `save`.
 
     Returns
     -------
     SetPredictor
-        Predicts bit for bit as the saved one.
+        Its predictions equal those of the saved one bit for bit.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, foreign, damaged, a link, or does not fit the others; the message
+        If a file is missing, unexpected, damaged, a link, or does not fit the others; the message
         names it.
     """
     root = Path(folder)
@@ -139,7 +139,7 @@ def load(folder: str | Path) -> SetPredictor:
 
 
 def verify_artifact(folder: str | Path) -> dict[str, Any]:
-    """Check every file of an artifact against its manifest, without building the model.
+    """Check all files of an artifact against its manifest.
 
     Returns
     -------
@@ -149,23 +149,23 @@ def verify_artifact(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     ArtifactError
-        As `load`, for everything that checksums can tell.
+        As `load`, for faults that checksums detect.
     """
     return _read(Path(folder))[0]
 
 
 def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
-    """Read the rows that a model was calibrated on, and nothing else of it.
+    """Return only the calibration rows of an artifact.
 
     Returns
     -------
     CalibrationRows or None
-        None for an artifact from before they were kept.
+        None for older artifacts without them.
 
     Raises
     ------
     ArtifactError
-        As `load`, for everything that checksums can tell, and for the rows.
+        As `load`, for faults that checksums detect and for faults of the rows.
     """
     root = Path(folder)
     manifest, files = _read(root)
@@ -175,7 +175,7 @@ def read_calibration_rows(folder: str | Path) -> CalibrationRows | None:
 
 
 def content_versions(predictor: SetPredictor) -> tuple[str, str]:
-    """Return the digests of the model without its set calibrator, and of the set calibrator.
+    """Return the digests of the model without calibrator and of the calibrator.
 
     Returns
     -------
@@ -233,7 +233,7 @@ def _parts(predictor: SetPredictor) -> dict[str, Part]:
 
 def _base_part(base: BinaryRelevance) -> Part:
     arrays, settings = base.get_state()
-    # Threads belong to the machine: the same model fitted on another one has the same version.
+    # The number of threads depends on the machine and must not change the version.
     return Part(arrays, {**settings, "params": {**settings["params"], "n_jobs": None}})
 
 
@@ -269,7 +269,7 @@ def _manifest_bytes(predictor: SetPredictor, files: Mapping[str, bytes]) -> byte
 def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
     of_calibrator = {name for name in digests if name.startswith(f"{_CALIBRATOR_PART}.")}
 
-    # The rows that it was calibrated on decide nothing.
+    # Calibration rows do not affect predictions.
     of_rows = {name for name in digests if name.startswith(f"{_ROWS_PART}.")}
 
     def combined(names: set[str]) -> str:
@@ -279,7 +279,7 @@ def _versions(digests: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _check_target(target: Path, *, overwrite: bool) -> bool:
-    """Return whether an artifact stands where the new one shall go."""
+    """Return whether the target already holds an artifact."""
     if not os.path.lexists(target):
         return False
     if target.is_symlink() or not target.is_dir():
@@ -301,7 +301,7 @@ def _check_target(target: Path, *, overwrite: bool) -> bool:
 
 
 def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the manifest and the content of every file, all checked."""
+    """Return the checked manifest and the checked content of every file."""
     manifest = read_manifest(root, FORMAT, FORMAT_VERSION)
     files = read_files(root, manifest)
     digests = {name: entry["sha256"] for name, entry in manifest["files"].items()}
@@ -311,7 +311,7 @@ def _read(root: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 class _Outline(NamedTuple):
-    """What the parts must agree on."""
+    """Dimensions and names that the parts must agree on."""
 
     kind: Kind
     label_names: tuple[str, ...]
@@ -460,7 +460,7 @@ def _rows(n_labels: int, arrays: Arrays, settings: dict[str, Any]) -> Calibratio
 def _base(
     n_features: int, n_labels: int, arrays: Arrays, settings: dict[str, Any]
 ) -> BinaryRelevance:
-    """Rebuild binary relevance from arrays that compiled code may score with."""
+    """Rebuild binary relevance from checked arrays."""
     indptr = checked_array(arrays, "coef_indptr", np.int64, (n_features + 1,))
     labels = checked_array(arrays, "coef_indices", np.int32, (None,))
     checked_array(arrays, "coef_values", np.float32, labels.shape)

@@ -1,4 +1,4 @@
-"""Recalibrations on disk: folders beside the model whose confidences they correct."""
+"""Saves and loads recalibrations, in folders beside their model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,12 +28,12 @@ _PART = "recalibration"
 
 @dataclass(frozen=True, eq=False)
 class KeptRecalibration:
-    """A recalibration, and whose confidences it corrects.
+    """A recalibration and the versions of the model it corrects.
 
     Attributes
     ----------
     model_version, own_version : str
-        Digests of the model and of its own set calibrator.
+        Digests of the model and of its set calibrator.
     recalibration : Recalibration
     """
 
@@ -43,17 +43,17 @@ class KeptRecalibration:
 
     @cached_property
     def version(self) -> str:
-        """Digest of all that decides: 12 hexadecimal digits; equal content, equal digest."""
+        """Digest of the content, 12 hexadecimal digits."""
         return digest_of({name: sha256(file) for name, file in _files(self).items()})
 
 
 def save_recalibration(kept: KeptRecalibration, folder: str | Path) -> None:
-    """Write a recalibration to a folder that does not exist yet, all of it or nothing.
+    """Write a recalibration to a new folder atomically.
 
     Raises
     ------
     ArtifactError
-        If something is in the way.
+        If the folder exists.
     """
     target = Path(folder).resolve()
     if target.exists():
@@ -71,12 +71,12 @@ def save_recalibration(kept: KeptRecalibration, folder: str | Path) -> None:
 
 
 def load_recalibration(folder: str | Path) -> KeptRecalibration:
-    """Read a recalibration back; nothing in it is executed.
+    """Load a recalibration; nothing in it is executed.
 
     Raises
     ------
     ArtifactError
-        If the folder is anything but an intact recalibration; the message names the file.
+        If the folder is not an intact recalibration; the message names the file.
     """
     root = Path(folder)
     manifest = read_manifest(root, FORMAT, FORMAT_VERSION)

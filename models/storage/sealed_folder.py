@@ -1,9 +1,9 @@
-"""Folders of arrays and JSON under one checked manifest: how everything fitted lies on disk.
+"""Folders of arrays and JSON with a checked manifest.
 
-Each part has a ``.json`` file of settings and, where it has arrays, a ``.safetensors`` file.
-``manifest.json`` lists every file with its size and SHA-256 and carries a digest of itself. Reading
-executes nothing. The digests find damage and mix-ups; they are no signature against somebody who
-writes a manifest of his own.
+Each part has a ``.json`` file of settings and, if it has arrays, a ``.safetensors`` file.
+``manifest.json`` lists every file with its size and SHA-256 and has a digest of itself. Reading
+executes nothing. The digests detect damage and mix-ups; they are not a signature and do not protect
+against a forged manifest.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
-_MAX_MANIFEST_BYTES = 64 * 2**20  # a hundred thousand long label names fit
+_MAX_MANIFEST_BYTES = 64 * 2**20  # enough for a hundred thousand long label names
 _FILE_NAME = re.compile(r"[a-z_]+(\.xgboost)?\.(json|safetensors)")
 
 Arrays = dict[str, NDArray[Any]]
@@ -31,11 +31,11 @@ Built = TypeVar("Built")
 
 
 class ArtifactError(ValueError):
-    """A folder is not an intact artifact of a format this release reads, or cannot become one."""
+    """A folder is not a readable artifact, or cannot be written as one."""
 
 
 class Part(NamedTuple):
-    """A piece of something fitted: arrays by name, and settings that JSON can hold."""
+    """A part of a fitted object: named arrays and JSON settings."""
 
     arrays: Mapping[str, NDArray[Any]]
     settings: dict[str, Any]
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 def serialize(parts: Mapping[str, Part]) -> dict[str, bytes]:
-    """Return the content of every file but the manifest: equal parts, equal bytes."""
+    """Return the content of all files but the manifest, deterministically."""
     files: dict[str, bytes] = {}
     for name, (arrays, settings) in parts.items():
         own = {key: value for key, value in settings.items() if key != "xgboost"}
@@ -59,7 +59,7 @@ def serialize(parts: Mapping[str, Part]) -> dict[str, bytes]:
 
 
 def canonical(document: object) -> bytes:
-    """Return the one JSON text of a document: equal documents, equal bytes."""
+    """Return the canonical JSON of a document: equal documents, equal bytes."""
     text = json.dumps(
         document, ensure_ascii=False, allow_nan=False, sort_keys=True, indent=1, default=_plain
     )
@@ -78,31 +78,31 @@ def digest_of(digests: Mapping[str, str]) -> str:
 
 
 def listing(files: Mapping[str, bytes]) -> dict[str, dict[str, object]]:
-    """Return what a manifest says of its files."""
+    """Return the manifest's list of files, with sizes and digests."""
     return {
         name: {"bytes": len(content), "sha256": sha256(content)} for name, content in files.items()
     }
 
 
 def sealed(document: Mapping[str, Any]) -> bytes:
-    """Return the manifest with a digest of everything else in it."""
+    """Return the manifest with a digest of its content."""
     seal = sha256(canonical(document))
     return canonical({**document, "manifest_sha256": seal})
 
 
 def write_folder(target: Path, files: Mapping[str, bytes], *, replaced: bool = False) -> None:
-    """Write files to a folder, all of them or nothing.
+    """Write files to a folder atomically.
 
     They are written beside the folder, flushed to disk and moved into place by a rename, so that a
-    crash leaves what was there before.
+    crash leaves the previous content.
 
     Parameters
     ----------
     target : Path
-        Must not exist or be empty, unless ``replaced``.
+        Must not exist, or be empty, unless ``replaced``.
     files : mapping from str to bytes
     replaced : bool, default False
-        Whether a folder stands there that is to give way.
+        Whether to replace an existing folder.
     """
     temporary = target.parent / f".{target.name}.{secrets.token_hex(6)}"
     try:
@@ -148,7 +148,7 @@ def _sync(folder: Path) -> None:
 
 
 def read_manifest(root: Path, format_name: str, format_version: int) -> dict[str, Any]:
-    """Return a manifest that is what it says it is.
+    """Return a verified manifest.
 
     Raises
     ------
@@ -177,12 +177,12 @@ def read_manifest(root: Path, format_name: str, format_version: int) -> dict[str
 
 
 def read_files(root: Path, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Return the content of every file that a manifest lists, checked against it.
+    """Return the checked content of all files that a manifest lists.
 
     Raises
     ------
     ArtifactError
-        If a file is missing, foreign or damaged; the message names it.
+        If a file is missing, unexpected or damaged; the message names it.
     """
     listed = manifest["files"]
     present = {entry.name for entry in os.scandir(root)}
@@ -213,7 +213,7 @@ def _check_listing(path: Path, listed: object) -> None:
 
 
 def _read_file(path: Path, size: int | None) -> bytes:
-    """Read a regular file, following no link; ``size`` is what the manifest says."""
+    """Read a regular file of the size in the manifest; reject links."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as fault:
@@ -230,7 +230,7 @@ def _read_file(path: Path, size: int | None) -> bytes:
         return file.read()
 
 
-def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # whatever JSON holds
+def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # any JSON value
     try:
         return json.loads(raw.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as fault:
@@ -238,7 +238,7 @@ def _parse_json(path: Path, raw: bytes) -> Any:  # noqa: ANN401  # whatever JSON
 
 
 class Parts:
-    """The checked files of an artifact, handed out part by part."""
+    """The checked files of an artifact, read part by part."""
 
     def __init__(self, root: Path, files: Mapping[str, bytes]) -> None:
         self.root = root
@@ -246,7 +246,7 @@ class Parts:
         self._unread = set(files)
 
     def build(self, name: str, make: Callable[[Arrays, dict[str, Any]], Built]) -> Built:
-        """Make a part from its arrays and settings; whatever does not fit is refused by name."""
+        """Build a part from its arrays and settings; errors name the part."""
         settings = self._document(f"{name}.json")
         if f"{name}.xgboost.json" in self._files:
             settings["xgboost"] = self._document(f"{name}.xgboost.json")
@@ -259,11 +259,11 @@ class Parts:
             raise ArtifactError(f"{self.root}: part {name!r} does not fit: {fault}") from fault
 
     def has(self, name: str) -> bool:
-        """Tell whether there is such a part."""
+        """Return whether the part exists."""
         return f"{name}.json" in self._files
 
     def finish(self) -> None:
-        """Refuse files that no part asked for."""
+        """Raise an error for files that no part has read."""
         for name in sorted(self._unread):
             raise ArtifactError(f"{self.root / name}: belongs to no part of this model")
 
@@ -285,5 +285,5 @@ class Parts:
             stored = safetensors.numpy.load(self._files[name])
         except safetensors.SafetensorError as fault:
             raise ArtifactError(f"{self.root / name}: is no safetensors file: {fault}") from fault
-        # Copies: compiled code would be compiled anew for arrays that are read-only.
+        # Copies, because numba would recompile for read-only arrays.
         return {key: np.array(value) for key, value in stored.items()}

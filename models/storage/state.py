@@ -1,4 +1,4 @@
-"""What a part of a model keeps on disk, checked before compiled code indexes with it."""
+"""Stored state of model parts, checked before compiled code uses it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
@@ -15,17 +15,17 @@ class StoredArray(NamedTuple):
     name : str
         Name in the file.
     attribute : str
-        Where the part keeps it.
+        Attribute of the part that holds it.
     dtype : DTypeLike
     shape : tuple of str
         A name for each length, such as ``"knots"`` or ``"labels+1"``. The same name means the same
         length in all arrays of the part.
     cuts : str
-        Length that the array cuts into consecutive rows, if it does.
+        Name of the length that the array divides into consecutive rows, if any.
     least : int
         Smallest length of such a row.
     picks : str
-        Length that the values of the array index, if they do.
+        Name of the length that the values of the array index, if any.
     """
 
     name: str
@@ -46,7 +46,7 @@ class StoredSetting(NamedTuple):
 
 
 class StoredPart:
-    """A part of a model whose stored arrays and settings are declared once.
+    """Base of model parts that declare their stored arrays and settings.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class StoredPart:
 def checked_arrays(
     arrays: Mapping[str, NDArray[Any]], declared: Sequence[StoredArray]
 ) -> list[NDArray[Any]]:
-    """Return the declared arrays after checking them, alone and against each other.
+    """Return the declared arrays, checked alone and against each other.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def checked_array(
     dtype: DTypeLike,
     shape: tuple[int | None, ...],
 ) -> NDArray[Any]:
-    """Return an array after checking its type and shape; None allows any length.
+    """Return an array of checked type and shape; None allows any length.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def checked_array(
 
 
 def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin with ``prefix``, under what follows it.
+    """Return the arrays with a name prefix, which is removed.
 
     Examples
     --------
@@ -181,7 +181,9 @@ def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArra
 
 
 def check_ragged(name: str, indptr: NDArray[np.integer], length: int, *, least: int = 0) -> None:
-    """Check that ``indptr`` cuts ``length`` items into consecutive rows of ``least`` or more.
+    """Check that ``indptr`` divides ``length`` items into valid rows.
+
+    Each row must have at least ``least`` items.
 
     Raises
     ------

@@ -2,16 +2,16 @@ r"""Kernel ridge regression onto group indicators, with exact predictions for he
 
 Each training row belongs to one of the groups, or to none. For the kernel matrix :math:`K` and
 indicators :math:`T`, the fit is :math:`A = (K + \lambda I)^{-1} T`, and a new row with kernel
-values :math:`k` scores :math:`k^\top A`. With the inverse :math:`H = (K + \lambda I)^{-1}` at hand,
-what the fit without the rows :math:`B` says of these rows costs one small solve:
+values :math:`k` scores :math:`k^\top A`. With the inverse :math:`H = (K + \lambda I)^{-1}`
+the predictions for rows :math:`B` by the fit without them need one small solve:
 
 .. math:: \hat T_B = T_B - H_{BB}^{-1} A_B,
 
-the block form of the leave-one-out identity. Cross-fitting therefore needs one inverse in all, not
-one fit a fold. With more rows than one matrix can hold, `FeatureRidge` regresses on a sample of
+the block form of the leave-one-out identity. Cross-fitting therefore needs one inverse, not
+one fit per fold. With more rows than one matrix can hold, `FeatureRidge` regresses on a sample of
 rows (Nyström) and refits each fold from sums.
 
-Everything runs on one BLAS thread: sums over several would depend on their number.
+Everything runs on one BLAS thread, because sums would depend on the number of threads.
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class ExactRidge:
         self._group = group
         kernel[np.diag_indices_from(kernel)] += np.float32(penalty)
         with threadpool_limits(1, user_api="blas"):
-            # A C-ordered symmetric matrix is its own Fortran-ordered transpose: nothing is copied.
+            # The transpose of a C-ordered matrix is Fortran-ordered, so LAPACK needs no copy.
             factor, failed = scipy.linalg.lapack.spotrf(kernel.T, lower=1, overwrite_a=1)
             if failed:
                 raise ValueError(f"the kernel matrix is not positive definite: raise {penalty=}")
@@ -92,14 +92,14 @@ class ExactRidge:
 
 
 class _Sums(NamedTuple):
-    """What some rows contribute to the normal equations."""
+    """Contribution of some rows to the normal equations."""
 
     gram: NDArray[np.float32]  # (m, m)
     cross: NDArray[np.float32]  # (m, n_groups)
 
 
 class FeatureRidge:
-    """The fit on explicit features, from sums over rows that are never in memory together.
+    """The fit on explicit features, accumulated block by block.
 
     It takes ``4 (n_folds + 3) m (m + n_groups)`` bytes for ``m`` features, whatever the number of
     rows.
@@ -186,7 +186,7 @@ class FeatureRidge:
 
 @njit(cache=True, nogil=True)
 def _mirror(lower: NDArray[np.float32]) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Copy the upper triangle of a C-ordered matrix to the lower one, in place."""
+    """Copy the upper triangle of a matrix to the lower one, in place."""
     for i in range(len(lower)):
         for j in range(i):
             lower[i, j] = lower[j, i]
@@ -197,7 +197,7 @@ def _mirror(lower: NDArray[np.float32]) -> NDArray[np.float32]:  # pragma: no co
 def _sum_groups(
     inverse: NDArray[np.float32], group: NDArray[np.int32], n_groups: int
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Add up the columns of each group, shape (n, n_groups)."""
+    """Return the sum of each group's columns, shape (n, n_groups)."""
     out = np.zeros((len(inverse), n_groups), dtype=np.float32)
     for i in range(len(inverse)):
         for j in range(len(group)):
@@ -210,7 +210,7 @@ def _sum_groups(
 def _add_groups(
     features: NDArray[np.float32], group: NDArray[np.int32], out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Add the columns of ``features`` (m, n) to the columns of their groups."""
+    """Add the columns of ``features`` (m, n) to their groups' columns."""
     for i in range(len(features)):
         for j in range(len(group)):
             if group[j] >= 0:

@@ -1,4 +1,4 @@
-"""The label sets of the most similar training documents."""
+"""Voters based on the most similar training documents."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -26,7 +26,7 @@ _NO_FOLDS = np.empty(0, dtype=np.int64)
 
 
 class Neighbourhood(NamedTuple):
-    """Indexed training documents and their label sets, as compiled code takes them."""
+    """Indexed training documents and their label sets, for compiled code."""
 
     postings: Postings
     set_of: NDArray[np.int32]  # (n,) number of the seen set, -1 for none
@@ -45,10 +45,10 @@ class NeighbourVotes(BaseEstimator):
     ----------
     n_neighbours : int, default 30
     max_documents : int, default 16384
-        Beyond, a random draw of the training documents stands for all: it bounds the time of one
-        search and the memory.
+        Maximum number of indexed documents, which bounds search time and memory; more training
+        documents are sampled at random.
     random_state : int, default 0
-        Draws them.
+        Seed of the sample.
 
     Attributes
     ----------
@@ -73,13 +73,13 @@ class NeighbourVotes(BaseEstimator):
         n_sets: int,
         folds: NDArray[np.int64],
     ) -> HoldOut:
-        """Index all rows, and return what the rows outside a fold say of its rows.
+        """Index all rows and return a function for out-of-fold votes.
 
         Parameters
         ----------
         X : csr_array of shape (n_documents, n_features)
         set_of : int32 ndarray of shape (n_documents,)
-            Number of each document's label set, -1 for one that has no number.
+            Number of each document's label set, -1 for a set without a number.
         n_sets : int
         folds : int64 ndarray of shape (n_documents,)
 
@@ -87,7 +87,7 @@ class NeighbourVotes(BaseEstimator):
         -------
         callable
             Maps numbers of rows of one fold to the weights of all sets, (n_rows, n_sets), float32.
-            The weighting of features knows no labels and is that of all rows.
+            Feature weights come from all rows, because they do not depend on labels.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class NeighbourVotes(BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart."""
+        """Rebuild the voter from its state."""
         voter = cls(**settings["parameters"])
         voter.space_ = UnitRows.from_state(arrays, settings)
         n_sets = int(settings["n_sets"])
@@ -158,7 +158,9 @@ class NeighbourVotes(BaseEstimator):
 
 
 class NearestVotes(NeighbourVotes):
-    """The very nearest documents vote: a set is likely where all of them carry it.
+    """Votes of the very nearest documents.
+
+    A set is likely if all of them carry it.
 
     Parameters
     ----------
@@ -177,7 +179,7 @@ class NearestVotes(NeighbourVotes):
 def _fill_neighbour_votes(
     similarity: NDArray[np.float32], near: Neighbourhood, fold: int, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Fill ``out`` (n_sets,) with the weights for a row of these similarities."""
+    """Fill ``out`` (n_sets,) with the weights for one row of similarities."""
     room = min(near.n_neighbours, len(similarity))
     place = np.empty(room, dtype=np.int64)
     held = 0
@@ -208,9 +210,9 @@ def _fill_neighbour_votes(
 def vote_rows(
     rows: SparseRows, near: Neighbourhood, fold: int
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the weights of all sets for rows of unit length, by documents outside ``fold``.
+    """Return the votes (n_rows, n_sets) of documents outside ``fold``.
 
-    The result is of shape (n_rows, n_sets).
+    The rows must have unit length.
     """
     n = len(rows.indptr) - 1
     out = np.empty((n, near.n_sets), dtype=np.float32)

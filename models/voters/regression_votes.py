@@ -1,11 +1,11 @@
-r"""Kernel ridge regression of label sets on documents: each seen set gets a signed weight.
+r"""Voters by kernel ridge regression of label sets on documents.
 
-With indicators :math:`t_u` of the label sets, the weight of set :math:`u` is the prediction of the
-regression onto :math:`t_u`. Regressing onto labels besides would add nothing: the indicator of a
+With indicators :math:`t_u` of the label sets, the signed weight of set :math:`u` is the prediction
+of the regression onto :math:`t_u`. Regression onto labels would add nothing: the indicator of a
 label is the sum of those of the sets that hold it, and the fit is linear in its targets.
 
-`LinearVotes` takes the cosine of two documents for their kernel. Its predictions are linear in the
-document, so that they cost its features times the sets. `SmoothVotes` is the smooth link of [1]_ in
+`LinearVotes` uses the cosine of two documents as kernel, so its predictions are linear in the
+document. `SmoothVotes` is the smooth link of [1]_ in
 kernel form: half of its kernel compares documents, the other half their label probabilities.
 
 References
@@ -40,15 +40,15 @@ from setwise.models.voters.similarity import (
 )
 
 MAX_EXACT = 8192
-"""Documents up to which the whole kernel matrix is inverted, in 256 MB."""
+"""Maximum number of documents for inverting the whole kernel matrix."""
 
 MAX_LANDMARKS = 4096
 MAX_WEIGHTS = 12_000_000
-"""Entries of a weight matrix: 48 MB while fitting; a document's kernel values meet all in 1 ms."""
+"""Maximum number of entries of a weight matrix, which bounds memory and prediction time."""
 
-# Added to the landmarks' own kernel matrix, of unit diagonal: duplicates make it singular.
+# Added to the diagonal of the landmarks' kernel matrix, which duplicates make singular.
 _JITTER = 1e-5
-# Labels less likely than this do not describe a document: a sparse row holds few of ten thousand.
+# Less likely labels are left out to keep rows sparse.
 _LEAST_PROBABILITY = 1e-3
 
 
@@ -58,7 +58,7 @@ class LinearVotes(BaseEstimator):
     Parameters
     ----------
     penalty : float, default 0.7
-        Of the squared weights; documents have unit length.
+        Penalty of the squared weights; documents have unit length.
 
     Attributes
     ----------
@@ -83,13 +83,13 @@ class LinearVotes(BaseEstimator):
         n_sets: int,
         folds: NDArray[np.int64],
     ) -> HoldOut:
-        """Fit on all rows, and return what fits without a fold say of its rows.
+        """Fit on all rows and return a function for out-of-fold votes.
 
         Parameters
         ----------
         X : csr_array of shape (n_documents, n_features)
         set_of : int32 ndarray of shape (n_documents,)
-            Number of each document's label set, -1 for one that has no number.
+            Number of each document's label set, -1 for a set without a number.
         n_sets : int
         folds : int64 ndarray of shape (n_documents,)
 
@@ -139,7 +139,7 @@ class LinearVotes(BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart."""
+        """Rebuild the voter from its state."""
         voter = cls(**settings["parameters"])
         voter.space_ = UnitRows.from_state(arrays, settings)
         voter.columns_ = checked_array(arrays, "columns", np.int32, voter.space_.centre_.shape)
@@ -154,8 +154,8 @@ class SmoothVotes(BaseEstimator):
 
     The kernel of two documents with cosine :math:`c`, whose square roots of label probabilities
     have the cosine :math:`q`, is
-    :math:`\tfrac12 e^{\gamma_d (c - 1)} + \tfrac12 e^{\gamma_p (q - 1)}`. The latter lets the
-    regression learn which probabilities occur together with which sets.
+    :math:`\tfrac12 e^{\gamma_d (c - 1)} + \tfrac12 e^{\gamma_p (q - 1)}`. The latter term lets
+    the regression learn which probabilities occur with which sets.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class SmoothVotes(BaseEstimator):
     document_width, probability_width : float, default 2 and 3
         :math:`\gamma_d` and :math:`\gamma_p`.
     random_state : int, default 0
-        Draws landmarks where the documents are too many for a full kernel matrix.
+        Seed of the landmarks, used if there are too many documents for a full kernel matrix.
 
     Attributes
     ----------
@@ -200,15 +200,14 @@ class SmoothVotes(BaseEstimator):
         n_sets: int,
         folds: NDArray[np.int64],
     ) -> HoldOut:
-        """Fit on all rows, and return what fits without a fold say of its rows.
+        """Fit on all rows and return a function for out-of-fold votes.
 
         Parameters
         ----------
         X, set_of, n_sets, folds
             As for `LinearVotes.fit_folds`.
         marginals : float64 ndarray of shape (n_documents, n_labels)
-            Out-of-fold label probabilities: those of new documents come from models that do not
-            know them either.
+            Out-of-fold label probabilities, as models have not seen new documents either.
 
         Returns
         -------
@@ -240,7 +239,7 @@ class SmoothVotes(BaseEstimator):
             root = scipy.linalg.cholesky(among, lower=True).astype(np.float32)
 
             def whitened(part: Rows) -> NDArray[np.float32]:
-                """Return features whose dot products are the kernel, as the landmarks see it."""
+                """Return features whose dot products approximate the kernel."""
                 half = scipy.linalg.solve_triangular(root, kernel_of(part).T, lower=True)
                 return np.asarray(half.T)
 
@@ -298,7 +297,7 @@ class SmoothVotes(BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart."""
+        """Rebuild the voter from its state."""
         voter = cls(**settings["parameters"])
         voter.space_ = UnitRows.from_state(arrays, settings)
         weights = checked_array(arrays, "weights", np.int16, (None, None))
@@ -313,9 +312,9 @@ class SmoothVotes(BaseEstimator):
 
 
 def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
-    """Return the number of each of the ``room`` most frequent columns, -1 for the others.
+    """Number the ``room`` most frequent columns; others get -1.
 
-    Columns that no row has are left out as well.
+    Columns without entries get -1 too.
     """
     present = np.bincount(rows.indices[rows.data != 0.0], minlength=rows.shape[1])
     kept = np.sort(np.argsort(-present, kind="stable")[: max(room, 1)])
@@ -327,7 +326,7 @@ def _most_frequent(rows: csr_array, room: int) -> NDArray[np.int32]:
 
 @njit(cache=True, nogil=True)
 def belief_rows(marginals: NDArray[np.float64]) -> SparseRows:  # pragma: no cover - compiled
-    """Return the square roots of label probabilities as sparse rows of unit length."""
+    """Return square roots of label probabilities as sparse unit rows."""
     n, n_labels = marginals.shape
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
@@ -352,7 +351,7 @@ def fill_linear_votes(
     weights: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:  # pragma: no cover - compiled
-    """Fill ``out`` (n_sets,) with the weights of all sets for row ``i``, of unit length."""
+    """Fill ``out`` (n_sets,) with the votes for unit row ``i``."""
     out[:] = 0.0
     for k in range(rows.indptr[i], rows.indptr[i + 1]):
         column = columns[rows.features[k]]
@@ -367,7 +366,7 @@ def fill_linear_votes(
 def vote_linear(
     rows: SparseRows, columns: NDArray[np.int32], weights: NDArray[np.float32]
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the weights of all sets for rows of unit length, shape (n_rows, n_sets)."""
+    """Return the votes (n_rows, n_sets) for rows of unit length."""
     out = np.empty((len(rows.indptr) - 1, weights.shape[1]), dtype=np.float32)
     for i in range(len(out)):
         fill_linear_votes(rows, i, columns, weights, out[i])
@@ -381,7 +380,7 @@ def blend(
     document_width: np.float32,
     probability_width: np.float32,
 ) -> None:  # pragma: no cover - compiled
-    """Turn two matrices of cosines into the kernel, in the place of the first."""
+    """Turn two cosine matrices into the kernel, overwriting the first."""
     half, one = np.float32(0.5), np.float32(1.0)
     for i in range(documents.shape[0]):
         for j in range(documents.shape[1]):

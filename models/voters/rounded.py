@@ -1,4 +1,4 @@
-"""A dense matrix in two bytes an entry, for products whose time is that of reading it."""
+"""Dense 16-bit matrix for products limited by memory bandwidth."""
 
 from typing import NamedTuple, Self
 
@@ -7,12 +7,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 _LARGEST = 32767
-# Rows that one pass over the matrix serves.
+# Rows multiplied in one pass over the matrix.
 _TILE = 8
 
 
 class RoundedMatrix(NamedTuple):
-    """Each row as 16-bit whole numbers times a factor; off by at most half a factor.
+    """A matrix as 16-bit integers with a factor per row.
+
+    Entries are rounded by at most half a factor.
 
     Examples
     --------
@@ -28,7 +30,7 @@ class RoundedMatrix(NamedTuple):
     def of(cls, matrix: NDArray[np.float32]) -> Self:
         """Round a finite matrix (n_rows, n_columns)."""
         largest = np.abs(matrix).max(axis=1, initial=0.0)
-        # A row of zeros, or too small to divide by, is zero times anything.
+        # The lower bound avoids division by zero for rows of zeros or tiny values.
         factors = np.maximum(largest / _LARGEST, np.finfo(np.float32).tiny).astype(np.float32)
         return cls(np.rint(matrix / factors[:, None]).astype(np.int16), factors)
 
@@ -37,9 +39,9 @@ class RoundedMatrix(NamedTuple):
 def multiply(
     left: NDArray[np.float32], right: RoundedMatrix
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return ``left @ right``, in an order of summation that no other row of ``left`` influences.
+    """Return ``left @ right``, summed in the same order for any batch.
 
-    So a document gets the same result alone and in a batch, which a BLAS does not promise.
+    So a document gets the same result alone and in a batch, which BLAS does not guarantee.
 
     Parameters
     ----------

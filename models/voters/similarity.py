@@ -1,4 +1,4 @@
-"""Cosine similarity between sparse documents, by inverted index."""
+"""Cosine similarity of sparse documents with an inverted index."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -14,22 +14,22 @@ from setwise.models.data.rows import SparseRows
 from setwise.models.labels.scaling import FeatureWeighting, as_rows, checked_rows
 from setwise.models.storage.state import check_ragged, checked_array
 
-# Centring fills a matrix. Where fewer entries than this are non-zero, it stays sparse instead.
+# Centring makes a matrix dense, so sparser matrices than this are not centred.
 _DENSE_SHARE = 0.5
-# Features that more documents than this share have are kept as whole columns: at most four times
-# the memory of their entries, and in texts a few megabytes.
+# Features of more documents than this share are stored as dense columns, with at most four times
+# the memory of their entries.
 _FREQUENT_SHARE = 0.125
 TILE = 32
-"""Rows that one reading of the whole columns serves."""
-# Documents whose part of all columns stays in a core's cache for the rows of a tile.
+"""Rows computed in one pass over the dense columns."""
+# Documents per block, so that their part of the columns stays in the cache.
 _PART = 1024
 
 
 class UnitRows(BaseEstimator):
-    """Documents as vectors of unit length, so that a dot product is a cosine.
+    """Turns documents into unit vectors, whose dot products are cosines.
 
-    Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are centred
-    as well: without it every cosine between rows of positive numbers would be close to 1.
+    Terms are weighted as for binary relevance (`FeatureWeighting`). Dense measurements are also
+    centred, because cosines between rows of positive numbers would all be close to 1.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class UnitRows(BaseEstimator):
     centre_ : float64 ndarray of shape (n_features,)
         Subtracted from the weighted features; all zero for terms.
     centred_ : bool
-        Whether any of them is not zero.
+        Whether the centre is not zero.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class UnitRows(BaseEstimator):
         return self
 
     def transform(self, X: csr_array) -> csr_array:
-        """Return the rows of X weighted, centred and scaled to unit length, float32.
+        """Return the rows of X weighted, centred and normalised, float32.
 
         A row without a non-zero feature stays zero.
         """
@@ -89,7 +89,7 @@ class UnitRows(BaseEstimator):
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]) -> Self:
-        """Rebuild what `get_state` took apart."""
+        """Rebuild the fitted transformer from its state."""
         space = cls()
         space.weighting_ = FeatureWeighting.from_state(arrays["scale"], settings["scheme"], "auto")
         space.centre_ = np.asarray(arrays["centre"], dtype=np.float64)
@@ -100,10 +100,10 @@ class UnitRows(BaseEstimator):
 
 
 class Postings(NamedTuple):
-    """Rows by feature: which documents have it, and how much; made by `of`.
+    """Inverted index: the documents of each feature, with values.
 
-    The few features that most products are made of stand in whole columns as well: adding those up
-    takes half the time, because compiled code reads them in order and several at once.
+    Frequent features are also stored as dense columns, which compiled code adds up faster. Created
+    by `of`.
     """
 
     indptr: NDArray[np.int64]  # (n_features + 1,)
@@ -152,12 +152,12 @@ def index_rows(rows: csr_array) -> Postings:
 
 
 def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Postings:
-    """Check the arrays of postings of ``n`` documents and put them together.
+    """Return the postings of ``n`` documents from checked arrays.
 
     Raises
     ------
     ValueError
-        If they do not fit each other.
+        If they do not fit together.
     """
     rows = checked_array(arrays, f"{prefix}rows", np.int32, (None,))
     indptr = checked_array(arrays, f"{prefix}indptr", np.int64, (None,))
@@ -169,7 +169,7 @@ def restore_postings(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) ->
 
 
 def similarities(postings: Postings, n: int, rows: SparseRows) -> NDArray[np.float32]:
-    """Return the dot product of every row with each of the ``n`` indexed documents, dense."""
+    """Return the dot products of rows with all ``n`` indexed documents."""
     out = np.empty((rows.n_rows, n), dtype=np.float32)
     fill_all_similarities(postings, rows, out)
     return out
@@ -179,13 +179,13 @@ def similarities(postings: Postings, n: int, rows: SparseRows) -> NDArray[np.flo
 def fill_similarities(
     postings: Postings, rows: SparseRows, first: int, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Set ``out`` (m, n) to the dot products of ``m`` rows from ``first`` on with all documents.
+    """Fill ``out`` (m, n) with dot products of ``m`` rows from ``first``.
 
-    A row's products are the same whatever rows stand beside it.
+    A row's products do not depend on the other rows.
     """
     m, n = out.shape
     start = rows.indptr[first]
-    room = rows.indptr[first + m] - start + 3 * m  # a row's columns are filled up to fours
+    room = rows.indptr[first + m] - start + 3 * m  # a row's columns are padded to a multiple of four
     column = np.zeros(room, dtype=np.int64)
     factor = np.zeros(room, dtype=np.float32)
     held = np.zeros(m, dtype=np.int64)
@@ -207,7 +207,7 @@ def fill_similarities(
         for r in range(m):
             own = out[r, begin:end]
             place = rows.indptr[first + r] - start + 3 * r
-            # Four columns at once read and write the sums a quarter as often; the last may count 0.
+            # Four columns at once, to read and write the sums less often; padding has value 0.
             for g in range(place, place + held[r], 4):
                 a = postings.columns[column[g], begin:end]
                 b = postings.columns[column[g + 1], begin:end]
@@ -222,7 +222,7 @@ def fill_similarities(
 def fill_all_similarities(
     postings: Postings, rows: SparseRows, out: NDArray[np.float32]
 ) -> None:  # pragma: no cover - compiled
-    """Set ``out`` (n_rows, n) to the dot products of all rows with all indexed documents."""
+    """Fill ``out`` (n_rows, n) with the dot products of all rows."""
     for first in range(0, len(out), TILE):
         fill_similarities(postings, rows, first, out[first : first + TILE])
 
@@ -231,7 +231,7 @@ def fill_all_similarities(
 def centre_rows(
     rows: SparseRows, centre: NDArray[np.float64]
 ) -> SparseRows:  # pragma: no cover - compiled
-    """Subtract ``centre`` (n_features,) from every row; zeros of the result are not stored."""
+    """Return rows minus ``centre`` (n_features,), without storing zeros."""
     n, d = len(rows.indptr) - 1, len(centre)
     indptr = np.zeros(n + 1, dtype=np.int64)
     features = np.empty(n * d, dtype=np.int32)

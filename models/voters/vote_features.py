@@ -1,4 +1,4 @@
-"""Set features beyond the paper's: margins of the labels, and what voters say."""
+"""Set features beyond the paper's: label margins and votes."""
 
 from typing import ClassVar, Self
 
@@ -15,19 +15,19 @@ from setwise.models.voters.votes import SeenSets, tally
 
 
 class _Unfitted(StoredPart):
-    """A group of features that learns nothing itself."""
+    """A feature group without anything to fit."""
 
     def fit(self, X: csr_array, Y: csr_array) -> Self:  # noqa: ARG002  # nothing to learn
-        """Learn nothing: the evidence carries it all."""
+        """Return ``self``: nothing to learn."""
         return self
 
 
 class MarginFeatures(_Unfitted):
-    """How far the set is from the best one, and how clearly its labels stand out.
+    """Distance to the best set and margins of the set's labels.
 
     ``score_gap`` is the log-probability minus that of the document's most probable candidate,
     ``weakest_inside`` the lowest log-odds of a label in the set, ``strongest_outside`` the highest
-    of one that is not (both 0 where there is none), ``surplus`` the number of labels minus the
+    of one that is not (both 0 if there is none), ``surplus`` the number of labels minus the
     number expected.
     """
 
@@ -42,10 +42,9 @@ class MarginFeatures(_Unfitted):
 
 
 class _VoteFeatures(_Unfitted):
-    """One voter's tallies for the set, and how far two of them are below the document's best.
+    """One voter's tallies, and two tallies' gaps to the document's best.
 
-    Confidence is free to fall with them: on BIBTEX and OHSUMED forced monotony cost a little Brier
-    score and left the chosen sets' confidences too high.
+    Not monotone: forced monotony gives worse Brier scores and confidences that are too high.
     """
 
     voter: ClassVar[str]
@@ -72,25 +71,25 @@ class _VoteFeatures(_Unfitted):
 
 
 class NeighbourFeatures(_VoteFeatures):
-    """What similar training documents say of the set."""
+    """Votes of similar training documents for the set."""
 
     voter = "neighbours"
 
 
 class NearestFeatures(_VoteFeatures):
-    """What the nearest training documents say of the set."""
+    """Votes of the nearest training documents for the set."""
 
     voter = "nearest"
 
 
 class LinearFeatures(_VoteFeatures):
-    """What the linear regression of label sets says of the set."""
+    """Votes of the linear regression for the set."""
 
     voter = "linear"
 
 
 class SmoothFeatures(_VoteFeatures):
-    """What the kernel regression of label sets says of the set."""
+    """Votes of the kernel regression for the set."""
 
     voter = "smooth"
 
@@ -109,7 +108,7 @@ def _describe_margins(
     place = np.empty(n_labels, dtype=np.int64)
     for i in range(len(P)):
         sizes = np.diff(sets.indptr[doc_indptr[i] : doc_indptr[i + 1] + 1])
-        # The likeliest label outside a set is among one more labels than the largest set holds.
+        # This many labels always include one that is not in the set.
         likely = place[: min(sizes.max() + 1, n_labels)]
         rank_largest(P[i], likely)
         expected = P[i].sum()
@@ -141,7 +140,7 @@ def _describe_votes(
     seen: SeenSets,
     weights: NDArray[np.float32],
 ) -> NDArray[np.float32]:  # pragma: no cover - compiled
-    """Return the tallies, and what the first and the last lack to the document's best."""
+    """Return the tallies and the gaps of the first and last to the best."""
     out = np.empty((len(sets.indptr) - 1, 5), dtype=np.float32)
     out[:, :3] = tally(doc_indptr, sets, seen, weights)
     for i in range(len(doc_indptr) - 1):

@@ -1,4 +1,4 @@
-"""The voters of a model, fitted together on one list of seen label sets."""
+"""The voters of a model, fitted together on the same label sets."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
@@ -35,7 +35,7 @@ class SetVoters(BaseEstimator):
     names : tuple of str, default ("neighbours", "linear")
         Keys of `VOTERS`, in the order of their votes.
     max_sets : int, default 4096
-        Label sets that can get votes, the most frequent ones.
+        Maximum number of label sets that can get votes, the most frequent ones.
 
     Attributes
     ----------
@@ -55,20 +55,20 @@ class SetVoters(BaseEstimator):
     def fit_folds(
         self, evidence: Evidence, Y: csr_array, folds: NDArray[np.int64]
     ) -> Callable[[Rows], SetVotes]:
-        """Fit on all documents, and return what fits without a fold say of its documents.
+        """Fit on all documents and return a function for out-of-fold votes.
 
         Parameters
         ----------
         evidence : Evidence
-            Of the training documents, with out-of-fold marginals.
+            Evidence of the training documents, with out-of-fold marginals.
         Y : csr_array of shape (n_documents, n_labels)
         folds : int64 ndarray of shape (n_documents,)
 
         Returns
         -------
         callable
-            Maps numbers of documents of one fold to the votes on them. A set that only this fold
-            holds gets none.
+            Maps numbers of documents of one fold to the votes on them. A set that occurs
+            only in this fold gets none.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class SetVoters(BaseEstimator):
             own = set_of[listed & (folds == folds[rows[0]])]
             met = total > np.bincount(own, minlength=sets.n_sets)
             weights = np.stack([hold_out(rows) for hold_out in held_out])
-            # Rounding leaves traces of the fold's own sets: they would tell what to predict.
+            # Rounding errors would reveal sets that occur only in this fold.
             weights[:, :, ~met] = 0.0
             return SetVotes(sets, self.names, weights)
 

@@ -1,12 +1,12 @@
-r"""Label sets of the training documents as voters on a new document's candidates.
+r"""Votes of training documents' label sets for a document's candidates.
 
 A voter gives each label set :math:`u` seen in training a weight :math:`w_u`: its belief, which may
-be negative, that the document carries just this set. A candidate :math:`C` then collects
+be negative, that the document carries exactly this set. A candidate :math:`C` then collects
 
 .. math:: \sum_u w_u\, [u = C], \qquad \sum_u w_u\, J(u, C), \qquad \sum_u w_u\, J(u, C)^2
 
 with the Jaccard similarity :math:`J`. The first is the belief in the candidate itself; the others
-hear similar sets too, and so speak for candidates that no training document carries.
+also count similar sets, and so favour candidates that no training document carries.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ from setwise.models.sets.counts import LabelSetCounts, count_sets
 from setwise.models.storage.state import check_labels
 
 TALLIES = ("equal", "jaccard", "squared")
-"""What `tally` counts for each candidate, in this order."""
+"""Columns of `tally`, in this order."""
 
 
 class SeenSets(NamedTuple):
-    """The distinct label sets of training documents, and which of them hold a label."""
+    """The distinct label sets of training documents, indexed by label."""
 
     indptr: NDArray[np.int64]  # (n_sets + 1,)
     labels: NDArray[np.int32]  # set s holds labels[indptr[s]:indptr[s + 1]], ascending
@@ -72,14 +72,14 @@ def find_seen_sets(Y: csr_array, max_sets: int) -> tuple[SeenSets, NDArray[np.in
     Y : csr_array of shape (n_documents, n_labels)
         0/1, sorted indices.
     max_sets : int
-        Of sets equally frequent the one that appears first stays.
+        Maximum number of sets; among equally frequent sets the first ones are kept.
 
     Returns
     -------
     sets : SeenSets
         In order of first appearance.
     set_of : int32 ndarray of shape (n_documents,)
-        Each document's set, -1 where it is not listed.
+        Number of each document's set, -1 if it is not listed.
 
     Examples
     --------
@@ -101,14 +101,14 @@ def find_seen_sets(Y: csr_array, max_sets: int) -> tuple[SeenSets, NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class SetVotes:
-    """What voters say of a batch of documents.
+    """Votes for a batch of documents.
 
     Attributes
     ----------
     sets : SeenSets
     voters : tuple of str
     weights : float32 ndarray of shape (n_voters, n_documents, n_sets)
-        Finite. Exactly 0 where a voter never met the set: it is never proposed.
+        Finite. Exactly 0 if a voter never saw the set, which is then never proposed.
     """
 
     sets: SeenSets
@@ -136,7 +136,7 @@ def _overlaps(
     shared: NDArray[np.int32],
     touched: NDArray[np.int32],
 ) -> int:  # pragma: no cover - compiled
-    """Count common labels with every seen set; return how many sets have any.
+    """Count labels shared with each seen set; return the sets with any.
 
     ``touched`` starts with their numbers; ``shared`` (n_sets,) must be zero elsewhere.
     """
@@ -153,7 +153,7 @@ def _overlaps(
 
 @njit(cache=True, nogil=True)
 def _empty_set(seen: SeenSets) -> int:  # pragma: no cover - compiled
-    """Return the number of the empty set, -1 where no document carries it."""
+    """Return the number of the empty set, -1 if never seen."""
     for s in range(len(seen.indptr) - 1):
         if seen.indptr[s] == seen.indptr[s + 1]:
             return s
@@ -215,8 +215,8 @@ def find_leaders(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:  # pragma: no cover - compiled
     """List the seen sets with most support in each document, best first.
 
-    Of the ``pool`` sets with the largest positive weights those ``k`` stay whose sums over squared
-    Jaccard similarities are largest.
+    Among the ``pool`` sets with the largest positive weights, the ``k`` with the largest sums over
+    squared Jaccard similarities are kept.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def find_strongest(
     -------
     doc_indptr : int64 ndarray of shape (n_documents + 1,)
     strongest : int64 ndarray
-        Numbers of seen sets, at most ``k`` a document.
+        Numbers of seen sets, at most ``k`` per document.
     mass : float64 ndarray
         Their weights, divided by the document's sum.
     """
@@ -295,9 +295,9 @@ def find_strongest(
 def _largest(
     values: NDArray[np.float32], places: NDArray[np.int32], key: NDArray[np.float32]
 ) -> int:  # pragma: no cover - compiled
-    """Fill ``places`` with those of the largest positive values, falling; return how many.
+    """Fill ``places`` with the largest positive values' places; return their number.
 
-    Of equal values the first comes first. ``key`` is scratch.
+    Places are in falling order of value, equal values in their present order. ``key`` is scratch.
     """
     held = 0
     room = len(places)
