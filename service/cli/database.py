@@ -71,8 +71,8 @@ def reencrypt() -> None:
     with application() as built, progress("reencrypt") as report:
         sealed = encryption.reseal(built.engine, report)
     say(
-        f"{sealed} values encrypted anew; take the other keys away once files of jobs that were "
-        "written under them are swept (SETWISE_JOB_FILES_DAYS)"
+        f"{sealed} values re-encrypted; remove the other keys once the job files that were "
+        "written under them are deleted (SETWISE_JOB_FILES_DAYS)"
     )
 
 

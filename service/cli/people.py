@@ -108,7 +108,7 @@ def erase(who: Who) -> None:
 
     with application() as built:
         person = built.services.accounts.erase_person(SYSTEM, who)
-    say(f"{person.id}  is nobody's any more; the audit trail goes on showing the old name")
+    say(f"{person.id}  is erased; the audit trail keeps the old name")
 
 
 def _allow(who: str, *, disabled: bool) -> None:
