@@ -184,7 +184,7 @@ class Erasure(AnswerBody):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"predictions": 2}]})
 
-    predictions: int = Field(description="Predictions of the document, whoever posted it.")
+    predictions: int = Field(description="Predictions of the document, by any client.")
 
 
 @router.post(

@@ -90,7 +90,7 @@ class NoiseFinding(AnswerBody):
     kind: str = Field(description="A stable name, such as `too-few-gold-wrong`.")
     about: str = Field(description="The group or annotator.")
     detail: str = Field(description="What is wrong, and what would be right.")
-    blocking: bool = Field(description="Nothing is learnt from these answers meanwhile.")
+    blocking: bool = Field(description="While this is true, recalibration ignores these answers.")
     needed: int | None = Field(description="Further gold labels that would cure it.")
 
 
@@ -238,7 +238,7 @@ class Annotator(AnswerBody):
     )
     beta: NoiseRate | None
     findings: list[NoiseFinding]
-    version: int = Field(description="0 for somebody whom nobody has put anywhere.")
+    version: int = Field(description="0 for an annotator who was never placed in a group.")
 
     @classmethod
     def of(cls, report: AnnotatorReport) -> Self:

@@ -180,7 +180,7 @@ async def predict_batch(
         str | None,
         Header(
             description="Your name for this batch. Sent again with the same body it gives the "
-            "predictions that are stored and tries the other documents anew."
+            "predictions that are stored and tries the other documents again."
         ),
     ] = None,
 ) -> Response:

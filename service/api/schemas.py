@@ -250,7 +250,7 @@ class ReviewTask(AnswerBody):
     candidates: list[ReviewCandidate] | None = _absent_if_none(
         "Likeliest first; absent where the answer must not be known."
     )
-    marginals: list[Marginal] | None = _absent_if_none("Likewise.")
+    marginals: list[Marginal] | None = _absent_if_none("Absent on blind tasks.")
     answers: list[list[str]] | None = _absent_if_none(
         "Of an `adjudication`: the label sets that people or the model gave, in no telling order."
     )
@@ -418,7 +418,7 @@ class Audit(RequestBody):
     )
     mode: Literal["hold", "send"] = Field(
         "hold",
-        description="`hold`: a document waits for its check; `send`: it is sent meanwhile, and "
+        description="`hold`: a document waits for its check; `send`: it is sent at once, and "
         "corrected if need be.",
     )
 

@@ -63,7 +63,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "wrong-password",
         HTTPStatus.UNAUTHORIZED,
         "The name or the password is wrong",
-        "Which of them is not told. A disabled account answers the same.",
+        "The response never says which. A disabled account gets the same answer.",
         {"WWW-Authenticate": 'Bearer realm="setwise"'},
     ),
     errors.TooManyRequests: ProblemKind(
@@ -77,7 +77,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "provider-unavailable",
         HTTPStatus.SERVICE_UNAVAILABLE,
         "The identity provider does not answer",
-        "People cannot sign in with it at the moment; those who are signed in go on working.",
+        "People cannot sign in with it at the moment; people who are signed in can continue.",
         _LATER,
     ),
     errors.ForgedRequest: ProblemKind(
@@ -128,7 +128,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "person-not-found",
         HTTPStatus.NOT_FOUND,
         "No such person",
-        "Nobody has this id or login name; `setwise person list` lists everybody.",
+        "No person has this id or login name; `setwise person list` lists them all.",
     ),
     errors.WebhookNotFound: ProblemKind(
         "webhook-not-found",
@@ -184,19 +184,19 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "shadow-not-found",
         HTTPStatus.NOT_FOUND,
         "The model does not shadow the one that serves",
-        "It never did, or somebody has ended it.",
+        "It never did, or its shadowing has ended.",
     ),
     errors.Conflict: ProblemKind(
         "conflict",
         HTTPStatus.CONFLICT,
         "The present state does not allow this",
-        "Read the thing again and decide anew.",
+        "Read it again and decide once more.",
     ),
     errors.LeaseLost: ProblemKind(
         "lease-lost",
         HTTPStatus.CONFLICT,
         "You do not hold this review task",
-        "The lease ran out and somebody else has the task, or it was given back. Nothing was "
+        "The lease expired and another reviewer has the task, or it was released. Nothing was "
         "stored; claim the next task.",
     ),
     errors.ReviewAlreadyDecided: ProblemKind(
@@ -234,7 +234,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
     errors.RatesUnknown: ProblemKind(
         "rates-unknown",
         HTTPStatus.CONFLICT,
-        "Nobody knows how often reviewers err",
+        "The error rates of reviewers are unknown",
         "Set the error rates of the groups, have leads decide enough answers, or ask with noise "
         "`none`.",
     ),
@@ -286,7 +286,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "last-admin",
         HTTPStatus.CONFLICT,
         "The last admin cannot leave",
-        "Make another admin key, or another person an admin, first; otherwise nobody could "
+        "Make another admin key, or another person an admin, first; otherwise no one could "
         "administer the service.",
     ),
     errors.BreakerNotTripped: ProblemKind(
@@ -306,7 +306,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
     errors.LoginTaken: ProblemKind(
         "login-taken",
         HTTPStatus.CONFLICT,
-        "Somebody has this login name",
+        "The login name is taken",
         "Login names are unique, also among disabled people; choose another.",
     ),
     errors.IdempotencyMismatch: ProblemKind(
@@ -320,7 +320,7 @@ PROBLEMS: dict[type[ServiceError], ProblemKind] = {
         "stale-version",
         HTTPStatus.PRECONDITION_FAILED,
         "It has changed since you read it",
-        "The version in `If-Match` is not the present one. Read it again, decide anew and send "
+        "The version in `If-Match` is not the current one. Read it again, decide again and send "
         "the new `ETag`.",
     ),
     errors.VersionRequired: ProblemKind(
