@@ -132,7 +132,7 @@ class Breaker(AnswerBody):
     )
     most_documents: int = Field(description="So many may be sent without a finished audit; 0: any.")
     most_days: float | None = Field(
-        description="And for at most this many days; null for no limit."
+        description="Most days for the same; null for no limit."
     )
     trip: BreakerTrip | None = Field(description="Why nothing is sent at present.")
     further_audits: int | None = Field(
