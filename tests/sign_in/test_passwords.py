@@ -67,6 +67,6 @@ def test_a_crowd_waits_its_turn_and_then_is_sent_away(
     with ThreadPoolExecutor(1) as pool:
         with quick._turn(), quick._turn():
             crowded = pool.submit(quick.verify, stored, PASSWORD)
-            with pytest.raises(TooManyRequests, match="sign in"):
+            with pytest.raises(TooManyRequests, match="signing in"):
                 crowded.result()
         assert quick.verify(stored, PASSWORD)

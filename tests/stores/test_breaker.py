@@ -123,9 +123,7 @@ PROCESS = textwrap.dedent(
     """
     import sys
     sys.path.insert(0, sys.argv[2])
-    from setwise.service.stores.database import utc_now
-    from setwise.service.stores.database import create
-    from setwise.service.stores.database import new_id
+    from setwise.service.stores.database import create, new_id, utc_now
     from setwise.service.stores.transaction import Transactions
     from setwise.service.domain.callers import Caller, Role
     from setwise.service.domain.predictions import Document
@@ -133,6 +131,7 @@ PROCESS = textwrap.dedent(
     from setwise.service.services.predictions import Predictions
     from setwise.service.services.reviews import Reviews
     from tests import building
+    from tests.building import predict_one
     from tests.fakes import LOTTERY, FakePredictors
     from tests.samples import CLIENT
 
